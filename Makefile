@@ -1,0 +1,56 @@
+# What a person or CI asks for. Every target does all that it needs on a fresh clone.
+
+PYTEST_ARGS ?=
+PY := .venv/bin/python
+SOURCES := app engine tests packaging
+
+.PHONY: help setup model run test test-full lint format lock wheel check-wheel self-test clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.complete ## make .venv with everything from the lock file
+
+.venv/.complete: packaging/development.lock pyproject.toml packaging/setup.sh
+	@echo "Setting up .venv"
+	@bash packaging/setup.sh
+
+model: setup ## fetch the built-in model once (98 MB); later calls need no network
+	@$(PY) -m engine.builtin
+
+run: setup model ## open the window
+	@$(PY) -m app
+
+test: setup model ## run the tests
+	$(PY) -m pytest -m "not full" $(PYTEST_ARGS)
+
+test-full: setup model ## run all tests, the long ones too
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: setup ## style, types, and who may import whom
+	$(PY) -m ruff check $(SOURCES)
+	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m mypy
+	.venv/bin/lint-imports --no-cache
+
+format: setup ## put the code in the shape that lint asks for
+	$(PY) -m ruff check --fix $(SOURCES)
+	$(PY) -m ruff format $(SOURCES)
+
+lock: ## resolve the lock files anew for every platform
+	@bash packaging/lock.sh
+
+wheel: setup ## build dist/draftlight-*.whl
+	@$(PY) packaging/build_wheel.py
+
+check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
+	@bash packaging/check_wheel.sh
+
+self-test: setup model ## load, decode, paint, quit
+	@QT_QPA_PLATFORM=offscreen $(PY) -m app self-test
+
+bench-%: setup model ## run tests/benchmarks/NAME.py and print its figures, for instance bench-noise
+	@$(PY) tests/benchmarks/$*.py
+
+clean: ## remove what was built, .venv included
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
