@@ -1,0 +1,173 @@
+"""Rounds as JSON values and back, exactly.
+
+Keys are the field names of `engine.types`, with three conventions: the bytes of a token are hexadecimal digits, a number
+that is not finite is null, and a list stands for a tuple. Unknown keys are ignored, so a later version may add some, and a
+key whose field has a default may be missing. Nothing here imports MLX.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args
+
+from engine.types import (
+    ORIGINS,
+    RULES,
+    STATUSES,
+    Candidate,
+    DecodingOptions,
+    Emitted,
+    Expected,
+    Finish,
+    Milliseconds,
+    Proposal,
+    Round,
+    option_names,
+)
+
+JSON = dict[str, Any]
+Choice = TypeVar("Choice", bound=str)
+FINISHES: tuple[Finish, ...] = get_args(Finish)
+
+
+def plain(value: object) -> Any:
+    """The JSON value of plain data: dataclasses become objects, tuples lists, bytes hexadecimal, non-finite numbers None."""
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(entry) for entry in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} has no JSON form in a trace")
+
+
+def round_to_json(round: Round) -> JSON:
+    """The JSON object of a round."""
+    value: JSON = plain(round)
+    return value
+
+
+def round_from_json(value: Mapping[str, Any]) -> Round:
+    """The round that `round_to_json` wrote. Raises ValueError where a value is missing or impossible."""
+    try:
+        return Round(
+            index=_whole(value["index"]),
+            position=_whole(value["position"]),
+            drafter=_text(value["drafter"]),
+            rule=_choice(value["rule"], RULES),
+            proposals=tuple(_proposal(entry) for entry in value["proposals"]),
+            emitted=tuple(_emitted(entry) for entry in value["emitted"]),
+            expected=tuple(_expected(entry) for entry in value["expected"]),
+            milliseconds=_milliseconds(value["milliseconds"]),
+            rows=_whole(value["rows"]),
+            cache_length=_whole(value["cache_length"]),
+            started=_number(value.get("started", 0.0)),
+            text=_text(value.get("text", "")),
+            finish=None if value.get("finish") is None else _choice(value["finish"], FINISHES),
+        )
+    except KeyError as missing:
+        raise ValueError(f"{missing} is missing") from None
+    except (TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def options_to_json(options: DecodingOptions) -> JSON:
+    """The JSON object of the options, every one of them."""
+    value: JSON = plain(options)
+    return value
+
+
+def options_from_json(value: Mapping[str, Any]) -> DecodingOptions:
+    """The options that `options_to_json` wrote; unknown ones are ignored. Raises ValueError like DecodingOptions."""
+    return DecodingOptions(**{name: value[name] for name in option_names() if name in value})
+
+
+def _proposal(value: Mapping[str, Any]) -> Proposal:
+    return Proposal(
+        id=_whole(value["id"]),
+        text=_text(value["text"]),
+        bytes=bytes.fromhex(value["bytes"]),
+        status=_choice(value["status"], STATUSES),
+        q=_optional_number(value.get("q")),
+        p=_optional_number(value.get("p")),
+        acceptance=_optional_number(value.get("acceptance")),
+        coin=_optional_number(value.get("coin")),
+        draft_argmax=_optional_whole(value.get("draft_argmax")),
+        target_argmax=_optional_whole(value.get("target_argmax")),
+        draft_top=tuple(_candidate(entry) for entry in value.get("draft_top", ())),
+        target_top=tuple(_candidate(entry) for entry in value.get("target_top", ())),
+    )
+
+
+def _emitted(value: Mapping[str, Any]) -> Emitted:
+    return Emitted(
+        id=_whole(value["id"]),
+        text=_text(value["text"]),
+        bytes=bytes.fromhex(value["bytes"]),
+        origin=_choice(value["origin"], ORIGINS),
+        p=_optional_number(value.get("p")),
+        entropy=_optional_number(value.get("entropy")),
+        margin=_optional_number(value.get("margin")),
+    )
+
+
+def _candidate(value: Mapping[str, Any]) -> Candidate:
+    return Candidate(_whole(value["id"]), _text(value["text"]), _number(value["probability"]))
+
+
+def _expected(value: Mapping[str, Any]) -> Expected:
+    return Expected(match=_number(value["match"]), gumbel=_number(value["gumbel"]), rejection=_number(value["rejection"]))
+
+
+def _milliseconds(value: Mapping[str, Any]) -> Milliseconds:
+    return Milliseconds(
+        total=_number(value["total"]),
+        draft=_optional_number(value.get("draft")),
+        verify=_optional_number(value.get("verify")),
+        judge=_optional_number(value.get("judge")),
+        other=_optional_number(value.get("other")),
+    )
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"{value!r} is not a whole number")
+
+
+def _number(value: object) -> float:
+    """A number; null stands for one that was not finite."""
+    if value is None:
+        return math.nan
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f"{value!r} is not a number")
+
+
+def _optional_number(value: object) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _optional_whole(value: object) -> int | None:
+    return None if value is None else _whole(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"{value!r} is not a text")
+
+
+def _choice(value: object, choices: tuple[Choice, ...]) -> Choice:
+    for choice in choices:
+        if value == choice:
+            return choice
+    raise ValueError(f"{value!r} is none of {', '.join(choices)}")

@@ -1,0 +1,281 @@
+"""What a run's rounds add up to, in the words of speculative decoding.
+
+Everything here is sums over rounds, so it is computed while the answer streams and costs the same per round however long
+the answer gets. Nothing here imports MLX.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.types import Finish, Milliseconds, Round, Rule
+
+NORMAL_95 = 1.959963984540054
+"""97.5 % of a standard normal variable lies below: half the width of a 95 % interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCounts:
+    """What the metrics need of a round; what the CSV export keeps of it."""
+
+    index: int
+    drafter: str
+    rule: Rule
+    proposals: int
+    accepted: int
+    rejected: int
+    unjudged: int
+    emitted: int
+    started: float
+    milliseconds: Milliseconds
+    finish: Finish | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PositionCounts:
+    """Verdicts on the proposals that stood at one place of their rounds, 1 for the first.
+
+    `conditional` is accepted / judged: the chance to be accepted once it is looked at. `unconditional` is accepted /
+    proposed: the chance that this place is reached and accepted. Both None where nothing is known.
+    """
+
+    position: int
+    proposed: int
+    accepted: int
+    rejected: int
+
+    @property
+    def conditional(self) -> float | None:
+        return _ratio(self.accepted, self.accepted + self.rejected)
+
+    @property
+    def unconditional(self) -> float | None:
+        return _ratio(self.accepted, self.proposed)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeShares:
+    """Shares of the time of the rounds that were evaluated in stages; they add up to 1."""
+
+    draft: float
+    verify: float
+    judge: float
+    other: float
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run in figures. What has no value yet is None: alpha before the first verdict, throughput before any time passed.
+
+    Attributes:
+        alpha: accepted / (accepted + rejected); under `block` it only describes, because the verdict is joint.
+        alpha_low, alpha_high: Wilson's 95 % interval of alpha, as if verdicts were independent.
+        draft_yield: accepted / proposals.
+        tau: emitted / rounds.
+        predicted_tau: mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), a plain round counting 1. None without
+            verdicts and as soon as `block` judged a round.
+        seconds: from the end of reading the prompt to the end of the last round.
+        throughput: emitted / seconds.
+        shares: where the time went, from measured rounds only.
+        by_position: verdicts by place in the round.
+    """
+
+    rounds: int
+    emitted: int
+    proposals: int
+    accepted: int
+    rejected: int
+    unjudged: int
+    alpha: float | None
+    alpha_low: float | None
+    alpha_high: float | None
+    draft_yield: float | None
+    tau: float | None
+    predicted_tau: float | None
+    seconds: float
+    throughput: float | None
+    shares: TimeShares | None
+    by_position: tuple[PositionCounts, ...]
+
+
+def counts(round: Round) -> RoundCounts:
+    """The counts and times of a round."""
+    return RoundCounts(
+        index=round.index,
+        drafter=round.drafter,
+        rule=round.rule,
+        proposals=len(round.proposals),
+        accepted=round.accepted,
+        rejected=round.rejected,
+        unjudged=round.unjudged,
+        emitted=len(round.emitted),
+        started=round.started,
+        milliseconds=round.milliseconds,
+        finish=round.finish,
+    )
+
+
+def summarise(rounds: Iterable[Round | RoundCounts]) -> Summary:
+    """The figures of a whole answer."""
+    totals = Totals()
+    for round in rounds:
+        totals.add(round)
+    return totals.summary()
+
+
+class Totals:
+    """Running sums over rounds: `add` costs the same for every round, `summary` the same for every answer."""
+
+    def __init__(self) -> None:
+        self._rounds = self._emitted = self._proposals = self._accepted = self._rejected = self._unjudged = 0
+        self._gammas: Counter[int] = Counter()
+        self._proposed_at: Counter[int] = Counter()
+        self._accepted_at: Counter[int] = Counter()
+        self._rejected_at: Counter[int] = Counter()
+        self._jointly_judged = False
+        self._seconds = 0.0
+        self._phases = [0.0, 0.0, 0.0, 0.0]
+        self._measured = 0
+
+    def add(self, round: Round | RoundCounts) -> None:
+        """Count one round more. Verdicts stand in order: the accepted ones, at most one rejected, the unjudged."""
+        entry = counts(round) if isinstance(round, Round) else round
+        self._rounds += 1
+        self._emitted += entry.emitted
+        self._proposals += entry.proposals
+        self._accepted += entry.accepted
+        self._rejected += entry.rejected
+        self._unjudged += entry.unjudged
+        self._gammas[entry.proposals] += 1
+        self._proposed_at.update(range(entry.proposals))
+        self._accepted_at.update(range(entry.accepted))
+        self._rejected_at.update(range(entry.accepted, entry.accepted + entry.rejected))
+        self._jointly_judged = self._jointly_judged or (entry.rule == "block" and entry.proposals > 0)
+        times = entry.milliseconds
+        self._seconds = (entry.started + times.total) / 1000
+        if times.measured:
+            self._measured += 1
+            for place, value in enumerate((times.draft, times.verify, times.judge, times.other)):
+                self._phases[place] += value or 0.0
+
+    def summary(self) -> Summary:
+        """The figures so far."""
+        judged = self._accepted + self._rejected
+        low, high = wilson_interval(self._accepted, judged) if judged else (None, None)
+        alpha = _ratio(self._accepted, judged)
+        return Summary(
+            rounds=self._rounds,
+            emitted=self._emitted,
+            proposals=self._proposals,
+            accepted=self._accepted,
+            rejected=self._rejected,
+            unjudged=self._unjudged,
+            alpha=alpha,
+            alpha_low=low,
+            alpha_high=high,
+            draft_yield=_ratio(self._accepted, self._proposals),
+            tau=_ratio(self._emitted, self._rounds),
+            predicted_tau=self._predicted_tau(alpha),
+            seconds=self._seconds,
+            throughput=_ratio(self._emitted, self._seconds),
+            shares=self._shares(),
+            by_position=tuple(
+                PositionCounts(place + 1, self._proposed_at[place], self._accepted_at[place], self._rejected_at[place])
+                for place in range(max(self._gammas, default=0))
+            ),
+        )
+
+    def _predicted_tau(self, alpha: float | None) -> float | None:
+        if alpha is None or self._jointly_judged:
+            return None
+        return sum(many * expected_emitted(alpha, gamma) for gamma, many in self._gammas.items()) / self._rounds
+
+    def _shares(self) -> TimeShares | None:
+        whole = sum(self._phases)
+        if not whole > 0:
+            return None
+        draft, verify, judge, other = (part / whole for part in self._phases)
+        return TimeShares(draft, verify, judge, other, self._measured)
+
+
+class Rolling:
+    """Alpha and throughput over the latest rounds, for plots. `add` costs the same for every round."""
+
+    def __init__(self, window: int = 32) -> None:
+        """`window`: how many of the latest rounds count."""
+        if window < 1:
+            raise ValueError(f"window must be at least 1, not {window}")
+        self._latest: deque[RoundCounts] = deque()
+        self._window = window
+        self._accepted = self._judged = self._emitted = 0
+
+    def add(self, round: Round | RoundCounts) -> None:
+        """Count one round more and forget the one that left the window."""
+        entry = counts(round) if isinstance(round, Round) else round
+        self._latest.append(entry)
+        self._shift(entry, 1)
+        if len(self._latest) > self._window:
+            self._shift(self._latest.popleft(), -1)
+
+    def _shift(self, entry: RoundCounts, sign: int) -> None:
+        self._accepted += sign * entry.accepted
+        self._judged += sign * (entry.accepted + entry.rejected)
+        self._emitted += sign * entry.emitted
+
+    @property
+    def alpha(self) -> float | None:
+        """Accepted / judged; None while the window holds no verdict."""
+        return _ratio(self._accepted, self._judged)
+
+    @property
+    def throughput(self) -> float | None:
+        """Emitted tokens a second, from the start of the oldest round in the window to the end of the newest."""
+        if not self._latest:
+            return None
+        newest = self._latest[-1]
+        return _ratio(self._emitted, (newest.started + newest.milliseconds.total - self._latest[0].started) / 1000)
+
+
+def expected_emitted(alpha: float, gamma: int) -> float:
+    """Tokens a round of gamma proposals emits on average if each is accepted with chance alpha: 1 + alpha + ... + alpha^gamma.
+
+    Leviathan et al. 2023, equation 1, as a sum so that alpha = 1 needs no special case.
+    """
+    return math.fsum(alpha**power for power in range(gamma + 1))
+
+
+def wilson_interval(accepted: int, judged: int, deviations: float = NORMAL_95) -> tuple[float, float]:
+    """Wilson's score interval of a proportion, 95 % unless told otherwise. `judged` is above 0. (Wilson, JASA 22, 1927.)"""
+    share = accepted / judged
+    square = deviations**2 / judged
+    centre = (share + square / 2) / (1 + square)
+    reach = deviations * math.sqrt(share * (1 - share) / judged + square / (4 * judged)) / (1 + square)
+    return max(0.0, centre - reach), min(1.0, centre + reach)
+
+
+def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
+    """Which identities of speculative decoding the rounds break, as sentences; none in a sound trace.
+
+    Every proposal has one verdict; at most one is rejected, and nothing is unjudged without it; a round emits what was
+    accepted and one token more, less only where the answer ends.
+    """
+    found: list[str] = []
+    for round in rounds:
+        entry = counts(round) if isinstance(round, Round) else round
+        if entry.proposals != entry.accepted + entry.rejected + entry.unjudged:
+            found.append(f"Round {entry.index}: {entry.proposals} proposals, but not as many verdicts.")
+        if entry.rejected > 1 or (entry.unjudged and not entry.rejected):
+            found.append(f"Round {entry.index}: {entry.rejected} rejected and {entry.unjudged} unjudged cannot be.")
+        if entry.emitted > entry.accepted + 1 or (entry.finish is None and entry.emitted != entry.accepted + 1):
+            found.append(f"Round {entry.index}: {entry.accepted} accepted, but {entry.emitted} emitted.")
+        if isinstance(round, Round) and any(proposal.status != "accepted" for proposal in round.proposals[: entry.accepted]):
+            found.append(f"Round {entry.index}: an accepted proposal stands after one that was not.")
+    return tuple(found)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None

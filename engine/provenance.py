@@ -1,0 +1,67 @@
+"""Under what an answer was made: versions and hardware, for the header of its trace. Nothing here imports MLX."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+_PACKAGES = ("mlx", "mlx-lm", "tokenizers", "numpy")
+
+
+def version() -> str:
+    """Draftlight's version, or "unknown" where it is run without being installed."""
+    return _package_version("draftlight") or "unknown"
+
+
+@functools.cache
+def versions() -> dict[str, str | None]:
+    """Versions by name; None for a package that is not installed."""
+    return {
+        "draftlight": version(),
+        "python": platform.python_version(),
+        **{name: _package_version(name) for name in _PACKAGES},
+        "platform": platform.platform(),
+    }
+
+
+@functools.cache
+def hardware() -> dict[str, str | int | None]:
+    """Machine type, processor name, number of cores and bytes of memory, as far as the system tells."""
+    return {
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_bytes": _memory(),
+    }
+
+
+def _package_version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str | None:
+    try:
+        if sys.platform == "darwin":
+            command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
+            return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip() or None
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip() or None
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return platform.processor() or None
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,220 @@
+"""The trace of an answer: JSON Lines, `draftlight.trace/1`, one file per answer.
+
+Every line is one JSON object in UTF-8 with a `kind`:
+
+- `header` comes first: `schema`, `created` (UTC), versions, hardware, the models with their hashes, every option with the
+  seed that was drawn, and the prompt as messages, text and token ids.
+- `round`: one `engine.types.Round`; see `engine.codec` for how its values look.
+- `change`: rule, gamma or drafter took effect from round `index` on.
+- `summary` comes last: how the answer ended, its text, times and metrics. Without it the answer was cut off.
+
+A line is handed to the operating system in one piece before the next round begins, so a killed process loses at most the
+line it was writing. Only a power failure can take more; the file is forced to the disk after the header and at the end,
+not after each round, because that would cost milliseconds of every round. Nothing here imports MLX.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.codec import plain, round_from_json, round_to_json
+from engine.errors import DraftlightError
+from engine.types import Round
+
+SCHEMA = "draftlight.trace/1"
+_FAMILY = "draftlight.trace/"
+_OPENING = f'{{"kind":"header","schema":"{SCHEMA}"'.encode()
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a trace holds.
+
+    Attributes:
+        path: where it was read from.
+        header, changes, summary: as written, without `kind`; `summary` is None in a cut-off trace.
+        rounds: the complete rounds up to the first damage.
+        missing: what the file lacks, as a sentence for the user; None if it is whole.
+    """
+
+    path: Path
+    header: dict[str, Any]
+    rounds: tuple[Round, ...]
+    changes: tuple[dict[str, Any], ...]
+    summary: dict[str, Any] | None
+    missing: str | None
+
+
+class Writer:
+    """Writes one trace, line by line. It never raises because of the disk: the answer matters more than its record.
+
+    After the first failure nothing more is written, what stands in the file ends with a complete line, and `failure` says
+    what happened. An existing file is never overwritten.
+    """
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        """Create the file, its folder if need be, and write the header."""
+        self.path = path
+        self.failure: str | None = None
+        self._descriptor: int | None = None
+        self._length = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        except OSError as error:
+            self._fail(error)
+        self._write("header", {"schema": SCHEMA, **header})
+        self._force()
+
+    def round(self, round: Round) -> None:
+        """Append a round."""
+        self._write("round", round_to_json(round))
+
+    def change(self, change: Mapping[str, Any]) -> None:
+        """Append a change of rule, gamma or drafter; `index` is the first round under it."""
+        self._write("change", change)
+
+    def summary(self, summary: Mapping[str, Any]) -> None:
+        """Append the summary."""
+        self._write("summary", summary)
+
+    def close(self) -> None:
+        """Force the file to the disk and close it. A second call does nothing."""
+        self._force()
+        if self._descriptor is not None:
+            try:
+                os.close(self._descriptor)
+            except OSError as error:
+                self._fail(error)
+            self._descriptor = None
+
+    def _write(self, kind: str, value: Mapping[str, Any]) -> None:
+        if self._descriptor is None or self.failure is not None:
+            return
+        line = encode_line(kind, value)
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(self._descriptor, line[written:])
+        except OSError as error:
+            with contextlib.suppress(OSError):  # a full disk still lets a file shrink
+                os.ftruncate(self._descriptor, self._length)
+            self._fail(error)
+            return
+        self._length += len(line)
+
+    def _force(self) -> None:
+        if self._descriptor is None or self.failure is not None:
+            return
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        if self.failure is None:
+            self.failure = f"The trace {self.path} is incomplete: {error.strerror or error}."
+            _log.error("%s", self.failure)
+
+
+def encode_line(kind: str, value: Mapping[str, Any]) -> bytes:
+    """One line of a trace, its line end included."""
+    entry = {"kind": kind, **plain(value)}
+    try:
+        return (json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n").encode()
+    except UnicodeEncodeError:  # half a surrogate pair, as terminals and clipboards can deliver
+        return (json.dumps(entry, allow_nan=False, separators=(",", ":")) + "\n").encode()
+
+
+def read(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace, also one that was cut off or is still being written.
+
+    Raises:
+        DraftlightError: the file cannot be read, is not a trace, is of a later format, or ends inside its header.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
+    lines = content.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    header = _header(path, lines[0] if lines else b"", is_cut=len(lines) <= 1 and not content.endswith(b"\n"))
+
+    rounds: list[Round] = []
+    changes: list[dict[str, Any]] = []
+    summary: dict[str, Any] | None = None
+    missing: str | None = None
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            entry = _decode_line(line)
+            kind = entry.pop("kind", None)
+            if kind == "round":
+                rounds.append(_next_round(entry, len(rounds)))
+            elif kind == "change":
+                changes.append(entry)
+            elif kind == "summary":
+                summary = entry
+        except ValueError as error:
+            missing = _describe(number, len(lines), not content.endswith(b"\n"), len(rounds), str(error))
+            break
+    if missing is None and summary is None:
+        missing = f"The answer was cut off: its summary is missing. {_count(len(rounds))} complete."
+    return Trace(path, header, tuple(rounds), tuple(changes), summary, missing)
+
+
+def _header(path: Path, line: bytes, is_cut: bool) -> dict[str, Any]:
+    try:
+        header = _decode_line(line)
+    except ValueError:
+        if is_cut and (line.startswith(_OPENING) or _OPENING.startswith(line)):
+            raise DraftlightError(
+                f"{path} was cut off inside its header, before the first round: nothing is left to read."
+            ) from None
+        raise DraftlightError(f"{path} is not a Draftlight trace.") from None
+    schema = header.pop("schema", None)
+    if header.pop("kind", None) != "header" or not isinstance(schema, str) or not schema.startswith(_FAMILY):
+        raise DraftlightError(f"{path} is not a Draftlight trace.")
+    if schema != SCHEMA:
+        raise DraftlightError(f"{path} is written in {schema}; this version of Draftlight reads {SCHEMA}.")
+    return header
+
+
+def _decode_line(line: bytes) -> dict[str, Any]:
+    """The object on a line. Raises ValueError, which bad UTF-8 and bad JSON are too."""
+    try:
+        entry = json.loads(line.decode(), parse_constant=lambda name: None)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(entry, dict):
+        raise ValueError("it is not an object")
+    return entry
+
+
+def _next_round(entry: dict[str, Any], index: int) -> Round:
+    round = round_from_json(entry)
+    if round.index != index:
+        raise ValueError(f"round {index} is missing")
+    return round
+
+
+def _describe(number: int, count: int, is_open: bool, rounds: int, reason: str) -> str:
+    if number == count and is_open:
+        return f"The answer was cut off: line {number} is incomplete. {_count(rounds)} complete."
+    rest = count - number
+    after = f", and {rest} after it left unread" if rest else ""
+    return f"Line {number} is damaged ({reason}){after}. {_count(rounds)} complete."
+
+
+def _count(rounds: int) -> str:
+    return "1 round is" if rounds == 1 else f"{rounds} rounds are"
