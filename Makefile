@@ -22,10 +22,10 @@ run: setup model ## open the window
 	@$(PY) -m app
 
 test: setup model ## run the tests
-	$(PY) -m pytest -m "not full" $(PYTEST_ARGS)
+	$(PY) -m pytest $(PYTEST_ARGS)
 
 test-full: setup model ## run all tests, the long ones too
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -m "full or not full" $(PYTEST_ARGS)
 
 lint: setup ## style, types, and who may import whom
 	$(PY) -m ruff check $(SOURCES)

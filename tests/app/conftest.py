@@ -1,0 +1,77 @@
+"""Guards of the window's tests: nothing of Qt may outlive the test that made it.
+
+Qt is imported only for tests that ask for `qapp` or `qtbot`, so the command line's tests stay free of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test that leaves a running QThread or QTimer, a busy thread pool or an open window, and says where it began.
+
+    pytest-qt closes the widgets given to `qtbot.addWidget` before fixtures are torn down, so whatever is found here
+    would have stayed.
+    """
+    if "qapp" not in request.fixturenames:
+        yield
+        return
+    request.getfixturevalue("qapp")
+    from PySide6.QtCore import QCoreApplication, QEvent, QThread, QThreadPool, QTimer
+    from PySide6.QtWidgets import QApplication
+    from shiboken6 import isValid
+
+    timers = _record_starts(monkeypatch, QTimer)
+    threads = _record_starts(monkeypatch, QThread)
+    before = [*QApplication.topLevelWidgets()]
+
+    yield
+
+    def settle() -> None:
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        QCoreApplication.processEvents()
+
+    def left_over() -> list[Any]:
+        return [widget for widget in QApplication.topLevelWidgets() if widget not in before and isValid(widget)]
+
+    def alive(started: list[tuple[Callable[[], Any], str]]) -> Iterator[tuple[Any, str]]:
+        for reference, where in started:
+            qt_object = reference()
+            if qt_object is not None and isValid(qt_object):
+                yield qt_object, where
+
+    settle()
+    if left_over():
+        gc.collect()  # a window in a reference cycle is garbage, not a leak
+        settle()
+
+    problems = [f"QTimer still active, started at {where}" for timer, where in alive(timers) if timer.isActive()]
+    problems += [f"QThread still running, started at {where}" for thread, where in alive(threads) if thread.isRunning()]
+    problems += [f"open window: {widget!r} {widget.objectName()} {widget.windowTitle()}" for widget in left_over()]
+    if not QThreadPool.globalInstance().waitForDone(1000):
+        problems.append("the global thread pool is still busy")
+    assert not problems, "\n".join(problems)
+
+
+def _record_starts(monkeypatch: pytest.MonkeyPatch, kind: type) -> list[tuple[Callable[[], Any], str]]:
+    """Every object of this Qt class that is started from now on, by reference, with the line that did it."""
+    started: list[tuple[Callable[[], Any], str]] = []
+    start = kind.start  # type: ignore[attr-defined]
+
+    def recording(self: Any, *arguments: Any) -> None:
+        caller = sys._getframe(1)
+        # One with a parent lives on without its Python object; one without must be free to die with it.
+        reference = weakref.ref(self) if self.parent() is None else (lambda: self)
+        started.append((reference, f"{caller.f_code.co_filename}:{caller.f_lineno}"))
+        start(self, *arguments)
+
+    monkeypatch.setattr(kind, "start", recording)
+    return started

@@ -1,0 +1,122 @@
+"""What every test gets: a data folder of its own, the built-in model on request, and no thread or warning left behind.
+
+Nothing here imports Qt or MLX: the engine's tests run on a machine without Qt (tests/app/conftest.py guards the window).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.paths import models_folder
+
+if TYPE_CHECKING:
+    from engine.models import LoadedModel
+
+HOME = pytest.StashKey[Path]()
+SECONDS_TO_END = 5.0
+"""A thread that was told to end may take this long before it counts as leaked. Only leaks wait for it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Points everything that Draftlight and Qt write at a temporary folder, before any of it is imported."""
+    home = Path(tempfile.mkdtemp(prefix="draftlight-tests-"))
+    config.stash[HOME] = home
+    _furnish(home / "data")
+    os.environ["DRAFTLIGHT_HOME"] = str(home / "data")
+    for variable in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"):
+        folder = home / variable.lower()
+        folder.mkdir(mode=0o700)
+        os.environ[variable] = str(folder)
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    # No test may wait for a hub: what is not on this machine is not there.
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    # tqdm (through transformers) would otherwise start a thread of its own that never ends.
+    os.environ.setdefault("TQDM_DISABLE", "1")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[HOME], ignore_errors=True)
+
+
+_SHARED_MODELS = models_folder()
+
+
+def _furnish(data: Path) -> None:
+    """An empty data folder that shares the machine's models, so that the built-in one is fetched once and for all."""
+    data.mkdir(parents=True)
+    _SHARED_MODELS.mkdir(parents=True, exist_ok=True)
+    (data / "models").symlink_to(_SHARED_MODELS.resolve(), target_is_directory=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "builtin" in getattr(item, "fixturenames", ()):
+            item.add_marker("builtin")
+        if item.get_closest_marker("metal") and not _has_metal():
+            item.add_marker(pytest.mark.skip(reason="needs Apple's GPU"))
+
+
+def _has_metal() -> bool:
+    if sys.platform != "darwin" or platform.machine() != "arm64":
+        return False
+    import mlx.core as mx
+
+    return bool(mx.metal.is_available())
+
+
+@pytest.fixture(scope="session")
+def builtin() -> LoadedModel:
+    """The built-in target. Loading takes seconds; it is never changed by a test."""
+    from engine.models import load
+
+    return load("builtin")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder of this test's own, without traces or settings; models are shared."""
+    data = tmp_path / "draftlight-home"
+    _furnish(data)
+    monkeypatch.setenv("DRAFTLIGHT_HOME", str(data))
+    return data
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads() -> Iterator[None]:
+    """Fails a test that leaves a Python thread running."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + SECONDS_TO_END
+    leaked = []
+    for thread in set(threading.enumerate()) - before:
+        # Threads that Qt or MLX started appear as dummies once they call into Python, and cannot be joined.
+        if not isinstance(thread, threading._DummyThread):
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                leaked.append(thread.name)
+    assert not leaked, f"threads left running: {', '.join(sorted(leaked))}"
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_log_warnings(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test in which something logs a warning or worse. A test that asks for `caplog` judges its log itself."""
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = records.append  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    yield
+    logging.getLogger().removeHandler(handler)
+    if records and "caplog" not in request.fixturenames:
+        pytest.fail("unexpected in the log: " + "; ".join(f"{record.name}: {record.getMessage()}" for record in records))

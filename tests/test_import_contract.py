@@ -1,0 +1,98 @@
+"""Who may import whom: the contracts of pyproject.toml hold, and each one fails when it is violated."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+LINT = "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])"
+
+LEADS_TO_MLX = {"engine/planted_model.py": "def load():\n    import mlx.core as mx\n\n    return mx\n"}
+
+VIOLATIONS = {
+    "engine imports Qt": (
+        {"engine/planted.py": "from PySide6.QtCore import QTimer\n"},
+        "The engine knows nothing of the window",
+    ),
+    "engine imports the window, inside a function": (
+        {"engine/planted.py": "def show():\n    import app.planted\n", "app/planted.py": ""},
+        "The engine knows nothing of the window",
+    ),
+    "the window imports mlx_lm": (
+        {"app/planted.py": "import mlx_lm\n"},
+        "The window reaches MLX only through engine.worker",
+    ),
+    "the window imports a module of the engine that imports MLX": (
+        {"app/planted.py": "import engine.planted_model\n", **LEADS_TO_MLX},
+        "The window reaches MLX only through engine.worker",
+    ),
+    "metrics import a module of the engine that imports MLX": (
+        {"engine/metrics.py": "from engine.planted_model import load\n", **LEADS_TO_MLX},
+        "Values, mathematics, traces and metrics need no MLX",
+    ),
+}
+
+
+def copy_of_the_code(folder: Path) -> None:
+    for name in ("app", "engine"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run([sys.executable, "-c", LINT], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_contracts_hold(tmp_path: Path) -> None:
+    copy_of_the_code(tmp_path)
+    result = lint(tmp_path)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("violation", VIOLATIONS)
+def test_a_planted_violation_fails(tmp_path: Path, violation: str) -> None:
+    files, broken = VIOLATIONS[violation]
+    copy_of_the_code(tmp_path)
+    for name, text in files.items():
+        with (tmp_path / name).open("a") as file:
+            file.write(text)
+    result = lint(tmp_path)
+    assert result.returncode == 1, result.stdout
+    (verdict,) = [line for line in result.stdout.splitlines() if line.endswith(" BROKEN")]
+    assert verdict.startswith(broken)
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+
+root, *hidden = sys.argv[1:]
+
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"{name} is hidden in this test", name=name)
+
+
+sys.meta_path.insert(0, Hidden())
+package = importlib.import_module(root)
+for module in pkgutil.walk_packages(package.__path__, root + "."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "hidden"),
+    [("engine", ("app", "PySide6", "shiboken6", "pyqtgraph", "pytestqt")), ("app", ("mlx", "mlx_lm"))],
+)
+def test_every_module_imports_without_the_other_side(package: str, hidden: tuple[str, ...]) -> None:
+    """What the contracts say of the source also holds of a running interpreter, where imports can hide from them."""
+    subprocess.run([sys.executable, "-c", IMPORT_ALL, package, *hidden], cwd=REPOSITORY, check=True, timeout=300)
