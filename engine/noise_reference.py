@@ -1,0 +1,213 @@
+"""The noise of DESIGN section 3 in numpy alone: what the MLX operations and the Metal kernel are compared with, bit for bit.
+
+It also serves whole rows at run time where there is no GPU: numpy's integer loops are vectorised and MLX's CPU operations are
+not, so a row costs about a third of what it costs there (`tests/benchmarks/noise.py` measures both side by side).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.errors import DraftlightError
+
+Words = npt.NDArray[np.uint32]
+Units = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+DOMAINS = {"shared": 0, "draft": 1, "coin": 2, "residual": 3}
+"""What a draw is for. Equal keys in two domains give unrelated noise."""
+
+SEED_LIMIT = 2**64
+POSITION_LIMIT = 2**32
+VOCABULARY_LIMIT = 2**31
+PAIR_OFFSET = 2**17
+UNIT = 2.0**-19
+COIN_UNIT = 2.0**-24
+
+TABLE_FILE = Path(__file__).resolve().parent.parent / "shaders" / "gumbel_table.bin"
+TABLE_SHA256 = "9dc29d53d96f945e78b1b9be48db58a0efe041b093cd7f4aec9061ad71602563"
+TABLE_SIZE = 16384
+MIDDLE = TABLE_SIZE // 2
+
+_MASK = 0xFFFFFFFF
+_PARITY = 0x1BD11BDA
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PAIRS_AT_ONCE = 32768
+# The word at an end of the range is at distance 0, which has no leading bit. It is read as if it were 511/512, whose float
+# stands at the unused node 255, one below the node of distance 1.
+_ZERO_DISTANCE = 511 / 512
+
+
+def check_stream(seed: int, domain: str) -> None:
+    """Raises ValueError for a seed outside 0 to 2^64 - 1 or an unknown domain."""
+    if not 0 <= seed < SEED_LIMIT:
+        raise ValueError(f"seed must be from 0 to 2^64 - 1, not {seed!r}")
+    if domain not in DOMAINS:
+        raise ValueError(f"domain must be one of {', '.join(DOMAINS)}, not {domain!r}")
+
+
+def threefry(key: tuple[int, int], first: int, second: int) -> tuple[int, int]:
+    """Threefry2x32-20 of one counter (Salmon et al., SC 2011)."""
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    first, second = (first + key[0]) & _MASK, (second + key[1]) & _MASK
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            first = (first + second) & _MASK
+            second = ((second << rotation | second >> (32 - rotation)) & _MASK) ^ first
+        first = (first + schedule[(group + 1) % 3]) & _MASK
+        second = (second + schedule[(group + 2) % 3] + group + 1) & _MASK
+    return first, second
+
+
+def _threefry_in_place(key: tuple[int, int], first: Words, second: Words) -> None:
+    """Threefry2x32-20 of many counters under one key; both arrays are overwritten with the words."""
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    scratch = np.empty_like(first)
+    first += np.uint32(key[0])
+    second += np.uint32(key[1])
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            first += second
+            np.left_shift(second, np.uint32(rotation), out=scratch)
+            np.right_shift(second, np.uint32(32 - rotation), out=second)
+            second |= scratch
+            second ^= first
+        first += np.uint32(schedule[(group + 1) % 3])
+        second += np.uint32((schedule[(group + 2) % 3] + group + 1) & _MASK)
+
+
+def stream_key(seed: int, position: int, domain: str = "shared", round_position: int | None = None) -> tuple[int, int]:
+    """The key under which the words of one position are drawn.
+
+    Args:
+        seed: 0 to 2^64 - 1.
+        position: absolute index of the token, prompt included.
+        domain: a name in DOMAINS. `shared` is keyed by position alone, the others by the round too.
+        round_position: first position of the round; None means `position`.
+    """
+    check_stream(seed, domain)
+    if round_position is None:
+        round_position = position
+    if not (0 <= position < POSITION_LIMIT and 0 <= round_position < POSITION_LIMIT):
+        raise ValueError(f"positions must be from 0 to 2^32 - 1, not {position!r} and {round_position!r}")
+    key = threefry((seed >> 32, seed & _MASK), position, DOMAINS[domain])
+    return key if domain == "shared" else threefry(key, round_position, 0)
+
+
+def words(key: tuple[int, int], vocab_size: int) -> Words:
+    """The random words of tokens 0 to vocab_size - 1: (vocab_size,) uint32."""
+    pairs = (vocab_size + 1) // 2
+    drawn = np.empty((pairs, 2), np.uint32)
+    for start in range(0, pairs, _PAIRS_AT_ONCE):
+        first = np.arange(start, min(start + _PAIRS_AT_ONCE, pairs), dtype=np.uint32)
+        second = first + np.uint32(PAIR_OFFSET)
+        _threefry_in_place(key, first, second)
+        drawn[start : start + first.size, 0] = first
+        drawn[start : start + first.size, 1] = second
+    return drawn.reshape(-1)[:vocab_size]
+
+
+@cache
+def load_table() -> Units:
+    """The shipped table (its layout is told in shaders/make_gumbel_table.py): (16384,) int32.
+
+    Raises:
+        DraftlightError: the file is missing or is not the one that this version draws its noise from.
+    """
+    try:
+        data = TABLE_FILE.read_bytes()
+    except OSError as error:
+        raise DraftlightError(f"The noise table {TABLE_FILE.name} is missing: install Draftlight again.") from error
+    if hashlib.sha256(data).hexdigest() != TABLE_SHA256:
+        raise DraftlightError(f"The noise table {TABLE_FILE.name} is damaged: install Draftlight again.")
+    table = np.frombuffer(data, "<i4").astype(np.int32)
+    table.setflags(write=False)
+    return table
+
+
+@cache
+def half_tables() -> tuple[Units, Units]:
+    """The table as (values, steps), each (16384,) int32, indexed by node + 8192 * (word is in the upper half).
+
+    A step leads from the value at a node to the value at the next one towards the middle. Both tables save the
+    CPU paths the mirrored index.
+    """
+    table = load_table()
+    node = np.arange(MIDDLE)
+    upper = (TABLE_SIZE - node) % TABLE_SIZE
+    values = np.concatenate([table[node], table[upper]])
+    neighbours = np.concatenate([table[node + 1], table[TABLE_SIZE - 1 - node]])
+    return values, neighbours - values
+
+
+def gumbel_units(drawn: Words) -> Units:
+    """The Gumbel values of words of any shape as integer multiples of 2^-19."""
+    values, steps = half_tables()
+    signed = np.ascontiguousarray(drawn).view(np.int32)
+    sign = signed >> 31
+    distance = (signed ^ sign).astype(np.float64)
+    np.maximum(distance, _ZERO_DISTANCE, out=distance)
+    # The high word of a float64 holds the exponent and exactly the 8 + 12 mantissa bits that are wanted.
+    high = distance.view(np.int32)[..., _HIGH_WORD::2]
+    index = (high >> 12).astype(np.intp)
+    index -= 1022 << 8
+    index -= np.multiply(sign, MIDDLE, dtype=np.intp)
+    units = steps.take(index, mode="wrap")
+    units *= high & 4095
+    units += 2048
+    units >>= 12
+    units += values.take(index, mode="wrap")
+    return units
+
+
+_HIGH_WORD = 1 if np.little_endian else 0
+
+
+def gumbel(seed: int, position: int, vocab_size: int, domain: str = "shared", round_position: int | None = None) -> Floats:
+    """Gumbel noise of one position: (vocab_size,) float32, from -3.13 to 22.87, each value an exact multiple of 2^-19."""
+    if not 1 <= vocab_size <= VOCABULARY_LIMIT:
+        raise ValueError(f"vocab_size must be from 1 to 2^31, not {vocab_size!r}")
+    units = gumbel_units(words(stream_key(seed, position, domain, round_position), vocab_size))
+    return np.multiply(units, np.float32(UNIT), dtype=np.float32)
+
+
+def gumbel_argmax(
+    logits: npt.NDArray[Any],
+    inverse_temperature: float,
+    seed: int,
+    positions: list[int],
+    domain: str = "shared",
+    round_position: int | None = None,
+) -> npt.NDArray[np.int32]:
+    """The tokens drawn from softmax(logits / temperature), one per row, ties to the lowest id.
+
+    Args:
+        logits: (rows, vocab) float32 or float16; -inf is masked, NaN counts as -inf.
+        inverse_temperature: 1 / temperature, rounded to float32.
+        positions: one per row.
+
+    Raises:
+        DraftlightError: a row's best score is not finite, as in a row without a finite logit.
+    """
+    drawn = np.empty(len(positions), np.int32)
+    for row, position in enumerate(positions):
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = logits[row].astype(np.float32) * np.float32(inverse_temperature)
+            scores += gumbel(seed, position, logits.shape[1], domain, round_position)
+        scores[np.isnan(scores)] = -np.inf
+        drawn[row] = np.argmax(scores)
+        if not np.isfinite(scores[drawn[row]]):
+            raise DraftlightError(f"The model's output for token {position} has no finite value to choose from.")
+    return drawn
+
+
+def coin(seed: int, position: int, round_position: int | None = None) -> float:
+    """A uniform number in [0, 1), a multiple of 2^-24: accept when it is below the ratio."""
+    key = stream_key(seed, position, "coin", round_position)
+    return (threefry(key, 0, PAIR_OFFSET)[0] >> 8) * COIN_UNIT
