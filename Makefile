@@ -2,7 +2,7 @@
 
 PYTEST_ARGS ?=
 PY := .venv/bin/python
-SOURCES := app engine tests packaging
+SOURCES := app engine shaders tests packaging
 
 .PHONY: help setup model run test test-full lint format lock wheel check-wheel self-test clean
 
@@ -41,7 +41,9 @@ lock: ## resolve the lock files anew for every platform
 	@bash packaging/lock.sh
 
 wheel: setup ## build dist/draftlight-*.whl
-	@$(PY) packaging/build_wheel.py
+	@rm -f dist/draftlight-*.whl
+	@$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/draftlight-*.whl
 
 check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
 	@bash packaging/check_wheel.sh
