@@ -1,0 +1,200 @@
+"""The rules: how a round's proposals are judged against the target.
+
+Every rule is a function of (p, q, proposals, noise) that takes arrays and returns arrays, so that one lazy graph holds
+drafting, verifying and judging. Whatever the rule, the emitted text follows the target's distribution exactly.
+
+Sources: `match` is mlx-lm's `speculative_generate_step`; `rejection` is Leviathan et al. 2023 (arXiv 2211.17192) and
+Chen et al. 2023 (arXiv 2302.01318); `gumbel` is the coupling of Daliri, Musco and Suresh (arXiv 2408.07978); `block` is
+Sun et al., "Block Verification Accelerates Speculative Decoding" (ICLR 2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine.distribution import Distribution, OneHot  # noqa: E402
+from engine.noise import NoiseSource  # noqa: E402
+from engine.types import Rule  # noqa: E402
+
+Draft = Distribution | OneHot
+
+
+class RoundNoise:
+    """The randomness of one round: a noise source bound to the position of the round's first token."""
+
+    def __init__(self, source: NoiseSource, position: int) -> None:
+        self.source = source
+        self.position = position
+
+    def shared(self, rows: Distribution, first: int = 0) -> mx.array:
+        """(rows,) ids drawn with the `shared` noise of consecutive positions, from the round's `first`-th one on."""
+        positions = [self.position + first + index for index in range(rows.rows)]
+        return self.source.argmax(rows.logits, rows.inverse_temperature, positions)
+
+    def draft(self, row: Distribution, step: int) -> mx.array:
+        """(1,) id drawn with the `draft` noise of this round."""
+        return self.source.argmax(row.logits, row.inverse_temperature, [self.position + step], "draft", self.position)
+
+    def coins(self, count: int) -> mx.array:
+        """(count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
+        return self.source.coins([self.position + index for index in range(count)], self.position)
+
+    def residual(self, row: Distribution, index: mx.array) -> mx.array:
+        """(1,) id drawn with the `residual` noise of the round's `index`-th position, an index in the lazy graph."""
+        position = (index.astype(mx.uint32) + self.position).reshape(1)
+        return self.source.argmax(row.logits, row.inverse_temperature, position, "residual", self.position)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What became of a round's proposals.
+
+    Attributes:
+        accepted: () int32, how many of the first proposals are kept.
+        token: () int32, the token emitted after them: the correction, or the bonus when all were kept. An id outside the
+            vocabulary says that a row had no finite logit.
+        acceptance: (gamma,) float32, the probability that this rule accepts the proposal, given the context and the
+            proposal (under `block`: given the block).
+        coins: (gamma,) float32 that were compared under rejection and block, else None.
+        draws: (gamma + 1,) int32, the target's own draws that were compared under match, gumbel and greedy, else None.
+    """
+
+    accepted: mx.array
+    token: mx.array
+    acceptance: mx.array
+    coins: mx.array | None = None
+    draws: mx.array | None = None
+
+
+def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
+    """Target and drafter draw independently; a proposal stands if both drew the same token.
+
+    Args:
+        p: (gamma + 1, vocab) the target's distributions, each given the proposals before it.
+        q: (gamma, vocab) the distributions that the proposals were drawn from.
+        proposals: (gamma,) token ids.
+        noise: the round's randomness.
+    """
+    p, q, proposals = _as_rows(p, q, proposals)
+    draws = noise.shared(p).astype(mx.int32)
+    return _compared(draws, proposals, p.first(q.rows).probability_of(proposals))
+
+
+def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
+    """As `match`, for proposals drawn with the same `shared` noise as the target's draws. Arguments as there."""
+    p, q, proposals = _as_rows(p, q, proposals)
+    draws = noise.shared(p).astype(mx.int32)
+    return _compared(draws, proposals, _coupled_probability(p.first(q.rows), q, proposals))
+
+
+def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
+    """Temperature 0, whatever the rule: a proposal stands if it is the target's arg-max. Arguments as in `match`."""
+    p, q, proposals = _as_rows(p, q, proposals)
+    draws = mx.argmax(p.logits, axis=-1).astype(mx.int32)
+    finite = mx.max(p.logits, axis=-1) > -mx.inf
+    draws = mx.where(finite, draws, -1)
+    return _compared(draws, proposals, (draws[:-1] == proposals).astype(mx.float32))
+
+
+def rejection(
+    p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise
+) -> Judgement:
+    """A proposal x stands with probability min(1, p(x) / q(x)); the first that falls is replaced by a draw from the
+    normalised (p - q)+, or from p where that is empty. Arguments as in `match`; the proposals must not have been drawn
+    with noise that this round's coins or residual draw use."""
+    p, q, proposals = _as_rows(p, q, proposals)
+    gamma = q.rows
+    coins = noise.coins(gamma)
+    ratio = p.first(gamma).probability_of(proposals) / q.probability_of(proposals)
+    accepted = _leading(coins < ratio)
+    token = _residual_or_bonus(p, q, accepted, mx.array(1.0), noise)
+    return Judgement(accepted, token, mx.minimum(ratio, 1.0), coins=coins)
+
+
+def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
+    """Judges the block jointly: the longest prefix whose own coin passes is kept, so a later success can save earlier
+    tokens. Never accepts fewer in expectation than `rejection`. Arguments and conditions as there."""
+    p, q, proposals = _as_rows(p, q, proposals)
+    gamma = q.rows
+    coins = noise.coins(gamma)
+    ratio = p.first(gamma).probability_of(proposals) / q.probability_of(proposals)
+    weights = [mx.array(1.0)]  # weights[i]: the paper's P_i, the capped likelihood ratio of the first i proposals
+    for index in range(gamma):
+        weights.append(mx.minimum(weights[-1] * ratio[index], 1.0))
+    weight = mx.stack(weights)
+    passing = weight[gamma:]
+    if gamma > 1:
+        # After i < gamma proposals, what p still has over q at the next position decides.
+        inner = weight[1:gamma]
+        following = Distribution(p.logits[1:gamma], p.inverse_temperature)
+        mass = _rows_after(q, 1).residual_mass(following, inner)
+        total = mass + 1.0 - inner
+        passing = mx.concatenate([mx.where(total > 0, mass / total, 1.0), passing])
+    kept = mx.where(coins < passing, mx.arange(1, gamma + 1), 0)
+    accepted = mx.max(kept).astype(mx.int32)
+    failing_from = mx.cumprod(1.0 - passing, reverse=True)
+    token = _residual_or_bonus(p, q, accepted, mx.take(weight, accepted), noise)
+    return Judgement(accepted, token, 1.0 - failing_from, coins=coins)
+
+
+Judge = Callable[[Distribution | mx.array, Draft | mx.array, mx.array | Sequence[int], RoundNoise], Judgement]
+JUDGES: dict[Rule, Judge] = {"match": match, "rejection": rejection, "gumbel": gumbel, "block": block}
+
+
+def _as_rows(
+    p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int]
+) -> tuple[Distribution, Draft, mx.array]:
+    """Plain probability arrays are welcome: they become distributions."""
+    p_rows = p if isinstance(p, Distribution) else Distribution.from_probabilities(p)
+    q_rows = q if isinstance(q, (Distribution, OneHot)) else Distribution.from_probabilities(q)
+    ids = mx.array(proposals, dtype=mx.int32) if not isinstance(proposals, mx.array) else proposals.astype(mx.int32)
+    if q_rows.rows != ids.shape[0] or p_rows.rows != q_rows.rows + 1:
+        raise ValueError(f"p needs one row more than q and the proposals: {p_rows.rows}, {q_rows.rows}, {ids.shape[0]}")
+    if q_rows.vocab_size != p_rows.vocab_size:
+        raise ValueError(f"p and q need the same vocabulary: {p_rows.vocab_size}, {q_rows.vocab_size}")
+    return p_rows, q_rows, ids
+
+
+def _leading(kept: mx.array) -> mx.array:
+    """() int32: how many entries hold before the first that does not."""
+    return mx.cumprod(kept.astype(mx.int32)).sum().astype(mx.int32)
+
+
+def _compared(draws: mx.array, proposals: mx.array, acceptance: mx.array) -> Judgement:
+    accepted = _leading(draws[:-1] == proposals)
+    return Judgement(accepted, mx.take(draws, accepted), acceptance, draws=draws)
+
+
+def _coupled_probability(p: Distribution, q: Draft, proposals: mx.array) -> mx.array:
+    """(gamma,): P(the target draws x | the drafter drew x) under shared noise: p(x) / sum_j max(p_j q(x), q_j p(x))."""
+    p_x = p.probability_of(proposals)
+    if isinstance(q, OneHot):
+        return p_x
+    q_x = q.probability_of(proposals)
+    overlap = mx.maximum(p.probabilities * q_x[:, None], q.probabilities * p_x[:, None]).sum(axis=-1)
+    return mx.where(p_x > 0, p_x / overlap, 0.0)
+
+
+def _residual_or_bonus(p: Distribution, q: Draft, accepted: mx.array, scale: mx.array, noise: RoundNoise) -> mx.array:
+    """() int32: a draw from the normalised (scale * p - q)+ after a rejection, from p after a whole block."""
+    gamma = q.rows
+    rejected = mx.minimum(accepted, gamma - 1)
+    p_row = p.row(rejected).probabilities
+    excess = mx.maximum(scale * p_row - q.row(rejected).probabilities, 0.0)
+    residual = mx.where(excess.sum() > 0, excess, p_row)
+    correction = noise.residual(Distribution.from_probabilities(residual), rejected)
+    bonus = noise.shared(p.row(gamma), first=gamma)
+    return mx.where(accepted == gamma, bonus.astype(mx.int32), correction.astype(mx.int32)).reshape(())
+
+
+def _rows_after(q: Draft, first: int) -> Draft:
+    if isinstance(q, OneHot):
+        return OneHot(q.ids[first:], q.vocab_size)
+    return Distribution(q.logits[first:], q.inverse_temperature)

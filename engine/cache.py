@@ -1,0 +1,128 @@
+"""What the decode loop asks of mlx-lm's prompt caches: how long they are, whether they can be rolled back, doing so.
+
+mlx-lm's `trim_prompt_cache` returns 0 instead of failing where a layer cannot be trimmed, which turns into silently wrong
+text; here every roll-back is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
+
+from engine.errors import DraftlightError  # noqa: E402
+
+FIRST_CHUNK, LARGEST_CHUNK = 64, 2048
+CHUNK_SECONDS = 0.25
+"""Prompt chunks grow until one takes about this long, so that cancelling and progress stay prompt."""
+
+UNTRIMMABLE = {
+    "RotatingKVCache": "it forgets the oldest tokens (sliding window), so rejected tokens cannot be taken back past the window",
+    "ChunkedKVCache": "it forgets whole chunks, so rejected tokens cannot be taken back across a chunk",
+    "ArraysCache": "it is a recurrent state, from which tokens cannot be taken back",
+    "MambaCache": "it is a recurrent state, from which tokens cannot be taken back",
+}
+
+__all__ = ["cache_length", "check_cache", "make_prompt_cache", "read_prompt", "refusal", "trim_to"]
+
+
+def _leaves(cache: Sequence[Any]) -> list[Any]:
+    """The single-layer caches, those inside a CacheList included."""
+    leaves: list[Any] = []
+    for layer in cache:
+        nested = getattr(layer, "caches", None)
+        leaves.extend(_leaves(nested) if nested is not None else [layer])
+    return leaves
+
+
+def refusal(cache: Sequence[Any]) -> str | None:
+    """Why tokens cannot be taken back from this cache, or None if they can."""
+    for layer in _leaves(cache):
+        name = type(layer).__name__
+        for parent in type(layer).__mro__:
+            if parent.__name__ in UNTRIMMABLE:
+                return f"its cache is a {name}: {UNTRIMMABLE[parent.__name__]}"
+        if not (hasattr(layer, "trim") and layer.is_trimmable()):
+            return f"its cache is a {name}, which cannot be rolled back"
+    return None
+
+
+def _is_unused(layer: Any) -> bool:
+    """Whether the model never writes to this cache, as models without attention do."""
+    return getattr(layer, "offset", 0) == 0 and getattr(layer, "keys", None) is None
+
+
+def cache_length(cache: Sequence[Any]) -> int | None:
+    """Tokens in the cache; None if no layer keeps count (a model that needs no cache)."""
+    for layer in _leaves(cache):
+        if hasattr(layer, "offset") and not _is_unused(layer):
+            return int(layer.offset)
+    return None
+
+
+def check_cache(cache: Sequence[Any], length: int, whose: str) -> None:
+    """Asserts the invariant of DESIGN section 4. Only layers that are written to can be checked."""
+    for layer in _leaves(cache):
+        if hasattr(layer, "offset") and not _is_unused(layer) and int(layer.offset) != length:
+            raise AssertionError(f"the {whose}'s cache holds {int(layer.offset)} tokens instead of {length}")
+
+
+def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
+    """Rolls the cache back to its first `length` tokens; raises AssertionError where that did not happen."""
+    for layer in _leaves(cache):
+        if hasattr(layer, "offset") and int(layer.offset) > length:
+            layer.trim(int(layer.offset) - length)
+    check_cache(cache, length, whose)
+
+
+def state_of(cache: Sequence[Any]) -> list[Any]:
+    """The arrays to evaluate so that a chunk of the prompt is really read."""
+    return [layer.state for layer in cache if not _is_unused(layer)]
+
+
+def read_prompt(
+    model: Callable[..., mx.array],
+    cache: Sequence[Any],
+    tokens: Sequence[int],
+    proceed: Callable[[int, int], bool],
+    clock: Callable[[], float],
+) -> bool:
+    """Feeds tokens to the model in chunks.
+
+    Args:
+        proceed: called with (done, total) before the first and after every chunk; False cancels.
+        clock: seconds, for sizing the chunks.
+
+    Returns:
+        Whether all were read; a cancelled cache holds a prefix of them.
+    """
+    total, done, chunk = len(tokens), 0, FIRST_CHUNK
+    if not proceed(0, total):
+        return False
+    while done < total:
+        began = clock()
+        part = mx.array(tokens[done : done + chunk])
+        output = model(part[None], cache=cache)
+        arrays = state_of(cache)
+        mx.eval(arrays if arrays else output)
+        done = min(done + chunk, total)
+        if clock() - began < CHUNK_SECONDS / 2:
+            chunk = min(chunk * 2, LARGEST_CHUNK)
+        elif clock() - began > CHUNK_SECONDS * 2:
+            chunk = max(chunk // 2, FIRST_CHUNK // 2)
+        if not proceed(done, total):
+            return False
+    return True
+
+
+def require_rollback(cache: Sequence[Any], whose: str) -> None:
+    """Raises DraftlightError if speculation with this cache could not be right."""
+    reason = refusal(cache)
+    if reason is not None:
+        raise DraftlightError(f"The {whose} cannot be decoded speculatively: {reason}. Use it without a drafter.")

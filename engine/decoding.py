@@ -1,0 +1,403 @@
+"""The decode loop: propose, verify, judge, commit, until the answer ends.
+
+One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once; only
+then does the host learn what was accepted, roll the caches back, queue the drafter's next step and report.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine import cache as caches  # noqa: E402
+from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy  # noqa: E402
+from engine.distribution import Distribution, Shaper  # noqa: E402
+from engine.drafters.base import Drafter, DraftPen, Proposals  # noqa: E402
+from engine.errors import DraftlightError  # noqa: E402
+from engine.gamma import AutoGamma, FixedGamma  # noqa: E402
+from engine.models import LoadedModel  # noqa: E402
+from engine.noise import NoiseSource, check_drawn  # noqa: E402
+from engine.rounds import Verdict, describe  # noqa: E402
+from engine.stopping import AnswerText  # noqa: E402
+from engine.types import DecodingOptions, Finish, Milliseconds, Round, Rule  # noqa: E402
+
+__all__ = ["Control", "DecodingOptions", "decode"]
+
+CLEAR_CACHE_EVERY = 256
+"""Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
+
+
+class _Keep:
+    """Marks an argument that was not given, where None means something."""
+
+
+_KEEP = _Keep()
+
+
+class Control:
+    """The handle by which another thread steers a running answer. Requests take effect at a round boundary.
+
+    Args:
+        on_prefill: called on the decoding thread with (prompt tokens read, prompt tokens to read).
+    """
+
+    def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
+        self.on_prefill: Callable[[int, int], None] = on_prefill or (lambda done, total: None)
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._changes: dict[str, Any] = {}
+
+    def stop(self) -> None:
+        """Ends the answer within one round or one chunk of the prompt."""
+        self._stopped.set()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def update(
+        self,
+        *,
+        rule: Rule | None = None,
+        gamma: int | Literal["auto"] | None = None,
+        drafter: Drafter | _Keep | None = _KEEP,
+    ) -> None:
+        """Changes what is given; `drafter=None` goes on without one. Raises ValueError for impossible values."""
+        DecodingOptions(**{name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None})
+        changes = {"rule": rule, "gamma": gamma, "drafter": drafter}
+        with self._lock:
+            self._changes.update({name: value for name, value in changes.items() if not _absent(name, value)})
+
+    def take_changes(self) -> dict[str, Any]:
+        """What was requested since the last call."""
+        with self._lock:
+            changes, self._changes = self._changes, {}
+        return changes
+
+
+def _absent(name: str, value: Any) -> bool:
+    return value is _KEEP if name == "drafter" else value is None
+
+
+def decode(
+    model: LoadedModel | Callable[..., mx.array],
+    prompt_tokens: Sequence[int],
+    drafter: Drafter | None = None,
+    options: DecodingOptions | None = None,
+    *,
+    tokenizer: Any = None,
+    eos_ids: Iterable[int] | None = None,
+    cache: list[Any] | None = None,
+    control: Control | None = None,
+) -> Iterator[Round]:
+    """Decodes one answer, a round at a time.
+
+    Args:
+        model: a LoadedModel, or a bare mlx-lm style module: a callable `(tokens (1, n), cache=...) -> logits (1, n, vocab)`
+            that `make_prompt_cache` understands. A bare module has no EOS and no texts unless given.
+        prompt_tokens: ids, chat template applied.
+        drafter: whoever proposes; None decodes plainly.
+        options: a seed of None is drawn here; use an explicit one to repeat an answer.
+        tokenizer, eos_ids: override the model's.
+        cache: a prompt cache whose content is a proper prefix of the prompt; extended in place. After the last round it
+            holds all committed tokens but the newest.
+        control: the handle for stopping and changing the run.
+
+    Yields:
+        one Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
+
+    Raises:
+        ValueError: impossible options, an empty prompt, ids outside the vocabulary, `stop` without a tokenizer.
+        DraftlightError: the prompt does not fit, the cache cannot be rolled back, the model yields no finite logit.
+    """
+    run = _Run(model, prompt_tokens, drafter, options or DecodingOptions(), tokenizer, eos_ids, cache, control or Control())
+    return run.rounds()
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """Clock readings within one round, seconds; drafted and verified only in rounds evaluated in stages."""
+
+    began: float
+    judged: float
+    drafted: float | None = None
+    verified: float | None = None
+
+
+class _Run:
+    """The state of one answer."""
+
+    def __init__(
+        self,
+        model: LoadedModel | Callable[..., mx.array],
+        prompt_tokens: Sequence[int],
+        drafter: Drafter | None,
+        options: DecodingOptions,
+        tokenizer: Any,
+        eos_ids: Iterable[int] | None,
+        cache: list[Any] | None,
+        control: Control,
+    ) -> None:
+        loaded = model if isinstance(model, LoadedModel) else None
+        self.model: Any = loaded.model if loaded else model
+        self.tokenizer = tokenizer if tokenizer is not None or loaded is None else loaded.tokenizer
+        self.eos_ids = frozenset(eos_ids if eos_ids is not None else (loaded.eos_ids if loaded else ()))
+        self.context_length: int | None = loaded.context_length if loaded else None
+        self.options = options if options.seed is not None else options.replace(seed=draw_seed())
+        self.drafter = drafter
+        self.gamma = _gamma_of(self.options)
+        self.control = control
+        self.committed = [int(token) for token in prompt_tokens]
+        self.prompt_length = len(self.committed)
+        self.cache = cache if cache is not None else caches.make_prompt_cache(self.model)
+        self.vocab_size = _width(self.model)
+        self.shaper = Shaper(self.options, _known_ids(loaded, self.vocab_size))
+        assert self.options.seed is not None
+        self.noise = NoiseSource(self.options.seed, self.vocab_size)
+        self.text = AnswerText(self.tokenizer, self.options.stop, self.eos_ids)
+        self.index = 0
+        self.started = 0.0
+        self._check()
+
+    def _check(self) -> None:
+        if not self.committed:
+            raise ValueError("prompt_tokens must hold at least one token")
+        wrong = next((token for token in self.committed if not 0 <= token < self.vocab_size), None)
+        if wrong is not None:
+            raise ValueError(f"prompt_tokens must be from 0 to {self.vocab_size - 1}, not {wrong}")
+        if self.options.stop and self.tokenizer is None:
+            raise ValueError("stop needs a tokenizer: without one there is no text to look for it in")
+        if self.context_length is not None and self.prompt_length >= self.context_length:
+            raise DraftlightError(
+                f"The conversation is {self.prompt_length:,} tokens long and the model reads at most {self.context_length:,}. "
+                "Start a new chat or shorten the message."
+            )
+        if (caches.cache_length(self.cache) or 0) >= self.prompt_length:
+            raise ValueError("cache must hold a proper prefix of the prompt")
+        if self.drafter is not None:
+            caches.require_rollback(self.cache, "target")
+
+    def rounds(self) -> Iterator[Round]:
+        if not self._prefill():
+            return
+        self.started = time.perf_counter()
+        sound = False
+        try:
+            while not self.control.stopped:
+                if not self._apply_changes():
+                    break
+                current = self._round()
+                sound = True
+                yield current
+                sound = False
+                if current.finish is not None:
+                    break
+            sound = True
+        except GeneratorExit:
+            sound = True
+            raise
+        finally:
+            # After an error the caches are of unknown content; whoever owns them drops them.
+            if sound and self.drafter is not None:
+                self.drafter.finish()
+
+    def _prefill(self) -> bool:
+        """Reads all but the last prompt token; the first round verifies from there. False if cancelled."""
+        read = caches.cache_length(self.cache) or 0
+
+        def proceed(done: int, total: int) -> bool:
+            self.control.on_prefill(done, total)
+            return not self.control.stopped
+
+        if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], proceed, time.perf_counter):
+            return False
+        if self.index == 0:
+            caches.check_cache(self.cache, self.prompt_length - 1, "target")
+        return self.drafter is None or self.drafter.begin(self.committed, self._proceed)
+
+    def _proceed(self, done: int, total: int) -> bool:
+        return not self.control.stopped
+
+    def _apply_changes(self) -> bool:
+        """Takes over what was requested. False if cancelled while a new drafter caught up."""
+        changes = self.control.take_changes()
+        if not changes:
+            return True
+        self.options = self.options.replace(**{name: changes[name] for name in ("rule", "gamma") if name in changes})
+        if "gamma" in changes:
+            self.gamma = _gamma_of(self.options)
+        if "drafter" in changes and changes["drafter"] is not self.drafter:
+            if self.drafter is not None:
+                self.drafter.finish()
+            self.drafter = changes["drafter"]
+            if self.drafter is not None:
+                caches.require_rollback(self.cache, "target")
+                return self.drafter.begin(self.committed, self._proceed)
+        return True
+
+    def _limit(self) -> int:
+        """How many proposals the rest of the answer has room for: one place is the round's own token."""
+        left = self.options.max_tokens - (len(self.committed) - self.prompt_length)
+        if self.context_length is not None:
+            left = min(left, self.context_length - len(self.committed))
+        return min(self.gamma.choose(), left - 1)
+
+    def _round(self) -> Round:
+        staged = self.options.phase_every > 0 and self.index % self.options.phase_every == self.options.phase_every - 1
+        position = len(self.committed)
+        began = time.perf_counter()
+        noise = RoundNoise(self.noise, position)
+        proposals = self._propose(noise)
+        drafted = _evaluated(proposals.tokens) if staged and proposals is not None else (began if staged else None)
+
+        newest = mx.array(self.committed[-1:], dtype=mx.int32)
+        inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
+        logits = self.model(inputs[None], cache=self.cache)[0]
+        verified = _evaluated(logits) if staged else None
+
+        p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
+        judgement = self._judge(p, proposals, noise)
+        self._evaluate(p, proposals, judgement)
+        stages = _Stages(began, time.perf_counter(), drafted, verified)
+
+        verdict = self._verdict(position, p, proposals, judgement)
+        finish, kept, text = self._end_of(verdict)
+        self._commit(kept, finish)
+        emitted, described, expected = describe(verdict, kept, self.text, noise, self.options.analyse, self.shaper.greedy)
+        finished = Round(
+            index=self.index,
+            position=position,
+            drafter=self.drafter.name if self.drafter is not None else "none",
+            rule=self.options.rule,
+            proposals=described,
+            emitted=emitted,
+            expected=expected,
+            milliseconds=_milliseconds(stages, time.perf_counter()),
+            rows=int(inputs.shape[0]),
+            cache_length=len(self.committed) - 1,
+            started=(began - self.started) * 1e3,
+            text=text,
+            finish=finish,
+        )
+        self.gamma.observe(finished)
+        self.index += 1
+        if self.index % CLEAR_CACHE_EVERY == 0:
+            mx.clear_cache()
+        return finished
+
+    def _propose(self, noise: RoundNoise) -> Proposals | None:
+        limit = self._limit()
+        if self.drafter is None or limit < 1:
+            return None
+        pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size)
+        return self.drafter.propose(limit, pen)
+
+    def _judge(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
+        if proposals is None:
+            draw = mx.argmax(p.logits, axis=-1) if self.shaper.greedy else noise.shared(p)
+            draws = draw.astype(mx.int32)
+            return Judgement(mx.array(0), draws[0], mx.zeros((0,)), draws=draws)
+        judge = greedy if self.shaper.greedy else JUDGES[self.options.rule]
+        return judge(p, proposals.q, proposals.tokens, noise)
+
+    def _evaluate(self, p: Distribution, proposals: Proposals | None, judgement: Judgement) -> None:
+        """The one synchronisation: everything the host will look at."""
+        arrays = [judgement.accepted, judgement.token]
+        if proposals is not None:
+            arrays.append(proposals.tokens)
+        if self.options.analyse:
+            arrays.append(p.logits)
+            arrays += [array for array in (judgement.acceptance, judgement.coins, judgement.draws) if array is not None]
+            if proposals is not None and isinstance(proposals.q, Distribution):
+                arrays.append(proposals.q.logits)
+        mx.eval(*arrays)
+
+    def _verdict(self, position: int, p: Distribution, proposals: Proposals | None, judgement: Judgement) -> Verdict:
+        token = int(judgement.token.item())
+        check_drawn([token])
+        drafted = [] if proposals is None else [int(token) for token in proposals.tokens.tolist()]
+        return Verdict(position, self.options.rule, drafted, int(judgement.accepted.item()), token, p, proposals, judgement)
+
+    def _end_of(self, verdict: Verdict) -> tuple[Finish | None, list[int], str]:
+        """Why the answer ends with this round, which of its tokens count, and what text it adds."""
+        candidates = verdict.emitted
+        finish: Finish | None = None
+        kept: list[int] = []
+        text = ""
+        for token in candidates:
+            kept.append(token)
+            released, stopped = self.text.push(token)
+            text += released
+            if token in self.eos_ids:
+                finish = "eos"
+            elif stopped:
+                finish = "stop"
+            if finish is not None:
+                break
+        total = len(self.committed) + len(kept)
+        if finish is None and total - self.prompt_length >= self.options.max_tokens:
+            finish = "length"
+        if finish is None and self.context_length is not None and total >= self.context_length:
+            finish = "context"
+        if finish is None and self.control.stopped:
+            finish = "cancelled"
+        if finish not in (None, "stop"):
+            text += self.text.finish()
+        return finish, kept, text
+
+    def _commit(self, kept: list[int], finish: Finish | None) -> None:
+        self.committed.extend(kept)
+        caches.trim_to(self.cache, len(self.committed) - 1, "target")
+        self.noise.forget_before(len(self.committed))
+        if self.drafter is not None:
+            self.drafter.observe(kept)
+            if finish is None and self._limit() >= 1:
+                self.drafter.prefetch()
+
+
+def draw_seed() -> int:
+    """A seed for an answer whose user gave none, below 2^53."""
+    return secrets.randbelow(2**53)
+
+
+def _gamma_of(options: DecodingOptions) -> FixedGamma | AutoGamma:
+    return AutoGamma() if options.gamma == "auto" else FixedGamma(options.gamma)
+
+
+def _width(model: Callable[..., mx.array]) -> int:
+    """Width of the logits: the shape of a lazy graph that is never evaluated."""
+    return int(model(mx.array([[0]]), cache=caches.make_prompt_cache(model)).shape[-1])
+
+
+def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:
+    """(vocab,) bool of the ids the tokenizer knows, or None if it knows all that the head can produce."""
+    if loaded is None:
+        return None
+    known = [entry is not None for entry in loaded.vocabulary][:vocab_size]
+    known += [False] * (vocab_size - len(known))
+    return None if all(known) else mx.array(known)
+
+
+def _evaluated(array: mx.array) -> float:
+    mx.eval(array)
+    return time.perf_counter()
+
+
+def _milliseconds(stages: _Stages, ended: float) -> Milliseconds:
+    total = (ended - stages.began) * 1e3
+    if stages.drafted is None or stages.verified is None:
+        return Milliseconds(total)
+    draft = (stages.drafted - stages.began) * 1e3
+    verify = (stages.verified - stages.drafted) * 1e3
+    judge = (stages.judged - stages.verified) * 1e3
+    return Milliseconds(total, draft, verify, judge, total - draft - verify - judge)

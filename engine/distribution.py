@@ -1,0 +1,201 @@
+"""Distributions over the target's token ids, and the way from a model's logits to them.
+
+A distribution is kept as the scores that noise is added to, not as probabilities: the arg-max draw and its kernel want
+logits, and a probability is only computed where a rule or an analysis asks for it. Everything is lazy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p  # noqa: E402
+
+from engine.types import DecodingOptions  # noqa: E402
+
+LARGEST_INVERSE_TEMPERATURE = 1e30
+"""Beyond it float32(logit) * float32(1/T) overflows: such a temperature is 0 in all but name."""
+
+
+class Distribution:
+    """Rows of categorical distributions: probability proportional to exp(logits * inverse_temperature).
+
+    Args:
+        logits: (rows, vocab) float32; masked tokens are -inf.
+        inverse_temperature: 1/T.
+    """
+
+    def __init__(self, logits: mx.array, inverse_temperature: float = 1.0) -> None:
+        self.logits = logits
+        self.inverse_temperature = inverse_temperature
+
+    @classmethod
+    def from_probabilities(cls, probabilities: mx.array) -> Distribution:
+        """From (rows, vocab) or (vocab,) probabilities, normalised or not."""
+        rows = mx.array(probabilities).astype(mx.float32)
+        return cls(mx.log(rows if rows.ndim == 2 else rows[None]))
+
+    @property
+    def rows(self) -> int:
+        return self.logits.shape[0]
+
+    @property
+    def vocab_size(self) -> int:
+        return self.logits.shape[1]
+
+    @cached_property
+    def scores(self) -> mx.array:
+        """(rows, vocab) float32: log-probabilities up to one constant a row."""
+        return self.logits * self.inverse_temperature
+
+    @cached_property
+    def log_normaliser(self) -> mx.array:
+        """(rows, 1) float32."""
+        return mx.logsumexp(self.scores, axis=-1, keepdims=True)
+
+    @cached_property
+    def probabilities(self) -> mx.array:
+        """(rows, vocab) float32."""
+        return mx.exp(self.scores - self.log_normaliser)
+
+    def probability_of(self, ids: mx.array) -> mx.array:
+        """(rows,) float32: the probability of one id a row."""
+        picked = mx.take_along_axis(self.scores, ids[:, None], axis=-1)
+        return mx.exp(picked - self.log_normaliser)[:, 0]
+
+    def row(self, index: int | mx.array) -> Distribution:
+        """One row as a distribution of its own; the index may be part of the lazy graph."""
+        return Distribution(mx.take(self.logits, mx.array(index).reshape(1), axis=0), self.inverse_temperature)
+
+    def first(self, rows: int) -> Distribution:
+        return Distribution(self.logits[:rows], self.inverse_temperature)
+
+    def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
+        """(rows,): sum over tokens of max(scale * p - q, 0), where this is q and `target` p, row by row."""
+        return mx.maximum(scale[:, None] * target.probabilities - self.probabilities, 0.0).sum(axis=-1)
+
+
+class OneHot:
+    """The distribution of a deterministic drafter: all mass on one id a row.
+
+    Kept apart from Distribution so that a 64-token draft does not cost 64 rows of the vocabulary.
+
+    Args:
+        ids: (rows,) the proposed tokens.
+        vocab_size: width of the target's logits.
+    """
+
+    def __init__(self, ids: mx.array, vocab_size: int) -> None:
+        self.ids = ids
+        self.vocab_size = vocab_size
+
+    @property
+    def rows(self) -> int:
+        return self.ids.shape[0]
+
+    @cached_property
+    def probabilities(self) -> mx.array:
+        return (mx.arange(self.vocab_size)[None] == self.ids[:, None]).astype(mx.float32)
+
+    def probability_of(self, ids: mx.array) -> mx.array:
+        return (ids == self.ids).astype(mx.float32)
+
+    def row(self, index: int | mx.array) -> OneHot:
+        return OneHot(mx.take(self.ids, mx.array(index).reshape(1)), self.vocab_size)
+
+    def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
+        """As `Distribution.residual_mass`: only the proposed token has q, and there scale * p - 1 is never positive."""
+        return scale * (1.0 - target.probability_of(self.ids))
+
+
+class Shaper:
+    """From a model's logits to the distribution that the options ask for, the same way for target and drafter.
+
+    Order and off-values are mlx-lm's (`mlx_lm.sample_utils.make_sampler`): penalties, log-probabilities, top-p, min-p,
+    top-k, then temperature. At temperature 0 the filters are skipped and the penalties are not.
+
+    Args:
+        options: the decoding options.
+        known: (vocab,) bool, the ids that the target's tokenizer knows; None when it knows all.
+    """
+
+    def __init__(self, options: DecodingOptions, known: mx.array | None = None) -> None:
+        self.options = options
+        self.known = known
+        temperature = options.temperature
+        self.greedy = temperature == 0 or 1 / temperature > LARGEST_INVERSE_TEMPERATURE
+        self.inverse_temperature = 1.0 if self.greedy else 1 / temperature
+        self.penalises = options.repetition_penalty != 1 and options.repetition_context > 0
+
+    def shape(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None) -> Distribution:
+        """Distributions of consecutive positions.
+
+        Args:
+            logits: (rows, vocab) of any float type.
+            history: ids before the first row: prompt and committed tokens. Only the latest `repetition_context` matter.
+            proposals: (rows - 1,) or longer: row i stands after the first i of them.
+        """
+        logits = logits.astype(mx.float32)
+        logits = mx.where(mx.isnan(logits), -math.inf, logits)
+        if self.known is not None:
+            logits = mx.where(self.known, logits, -math.inf)
+        if self.penalises:
+            logits = self._penalise(logits, history, proposals)
+        if not self.greedy:
+            logits = self._filter(logits)
+        return Distribution(logits, self.inverse_temperature)
+
+    def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
+        penalty, context = self.options.repetition_penalty, self.options.repetition_context
+        tokens = mx.array(history[-context:], dtype=mx.int32) if len(history) else mx.zeros((0,), dtype=mx.int32)
+        before = tokens.shape[0]
+        if proposals is not None:
+            tokens = mx.concatenate([tokens, proposals.astype(mx.int32)])
+        rows = []
+        for index in range(logits.shape[0]):
+            row = logits[index]
+            recent = tokens[max(0, before + index - context) : before + index]
+            if recent.shape[0]:
+                picked = row[recent]
+                row[recent] = mx.where(picked < 0, picked * penalty, picked / penalty)
+            rows.append(row)
+        return mx.stack(rows)
+
+    def _filter(self, logits: mx.array) -> mx.array:
+        options, vocab_size = self.options, logits.shape[-1]
+        use_top_p, use_top_k = 0 < options.top_p < 1, 0 < options.top_k < vocab_size
+        if not (use_top_p or use_top_k or options.min_p):
+            return logits
+        log_probabilities = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        if use_top_p:
+            log_probabilities = apply_top_p(log_probabilities, options.top_p)
+        if options.min_p:
+            log_probabilities = apply_min_p(log_probabilities, options.min_p)
+        if use_top_k:
+            log_probabilities = apply_top_k(log_probabilities, options.top_k)
+        return mx.where(log_probabilities == -math.inf, -math.inf, logits)
+
+
+def onto_target_ids(logits: mx.array, vocab_size: int, target_ids: mx.array | None) -> mx.array:
+    """A drafter's logits on the target's token ids; ids that the drafter lacks are -inf.
+
+    Args:
+        logits: (rows, draft width) of any float type.
+        vocab_size: width of the target's logits.
+        target_ids: (draft width,) the target id of every column of a trimmed head; None when the ids are the same.
+    """
+    logits = logits.astype(mx.float32)
+    rows, width = logits.shape
+    if target_ids is not None:
+        full = mx.full((rows, vocab_size), -math.inf)
+        full[:, target_ids] = logits
+        return full
+    if width < vocab_size:
+        return mx.concatenate([logits, mx.full((rows, vocab_size - width), -math.inf)], axis=-1)
+    return logits[:, :vocab_size]

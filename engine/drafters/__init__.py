@@ -1,0 +1,10 @@
+"""Drafters: whatever proposes tokens. A new one is a file here and a line in `NAMES` or `make`.
+
+`base` holds the interface; nothing here judges proposals or knows the rules.
+"""
+
+from engine.drafters.base import Drafter, DraftPen, Proposals
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.ngram import NGram
+
+__all__ = ["DraftModel", "DraftPen", "Drafter", "NGram", "Proposals"]

@@ -1,0 +1,132 @@
+"""The one interface that every drafter implements, and what a drafter is given to draw with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine.acceptance import Draft, RoundNoise  # noqa: E402
+from engine.distribution import Distribution, Shaper, onto_target_ids  # noqa: E402
+from engine.types import Rule  # noqa: E402
+
+Proceed = Callable[[int, int], bool]
+"""Called with (tokens read, tokens to read) while a drafter catches up; False cancels."""
+
+
+def always(done: int, total: int) -> bool:
+    """A `Proceed` that never cancels."""
+    return True
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What a drafter proposes for one round.
+
+    Attributes:
+        tokens: (gamma,) int32 ids of the target's vocabulary, lazy or not.
+        q: the distributions the tokens were drawn from, on the target's ids; `OneHot` for a deterministic drafter.
+    """
+
+    tokens: mx.array
+    q: Draft
+
+    @property
+    def gamma(self) -> int:
+        return int(self.tokens.shape[0])
+
+
+class DraftPen:
+    """Draws one round's proposals for a drafter that has logits, and remembers the distributions it drew from.
+
+    The drafter neither knows the rule nor the noise: it asks for a token and goes on from it.
+
+    Args:
+        shaper: the same shaping as the target's, so that q answers to the same options as p.
+        rule: decides which noise the draws use.
+        noise: the round's randomness.
+        history: prompt and committed tokens, for penalties.
+        vocab_size: width of the target's logits.
+    """
+
+    def __init__(self, shaper: Shaper, rule: Rule, noise: RoundNoise, history: Sequence[int], vocab_size: int) -> None:
+        self._shaper = shaper
+        self._rule = rule
+        self._noise = noise
+        self._history: Sequence[int] | mx.array = history
+        self.vocab_size = vocab_size
+        self._rows: list[mx.array] = []
+        self._tokens: list[mx.array] = []
+
+    def draw(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
+        """Draws the next proposal.
+
+        Args:
+            logits: (draft width,) raw logits of the drafter.
+            target_ids: (draft width,) for a trimmed head, else None.
+
+        Returns:
+            (1,) int32 id of the target's vocabulary, lazy.
+        """
+        history = self._history
+        if self._shaper.penalises and self._tokens:
+            recent = mx.array(history[-self._shaper.options.repetition_context :], dtype=mx.int32)
+            history = mx.concatenate([recent, *self._tokens])
+        row = self._shaper.shape(onto_target_ids(logits[None], self.vocab_size, target_ids), history)
+        if self._shaper.greedy:
+            token = mx.argmax(row.logits, axis=-1)
+        elif self._rule == "gumbel":
+            token = self._noise.shared(row, first=len(self._tokens))
+        else:
+            token = self._noise.draft(row, len(self._tokens))
+        token = token.astype(mx.int32)
+        self._rows.append(row.logits)
+        self._tokens.append(token)
+        return token
+
+    def proposals(self) -> Proposals | None:
+        """All that was drawn, or None if nothing was."""
+        if not self._tokens:
+            return None
+        q = Distribution(mx.concatenate(self._rows), self._shaper.inverse_temperature)
+        return Proposals(mx.concatenate(self._tokens), q)
+
+
+@runtime_checkable
+class Drafter(Protocol):
+    """Proposes tokens for the target to judge.
+
+    A drafter follows the committed text: `begin` with all of it, `observe` with what each round adds. It may run ahead
+    inside `propose`, and has to forget that when `observe` tells what was kept.
+
+    Attributes:
+        name: as the user selects it.
+        has_distribution: False if its proposals are one-hot, so that every rule judges them alike.
+    """
+
+    name: str
+    has_distribution: bool
+
+    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+        """Catches up with the prompt (or, when switched to in mid-answer, all committed tokens).
+
+        Returns whether it got there; False after `proceed` cancelled. May be called again at any time.
+        """
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        """At most `limit` (>= 1) proposals to stand after the committed tokens; None for a plain round."""
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        """What the round committed: the kept proposals and the target's token, less what a stop cut."""
+
+    def prefetch(self) -> None:
+        """May start the first step of the next round on the device while the host reports this one."""
+
+    def finish(self) -> None:
+        """The answer has ended: leaves the cache at exactly the committed tokens less the newest."""

@@ -1,0 +1,122 @@
+"""Drafting with a smaller language model that shares the target's vocabulary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine.cache import check_cache, make_prompt_cache, read_prompt, require_rollback, trim_to  # noqa: E402
+from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
+from engine.models import LoadedModel  # noqa: E402
+
+
+class DraftModel:
+    """An ordinary mlx-lm model as drafter: any pair with one vocabulary works.
+
+    Args:
+        model: a LoadedModel, or a bare callable `(tokens, cache=...) -> logits`.
+        name: shown to the user; the model's own name if empty.
+        target_ids: (draft width,) target id of each column of a trimmed head; None if the ids are the same.
+
+    Raises:
+        DraftlightError: the model's cache cannot be rolled back.
+    """
+
+    has_distribution = True
+
+    def __init__(self, model: LoadedModel | Callable[..., mx.array], name: str = "", target_ids: mx.array | None = None) -> None:
+        loaded = isinstance(model, LoadedModel)
+        self._model: Any = model.model if loaded else model
+        self._target_ids = model.target_ids if loaded and target_ids is None else target_ids
+        self._context_length: int | None = model.context_length if loaded else None
+        self.name = name or (model.name if loaded else "draft model")
+        self._reset()
+        require_rollback(self._cache, "draft model")
+
+    def _reset(self) -> None:
+        self._cache = make_prompt_cache(self._model)
+        self._committed: list[int] = []
+        self._read = 0  # how many of the committed tokens the cache holds; drafted tokens stand after them
+        self._ahead = 0  # drafted tokens in the cache
+        self._queued: mx.array | None = None
+
+    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+        """As in `Drafter`; what the cache already holds of the tokens is not read again."""
+        self._drop_drafts()
+        self._queued = None
+        common = 0
+        while common < min(self._read, len(tokens) - 1) and self._committed[common] == tokens[common]:
+            common += 1
+        trim_to(self._cache, common, "drafter")
+        self._committed, self._read = list(tokens), common
+        complete = read_prompt(self._model, self._cache, self._committed[common:-1], proceed, time.perf_counter)
+        if not complete:
+            self._reset()
+            return False
+        self._read = len(self._committed) - 1
+        return True
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        """As in `Drafter`; a lazy chain of `limit` steps, none of it evaluated here."""
+        if self._context_length is not None:
+            limit = min(limit, self._context_length - len(self._committed))
+        if limit < 1:
+            return None
+        logits = self._first_step()
+        for step in range(limit):
+            token = pen.draw(logits, self._target_ids)
+            if step + 1 < limit:
+                logits = self._model(token[None], cache=self._cache)[0, -1]
+                self._ahead += 1
+        return pen.proposals()
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        """As in `Drafter`. Drafted tokens that were kept stay in the cache."""
+        kept = min(self._ahead, len(tokens) - 1)
+        # A proposal that stands at the place of a correction differs from it, so what was kept is a common prefix.
+        self._committed.extend(tokens)
+        self._read += kept
+        self._ahead -= kept
+        self._drop_drafts()
+        self._queued = None
+        check_cache(self._cache, self._read, "drafter")
+
+    def prefetch(self) -> None:
+        """Queues the next round's first step: it depends on the committed tokens only, not on rule or noise."""
+        if self._queued is None and (self._context_length is None or len(self._committed) < self._context_length):
+            self._queued = self._first_step()
+            mx.async_eval(self._queued)
+
+    def finish(self) -> None:
+        """As in `Drafter`: catches up with the last proposal, or rolls a queued step back."""
+        self._drop_drafts()
+        target = len(self._committed) - 1
+        if self._read < target:
+            self._model(mx.array(self._committed[self._read : target])[None], cache=self._cache)
+            self._read = target
+        elif self._read > target:
+            trim_to(self._cache, target, "drafter")
+            self._read = target
+        self._queued = None
+        check_cache(self._cache, self._read, "drafter")
+
+    def _first_step(self) -> mx.array:
+        """(draft width,) logits after all committed tokens."""
+        if self._queued is None:
+            pending = mx.array(self._committed[self._read :])
+            self._queued = self._model(pending[None], cache=self._cache)[0, -1]
+            self._read = len(self._committed)
+        queued, self._queued = self._queued, None
+        return queued
+
+    def _drop_drafts(self) -> None:
+        if self._ahead:
+            trim_to(self._cache, self._read, "drafter")
+            self._ahead = 0

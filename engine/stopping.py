@@ -1,0 +1,119 @@
+"""From token bytes to text as it streams: characters completed across tokens, stop texts found, beginnings held back."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Any
+
+
+class CharacterStream:
+    """Decodes UTF-8 that arrives in pieces; a piece that ends inside a character adds nothing until it is completed."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def push(self, piece: bytes) -> str:
+        return self._decoder.decode(piece)
+
+    def finish(self) -> str:
+        """What an unfinished character at the end becomes: U+FFFD, or nothing."""
+        return self._decoder.decode(b"", final=True)
+
+
+class StopScanner:
+    """Finds stop texts in a growing text and says what may be shown.
+
+    Args:
+        stops: non-empty texts, any of which ends the answer.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._held = ""
+
+    def push(self, text: str) -> tuple[str, bool]:
+        """Takes the next piece; returns the text that may be shown now, and whether a stop text was completed.
+
+        The text is cut before the earliest stop text; nothing may be pushed after that.
+        """
+        if not self._stops:
+            return text, False
+        self._held += text
+        found = [index for index in (self._held.find(stop) for stop in self._stops) if index >= 0]
+        if found:
+            released = self._held[: min(found)]
+            self._held = ""
+            return released, True
+        keep = max(_overlap(self._held, stop) for stop in self._stops)
+        released = self._held[: len(self._held) - keep]
+        self._held = self._held[len(self._held) - keep :]
+        return released, False
+
+    def finish(self) -> str:
+        """What was held back and turned out to be no stop text."""
+        held, self._held = self._held, ""
+        return held
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that begins `stop` without completing it."""
+    for length in range(min(len(text), len(stop) - 1), 0, -1):
+        if text.endswith(stop[:length]):
+            return length
+    return 0
+
+
+class AnswerText:
+    """The text of one answer as its tokens arrive.
+
+    Args:
+        tokenizer: has `token_bytes(id)`; one that only has `decode(ids)` serves too, up to its treatment of single tokens;
+            None leaves all texts empty.
+        stops: stop texts.
+        silent: ids that add nothing to the text (end of sequence).
+    """
+
+    def __init__(self, tokenizer: Any, stops: Sequence[str], silent: frozenset[int]) -> None:
+        self._tokenizer = tokenizer
+        self._silent = silent
+        self._characters = CharacterStream()
+        self._scanner = StopScanner(stops)
+        self._pieces: list[str] = []
+        self._bytes: dict[int, bytes] = {}
+
+    def push(self, token: int) -> tuple[str, bool]:
+        """Takes the next token; as `StopScanner.push`."""
+        piece = "" if token in self._silent else self._characters.push(self.bytes_of(token))
+        self._pieces.append(piece)
+        return self._scanner.push(piece)
+
+    def finish(self) -> str:
+        """What remains to be shown at the end of an answer that no stop text ended; it counts for the last token."""
+        unfinished = self._characters.finish()
+        if unfinished and self._pieces:
+            self._pieces[-1] += unfinished
+        released, stopped = self._scanner.push(unfinished)
+        return released if stopped else released + self._scanner.finish()
+
+    def latest(self, count: int) -> list[str]:
+        """What each of the latest tokens added."""
+        return self._pieces[len(self._pieces) - count :]
+
+    def bytes_of(self, token: int) -> bytes:
+        """The exact bytes of a token."""
+        known = self._bytes.get(token)
+        if known is None:
+            known = self._bytes[token] = self._look_up(token)
+        return known
+
+    def text_of(self, token: int) -> str:
+        """The token alone, bytes that are no character replaced."""
+        return self.bytes_of(token).decode("utf-8", errors="replace")
+
+    def _look_up(self, token: int) -> bytes:
+        if self._tokenizer is None:
+            return b""
+        if hasattr(self._tokenizer, "token_bytes"):
+            return bytes(self._tokenizer.token_bytes(token))
+        return str(self._tokenizer.decode([token])).encode()
