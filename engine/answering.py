@@ -1,0 +1,276 @@
+"""One answer from request to summary: template, cache, rounds, trace and events. Runs on the engine thread."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine import provenance
+from engine.backend import Backend, LoadedDrafter
+from engine.codec import options_to_json, plain
+from engine.errors import DraftlightError
+from engine.library import Closing, Library
+from engine.logs import explain
+from engine.metrics import Totals, violations
+from engine.paths import traces_folder
+from engine.run import Run
+from engine.trace import Writer
+from engine.types import (
+    SEED_LIMIT,
+    Event,
+    Finish,
+    PrefillProgress,
+    Request,
+    Round,
+    RoundFinished,
+    RunChanged,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def answer(run: Run, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+    """Produce the answer, or report why there is none. Raises nothing but Closing."""
+    if run.stopped:
+        emit(_cancelled(run))
+        return
+    try:
+        target = library.target(run.request.target)
+        request = _with_changes(run.request, run.take_changes())
+        drafter = library.drafter(request.drafter)
+        prompt = _prompt(target, request)
+    except Closing:
+        emit(_cancelled(run))
+        raise
+    except Exception as error:
+        emit(RunFailed(run.id, explain(error, "preparing the answer")))
+        return
+    _Answer(run, request, target, drafter, prompt, backend, library, emit).produce()
+
+
+class _Answer:
+    """The answer under way."""
+
+    def __init__(
+        self,
+        run: Run,
+        request: Request,
+        target: Any,
+        drafter: LoadedDrafter,
+        prompt: list[int],
+        backend: Backend,
+        library: Library,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._run = run
+        self._request = request
+        self._target = target
+        self._drafter = drafter
+        self._prompt = prompt
+        self._backend = backend
+        self._library = library
+        self._emit = emit
+        self._rounds: list[Round] = []
+        self._totals = Totals()
+        self._reused = 0
+        self._began = 0.0
+        self._prefill_seconds = 0.0
+        self._first_token: float | None = None
+        self._in_force: dict[str, Any] = {
+            "rule": request.options.rule,
+            "gamma": request.options.gamma,
+            "drafter": drafter.name,
+        }
+        self._is_changing = False
+
+    def produce(self) -> None:
+        """Decode, and leave a whole trace whatever happens."""
+        created = datetime.now(UTC)
+        path = Path(self._request.trace_path) if self._request.trace_path else _trace_path(created)
+        writer = Writer(path, self._header(created))
+        options = self._request.options
+        self._emit(
+            RunStarted(self._run.id, options, len(self._prompt), self._drafter.name, None if writer.failure else str(path))
+        )
+        finish: Finish | None = None
+        failure: str | None = None
+        try:
+            finish = self._decode(writer)
+        except Exception as error:
+            failure = explain(error, "answering")
+            self._library.forget_drafters()
+        writer.summary(self._summary(finish, failure))
+        writer.close()
+        if finish is None:
+            self._emit(RunFailed(self._run.id, failure or ""))
+            return
+        self._emit(
+            RunFinished(
+                run_id=self._run.id,
+                finish=finish,
+                text=self._text(),
+                tokens=self._totals.summary().emitted,
+                seconds=self._totals.summary().seconds,
+                prefill_seconds=self._prefill_seconds,
+                seconds_to_first_token=self._first_token,
+                trace_path=None if writer.failure else str(path),
+            )
+        )
+
+    def _decode(self, writer: Writer) -> Finish:
+        conversation = self._request.conversation
+        cache = self._library.caches.take(conversation, self._prompt) or self._backend.make_cache(self._target)
+        self._reused = self._backend.cache_length(cache)
+        control = self._backend.control(self._prefilled)
+        self._run.attach(control)
+        self._began = time.perf_counter()
+        rounds = self._backend.decode(self._target, self._prompt, self._drafter.drafter, self._request.options, cache, control)
+        with contextlib.closing(rounds):  # on this thread, not whenever the collector runs
+            for round in rounds:
+                if self._is_changing:
+                    self._is_changing = False
+                    writer.change({"index": round.index, **self._in_force})
+                    self._emit(RunChanged(self._run.id, round.index, **self._in_force))
+                self._count(round)
+                writer.round(round)
+                self._emit(RoundFinished(self._run.id, round))
+                self._change(control)
+        if not self._rounds:
+            self._prefill_seconds = time.perf_counter() - self._began
+        if conversation:
+            self._keep(conversation, cache)
+        for problem in violations(self._rounds):
+            _log.error("The rounds of %s do not add up. %s", writer.path, problem)
+        return self._finish()
+
+    def _change(self, control: Any) -> None:
+        """Hand on what was wished for since the last round; the next round is the first under it."""
+        wishes = self._run.take_changes()
+        if not wishes:
+            return
+        given = dict(wishes)
+        if "drafter" in wishes:
+            try:
+                given["drafter"] = self._library.drafter(wishes["drafter"]).drafter
+            except DraftlightError:  # DrafterRefused says why; the answer goes on as it was
+                del given["drafter"], wishes["drafter"]
+            except Closing:  # the run is stopped already and ends before the next round
+                return
+        if given:
+            control.update(**given)
+            self._in_force.update(wishes)
+            self._is_changing = True
+
+    def _prefilled(self, done: int, total: int) -> None:
+        self._emit(PrefillProgress(self._run.id, done, total))
+
+    def _count(self, round: Round) -> None:
+        if not self._rounds:
+            decoding = (round.started + round.milliseconds.total) / 1000
+            self._prefill_seconds = max(0.0, time.perf_counter() - self._began - decoding)
+        if self._first_token is None and round.emitted:
+            self._first_token = time.perf_counter() - self._run.submitted
+        self._rounds.append(round)
+        self._totals.add(round)
+
+    def _finish(self) -> Finish:
+        finish = self._rounds[-1].finish if self._rounds else None
+        if finish is not None:
+            return finish
+        if self._run.stopped:
+            return "cancelled"
+        raise RuntimeError("the rounds ended without a reason")
+
+    def _keep(self, conversation: str, cache: Any) -> None:
+        """Note what the cache holds: all committed tokens but the newest, or what was read of a prompt that was cancelled."""
+        committed = self._prompt + [token.id for round in self._rounds for token in round.emitted]
+        held = len(committed) - 1 if self._rounds else min(self._backend.cache_length(cache), len(committed) - 1)
+        try:
+            self._library.caches.keep(conversation, cache, committed[:held])
+        except AssertionError:  # never used again, so later answers stay right; they only read more
+            _log.exception("The cache of the answer was dropped")
+
+    def _text(self) -> str:
+        return "".join(round.text for round in self._rounds)
+
+    def _header(self, created: datetime) -> dict[str, Any]:
+        request = self._request
+        return {
+            "created": created.isoformat(timespec="milliseconds"),
+            "versions": provenance.versions(),
+            "hardware": {**provenance.hardware(), "device": self._backend.device()},
+            "target": {
+                "name": self._target.name,
+                "sha256": self._target.sha256,
+                "context_length": self._target.context_length,
+                "vocabulary_size": len(self._target.vocabulary),
+            },
+            "drafter": {
+                "name": self._drafter.name,
+                "sha256": self._drafter.sha256,
+                "has_distribution": self._drafter.has_distribution,
+            },
+            "options": options_to_json(request.options),
+            "seed": request.options.seed,
+            "conversation": request.conversation,
+            "prompt": {
+                "messages": plain(request.messages),
+                "text": self._target.tokenizer.decode(self._prompt),
+                "ids": self._prompt,
+            },
+        }
+
+    def _summary(self, finish: Finish | None, failure: str | None) -> dict[str, Any]:
+        metrics = self._totals.summary()
+        return {
+            "finish": finish,
+            "error": failure,
+            "text": self._text(),
+            "tokens": metrics.emitted,
+            "seconds": metrics.seconds,
+            "prefill_seconds": self._prefill_seconds,
+            "prompt_tokens": len(self._prompt),
+            "reused_tokens": self._reused,
+            "seconds_to_first_token": self._first_token,
+            "metrics": plain(metrics),
+        }
+
+
+def _prompt(target: Any, request: Request) -> list[int]:
+    """Token ids of the conversation in the model's chat template. Raises DraftlightError where it does not fit."""
+    if not request.messages:
+        raise DraftlightError("There is nothing to answer: the conversation is empty.")
+    prompt = [int(token) for token in target.tokenizer.apply_chat_template(list(request.messages), add_generation_prompt=True)]
+    if len(prompt) >= target.context_length:
+        raise DraftlightError(
+            f"The conversation is {len(prompt):,} tokens long and {target.name} reads at most {target.context_length:,}. "
+            "Start a new chat or shorten the message."
+        )
+    return prompt
+
+
+def _with_changes(request: Request, changes: dict[str, Any]) -> Request:
+    """The request under the changes that came before its answer began, and with a seed."""
+    options = request.options.replace(**{name: value for name, value in changes.items() if name != "drafter"})
+    if options.seed is None:
+        options = options.replace(seed=secrets.randbelow(SEED_LIMIT))
+    return replace(request, options=options, drafter=changes.get("drafter", request.drafter))
+
+
+def _trace_path(created: datetime) -> Path:
+    """A new name in the data folder; names sort by time."""
+    return traces_folder() / f"{created:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.jsonl"
+
+
+def _cancelled(run: Run) -> RunFinished:
+    return RunFinished(run.id, "cancelled", "", 0, 0.0, 0.0, None, None)

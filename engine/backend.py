@@ -1,0 +1,129 @@
+"""Everything the engine thread asks of MLX, in one object, so that the thread's rules can be tested without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from engine.errors import DraftlightError
+from engine.types import DecodingOptions, Round
+
+Progress = Callable[[str, float | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDrafter:
+    """A drafter for the current target.
+
+    Attributes:
+        name: as the user selected it.
+        drafter: what `decode` takes; None for "none".
+        sha256: of its model, None if it has none.
+    """
+
+    name: str
+    drafter: Any
+    sha256: str | None = None
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether its proposals are drawn from a distribution rather than one-hot."""
+        return self.drafter is not None and bool(self.drafter.has_distribution)
+
+
+class Backend(Protocol):
+    """Models, drafters, decoding and caches. Every method is called on the engine thread, the constructor included."""
+
+    def load(self, name: str, progress: Progress) -> Any:
+        """A `LoadedModel`; raises DraftlightError with the reason."""
+
+    def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
+        """A drafter that fits the target; raises DraftlightError with the reasons."""
+
+    def control(self, on_prefill: Callable[[int, int], None]) -> Any:
+        """A new `Control` for one answer."""
+
+    def decode(
+        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any
+    ) -> Generator[Round, None, None]:
+        """The rounds of an answer."""
+
+    def make_cache(self, target: Any) -> Any:
+        """An empty prompt cache."""
+
+    def cache_length(self, cache: Any) -> int:
+        """Tokens the cache has read."""
+
+    def trim(self, cache: Any, length: int) -> bool:
+        """Forget all but the first `length` tokens; False where that cannot be done rightly."""
+
+    def device(self) -> str:
+        """What MLX computes on."""
+
+    def close(self) -> None:
+        """Finish whatever is under way on the device. Nothing is called afterwards."""
+
+
+class MlxBackend:
+    """The real one. MLX is imported by the constructor, hence inside the thread that owns it."""
+
+    def __init__(self) -> None:
+        try:
+            from engine.blas import prefer_fast_blas
+
+            prefer_fast_blas()
+            import mlx.core
+
+            from engine import cache, decoding, drafters, models
+        except ImportError as error:
+            raise DraftlightError(f"MLX cannot be used here ({error}). Install Draftlight again on macOS or Linux.") from error
+        self._mx = mlx.core
+        self._cache = cache
+        self._decoding = decoding
+        self._drafters = drafters
+        self._models = models
+
+    def load(self, name: str, progress: Progress) -> Any:
+        return self._models.load(name, progress)
+
+    def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
+        if name == "none":
+            return LoadedDrafter(name, None)
+        if name == "ngram":
+            return LoadedDrafter(name, self._drafters.NGram())
+        model = self._models.load(name, progress)
+        report = self._models.check_pair(target, model)
+        if not report.usable:
+            raise DraftlightError(f"{name} cannot draft for {target.name}: {' '.join(report.reasons)}")
+        return LoadedDrafter(name, self._drafters.DraftModel(model, name), model.sha256)
+
+    def control(self, on_prefill: Callable[[int, int], None]) -> Any:
+        control = self._decoding.Control()
+        control.on_prefill = on_prefill
+        return control
+
+    def decode(
+        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any
+    ) -> Generator[Round, None, None]:
+        yield from self._decoding.decode(target, list(prompt), drafter, options, cache=cache, control=control)
+
+    def make_cache(self, target: Any) -> Any:
+        return self._cache.make_prompt_cache(target.model)
+
+    def cache_length(self, cache: Any) -> int:
+        return self._cache.cache_length(cache) or 0
+
+    def trim(self, cache: Any, length: int) -> bool:
+        if self._cache.refusal(cache) is not None:
+            return False
+        self._cache.trim_to(cache, length, "target")
+        return True
+
+    def device(self) -> str:
+        return str(self._mx.device_info().get("device_name", self._mx.default_device()))
+
+    def close(self) -> None:
+        self._mx.synchronize()
+        self._mx.clear_cache()
+        self._mx.clear_streams()

@@ -1,0 +1,209 @@
+"""The engine thread: the one thread that ever touches MLX, from import to exit.
+
+Requests go in through a queue, immutable events come out of another; only plain Python values cross. The methods of
+`Engine` may be called from any thread and never wait for a computation, except `close` and `wait`, which have a limit.
+
+The thread is a daemon, so a computation that hangs can never hang the exit of the program; so that it is not cut off in
+the middle of a computation, the program's exit closes an engine that is still open.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import itertools
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.answering import answer
+from engine.backend import Backend, MlxBackend
+from engine.errors import DraftlightError
+from engine.library import Closing, Library
+from engine.logs import explain
+from engine.run import Run
+from engine.types import DecodingOptions, EngineFailed, Event, LoadFailed, LoadStarted, Request, Rule, RunFailed, RunFinished
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    target: str
+    drafter: str
+
+
+class _Close:
+    """The last entry of the queue."""
+
+
+class Engine:
+    """Loads models and answers requests, one after the other, on a thread of its own.
+
+    Args:
+        backend: makes what computes, on the engine thread; other than the default in tests.
+    """
+
+    def __init__(self, backend: Callable[[], Backend] = MlxBackend) -> None:
+        self._commands: queue.SimpleQueue[_Load | Run | _Close] = queue.SimpleQueue()
+        self._events: deque[Event] = deque()
+        self._news = threading.Condition()
+        self._lock = threading.Lock()
+        self._runs: dict[int, Run] = {}
+        self._ids = itertools.count(1)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def load(self, target: str, drafter: str = "none") -> None:
+        """Load a target, unless it is the current one, and then a drafter for it.
+
+        Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then DrafterReady or DrafterRefused.
+        """
+        self._put(_Load(target, drafter))
+
+    def submit(self, request: Request) -> int:
+        """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
+        run = Run(next(self._ids), request)
+        with self._lock:
+            self._runs[run.id] = run
+        try:
+            self._put(run)
+        except DraftlightError:
+            self._forget(run.id)
+            raise
+        return run.id
+
+    def update(
+        self,
+        run_id: int,
+        *,
+        rule: Rule | None = None,
+        gamma: int | Literal["auto"] | None = None,
+        drafter: str | None = None,
+    ) -> None:
+        """Change a queued or running answer from its next round on; without effect once it has ended.
+
+        Raises:
+            ValueError: an impossible rule or gamma.
+        """
+        options = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
+        DecodingOptions().replace(**options)
+        run = self._find(run_id)
+        if run is not None:
+            run.change(options if drafter is None else {**options, "drafter": drafter})
+
+    def stop(self, run_id: int) -> None:
+        """End a queued or running answer within a round or a chunk of the prompt; without effect once it has ended."""
+        run = self._find(run_id)
+        if run is not None:
+            run.stop()
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        """The events since the last call, oldest first, without waiting.
+
+        Args:
+            limit: at most so many; the others stay for the next call.
+            budget: seconds after which no further event is taken.
+        """
+        until = None if budget is None else time.perf_counter() + budget
+        taken: list[Event] = []
+        while (limit is None or len(taken) < limit) and (until is None or time.perf_counter() < until):
+            try:
+                taken.append(self._events.popleft())
+            except IndexError:
+                break
+        return taken
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there are events, at most `timeout` seconds; whether there are. Not for the window's thread."""
+        with self._news:
+            return self._news.wait_for(lambda: bool(self._events), timeout)
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Stop every answer, end the thread, and wait for it at most `timeout` seconds; whether it has ended.
+
+        Answers under way end as cancelled, with whole traces. Call it again to wait longer.
+        """
+        with self._lock:
+            if not self._closing.is_set():
+                self._closing.set()
+                self._commands.put(_Close())
+            runs = list(self._runs.values())
+        for run in runs:
+            run.stop()
+        self._thread.join(timeout)
+        ended = not self._thread.is_alive()
+        if ended:
+            atexit.unregister(self.close)
+        return ended
+
+    def _put(self, command: _Load | Run) -> None:
+        with self._lock:
+            if self._closing.is_set():
+                raise DraftlightError("The engine is closed.")
+            self._commands.put(command)
+
+    def _find(self, run_id: int) -> Run | None:
+        with self._lock:
+            return self._runs.get(run_id)
+
+    def _forget(self, run_id: int) -> None:
+        with self._lock:
+            self._runs.pop(run_id, None)
+
+    # What follows runs on the engine thread.
+
+    def _emit(self, event: Event) -> None:
+        with self._news:
+            self._events.append(event)
+            self._news.notify_all()
+        if isinstance(event, (RunFinished, RunFailed)):
+            self._forget(event.run_id)
+
+    def _proceed(self) -> None:
+        if self._closing.is_set():
+            raise Closing
+
+    def _serve(self, make_backend: Callable[[], Backend]) -> None:
+        backend: Backend | None = None
+        library: Library | None = None
+        while not isinstance(command := self._commands.get(), _Close):
+            try:
+                if backend is None or library is None:
+                    backend = make_backend()
+                    library = Library(backend, self._emit, self._proceed)
+                if isinstance(command, Run):
+                    answer(command, backend, library, self._emit)
+                elif not self._closing.is_set():
+                    self._load(command, library)
+            except Closing:
+                continue
+            except Exception as error:
+                self._report(command, explain(error, "starting the engine" if backend is None else "serving a request"))
+        del library
+        gc.collect()
+        if backend is not None:
+            try:
+                backend.close()
+            except Exception as error:
+                self._emit(EngineFailed(explain(error, "closing the engine")))
+
+    def _load(self, command: _Load, library: Library) -> None:
+        try:
+            library.target(command.target, announce=True)
+            library.drafter(command.drafter, announce=True)
+        except DraftlightError:  # the events say so
+            return
+
+    def _report(self, command: _Load | Run, message: str) -> None:
+        """Whoever waits for an end gets one, whatever went wrong."""
+        self._emit(EngineFailed(message))
+        if isinstance(command, Run):
+            self._emit(RunFailed(command.id, message))
+        else:
+            self._emit(LoadStarted(command.target))
+            self._emit(LoadFailed(command.target, message))
