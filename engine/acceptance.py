@@ -154,7 +154,7 @@ def _as_rows(
     """Plain probability arrays are welcome: they become distributions."""
     p_rows = p if isinstance(p, Distribution) else Distribution.from_probabilities(p)
     q_rows = q if isinstance(q, (Distribution, OneHot)) else Distribution.from_probabilities(q)
-    ids = mx.array(proposals, dtype=mx.int32) if not isinstance(proposals, mx.array) else proposals.astype(mx.int32)
+    ids = proposals.astype(mx.int32) if isinstance(proposals, mx.array) else mx.array(list(proposals), dtype=mx.int32)
     if q_rows.rows != ids.shape[0] or p_rows.rows != q_rows.rows + 1:
         raise ValueError(f"p needs one row more than q and the proposals: {p_rows.rows}, {q_rows.rows}, {ids.shape[0]}")
     if q_rows.vocab_size != p_rows.vocab_size:

@@ -107,7 +107,7 @@ def read_prompt(
         return False
     while done < total:
         began = clock()
-        part = mx.array(tokens[done : done + chunk])
+        part = mx.array(list(tokens[done : done + chunk]))
         output = model(part[None], cache=cache)
         arrays = state_of(cache)
         mx.eval(arrays if arrays else output)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from engine.blas import prefer_fast_blas
 prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
+import numpy as np  # noqa: E402
 
 from engine import cache as caches  # noqa: E402
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy  # noqa: E402
@@ -73,20 +74,18 @@ class Control:
         drafter: Drafter | _Keep | None = _KEEP,
     ) -> None:
         """Changes what is given; `drafter=None` goes on without one. Raises ValueError for impossible values."""
-        DecodingOptions(**{name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None})
-        changes = {"rule": rule, "gamma": gamma, "drafter": drafter}
+        changes: dict[str, Any] = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
+        DecodingOptions(**changes)
+        if not isinstance(drafter, _Keep):
+            changes["drafter"] = drafter
         with self._lock:
-            self._changes.update({name: value for name, value in changes.items() if not _absent(name, value)})
+            self._changes.update(changes)
 
     def take_changes(self) -> dict[str, Any]:
         """What was requested since the last call."""
         with self._lock:
             changes, self._changes = self._changes, {}
         return changes
-
-
-def _absent(name: str, value: Any) -> bool:
-    return value is _KEEP if name == "drafter" else value is None
 
 
 def decode(
@@ -99,7 +98,7 @@ def decode(
     eos_ids: Iterable[int] | None = None,
     cache: list[Any] | None = None,
     control: Control | None = None,
-) -> Iterator[Round]:
+) -> Generator[Round, None, None]:
     """Decodes one answer, a round at a time.
 
     Args:
@@ -187,7 +186,7 @@ class _Run:
         if self.drafter is not None:
             caches.require_rollback(self.cache, "target")
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Generator[Round, None, None]:
         if not self._prefill():
             return
         self.started = time.perf_counter()
@@ -323,10 +322,10 @@ class _Run:
         mx.eval(*arrays)
 
     def _verdict(self, position: int, p: Distribution, proposals: Proposals | None, judgement: Judgement) -> Verdict:
-        token = int(judgement.token.item())
+        accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
         check_drawn([token])
-        drafted = [] if proposals is None else [int(token) for token in proposals.tokens.tolist()]
-        return Verdict(position, self.options.rule, drafted, int(judgement.accepted.item()), token, p, proposals, judgement)
+        drafted = [] if proposals is None else _integers(proposals.tokens)
+        return Verdict(position, self.options.rule, drafted, accepted, token, p, proposals, judgement)
 
     def _end_of(self, verdict: Verdict) -> tuple[Finish | None, list[int], str]:
         """Why the answer ends with this round, which of its tokens count, and what text it adds."""
@@ -386,6 +385,10 @@ def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:
     known = [entry is not None for entry in loaded.vocabulary][:vocab_size]
     known += [False] * (vocab_size - len(known))
     return None if all(known) else mx.array(known)
+
+
+def _integers(array: mx.array) -> list[int]:
+    return [int(value) for value in np.asarray(array).reshape(-1)]
 
 
 def _evaluated(array: mx.array) -> float:

@@ -153,7 +153,7 @@ class Shaper:
 
     def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
         penalty, context = self.options.repetition_penalty, self.options.repetition_context
-        tokens = mx.array(history[-context:], dtype=mx.int32) if len(history) else mx.zeros((0,), dtype=mx.int32)
+        tokens = latest(history, context)
         before = tokens.shape[0]
         if proposals is not None:
             tokens = mx.concatenate([tokens, proposals.astype(mx.int32)])
@@ -180,6 +180,13 @@ class Shaper:
         if use_top_k:
             log_probabilities = apply_top_k(log_probabilities, options.top_k)
         return mx.where(log_probabilities == -math.inf, -math.inf, logits)
+
+
+def latest(history: Sequence[int] | mx.array, count: int) -> mx.array:
+    """(at most count,) int32: the end of a history of tokens."""
+    if isinstance(history, mx.array):
+        return history[-count:].astype(mx.int32)
+    return mx.array(list(history[-count:]), dtype=mx.int32) if history else mx.zeros((0,), dtype=mx.int32)
 
 
 def onto_target_ids(logits: mx.array, vocab_size: int, target_ids: mx.array | None) -> mx.array:

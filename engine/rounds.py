@@ -95,7 +95,8 @@ def describe(
         )
         for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
     )
-    proposals = tuple(_proposal(verdict, index, p[index], q[index], text) for index in range(len(verdict.drafted)))
+    judged = _Judged.of(verdict.judgement)
+    proposals = tuple(_proposal(verdict, judged, index, p[index], q[index], text) for index in range(len(verdict.drafted)))
     return emitted, proposals, analysis.expected(p[: verdict.judged], q[: verdict.judged], greedy)
 
 
@@ -121,13 +122,29 @@ def _margins(verdict: Verdict, count: int, noise: RoundNoise, greedy: bool) -> l
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 
-def _proposal(verdict: Verdict, index: int, p: analysis.Row, q: analysis.Row, text: AnswerText) -> Proposal:
-    token, judgement = verdict.drafted[index], verdict.judgement
+@dataclass(frozen=True)
+class _Judged:
+    """A Judgement's arrays on the host."""
+
+    acceptance: list[float]
+    coins: list[float] | None
+    draws: list[int] | None
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> _Judged:
+        return cls(
+            [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)],
+            None if judgement.coins is None else [float(value) for value in np.asarray(judgement.coins)],
+            None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
+        )
+
+
+def _proposal(verdict: Verdict, arrays: _Judged, index: int, p: analysis.Row, q: analysis.Row, text: AnswerText) -> Proposal:
+    token = verdict.drafted[index]
     text_of: Callable[[int], str] = text.text_of
     judged = index < verdict.judged
     # Under `block` the coins and chances of all positions decide together, so all are shown.
-    looked_at = judged or verdict.rule == "block"
-    compared = judgement.draws is not None and judged
+    looked_at = judged or (arrays.coins is not None and verdict.rule == "block")
     return Proposal(
         id=token,
         text=text_of(token),
@@ -135,10 +152,10 @@ def _proposal(verdict: Verdict, index: int, p: analysis.Row, q: analysis.Row, te
         status=verdict.status(index),
         q=q.of(token),
         p=p.of(token),
-        acceptance=min(1.0, float(judgement.acceptance[index].item())) if looked_at else None,
-        coin=float(judgement.coins[index].item()) if judgement.coins is not None and looked_at else None,
-        draft_argmax=token if compared else None,
-        target_argmax=int(judgement.draws[index].item()) if judgement.draws is not None and judged else None,
+        acceptance=arrays.acceptance[index] if looked_at else None,
+        coin=arrays.coins[index] if arrays.coins is not None and looked_at else None,
+        draft_argmax=token if arrays.draws is not None and judged else None,
+        target_argmax=arrays.draws[index] if arrays.draws is not None and judged else None,
         draft_top=q.candidates(text_of),
         target_top=p.candidates(text_of),
     )

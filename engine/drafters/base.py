@@ -13,7 +13,7 @@ prefer_fast_blas()
 import mlx.core as mx  # noqa: E402
 
 from engine.acceptance import Draft, RoundNoise  # noqa: E402
-from engine.distribution import Distribution, Shaper, onto_target_ids  # noqa: E402
+from engine.distribution import Distribution, Shaper, latest, onto_target_ids  # noqa: E402
 from engine.types import Rule  # noqa: E402
 
 Proceed = Callable[[int, int], bool]
@@ -76,7 +76,7 @@ class DraftPen:
         """
         history = self._history
         if self._shaper.penalises and self._tokens:
-            recent = mx.array(history[-self._shaper.options.repetition_context :], dtype=mx.int32)
+            recent = latest(history, self._shaper.options.repetition_context)
             history = mx.concatenate([recent, *self._tokens])
         row = self._shaper.shape(onto_target_ids(logits[None], self.vocab_size, target_ids), history)
         if self._shaper.greedy:

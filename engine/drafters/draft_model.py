@@ -32,11 +32,14 @@ class DraftModel:
     has_distribution = True
 
     def __init__(self, model: LoadedModel | Callable[..., mx.array], name: str = "", target_ids: mx.array | None = None) -> None:
-        loaded = isinstance(model, LoadedModel)
-        self._model: Any = model.model if loaded else model
-        self._target_ids = model.target_ids if loaded and target_ids is None else target_ids
-        self._context_length: int | None = model.context_length if loaded else None
-        self.name = name or (model.name if loaded else "draft model")
+        self._model: Any = model
+        self._target_ids = target_ids
+        self._context_length: int | None = None
+        self.name = name or "draft model"
+        if isinstance(model, LoadedModel):
+            self._model, self._context_length = model.model, model.context_length
+            self._target_ids = model.target_ids if target_ids is None else target_ids
+            self.name = name or model.name
         self._reset()
         require_rollback(self._cache, "draft model")
 
