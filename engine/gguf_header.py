@@ -1,0 +1,161 @@
+"""What a GGUF file says about itself, read without trusting it.
+
+MLX hands files to a C library that believes every length it finds, so a truncated or foreign file can end the process.
+This reader checks all of it first: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md describes the layout.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from engine.errors import DraftlightError
+
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_STRING, _ARRAY, _BOOL = 8, 9, 7
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_MOST_ENTRIES = 2**24
+_MOST_DIMENSIONS = 4
+_TYPE_NAMES = {
+    0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
+    13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
+    22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 39: "MXFP4",
+}  # fmt: skip
+BLOCKS = {"F32": (1, 4), "F16": (1, 2), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q8_0": (32, 34)}
+"""Weights and bytes in one block of each supported type."""
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One tensor: `shape` as MLX and numpy write it (rows first), `kind` a key of BLOCKS."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Header:
+    """Metadata by key, as plain Python values, and the tensors by name."""
+
+    metadata: dict[str, Any]
+    tensors: dict[str, TensorInfo]
+
+
+class _Damaged(Exception):
+    pass
+
+
+def read_header(path: Path) -> Header:
+    """Read and check the header of the GGUF file at `path`, that every tensor lies inside the file included.
+
+    Raises:
+        DraftlightError: the file cannot be read, is no GGUF file, is cut off or damaged, or holds a tensor type other than
+            those in BLOCKS.
+    """
+    try:
+        with path.open("rb") as file:
+            return _Reader(file, path.stat().st_size).header()
+    except OSError as error:
+        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except _Damaged as error:
+        raise DraftlightError(f"{path.name} {error}") from error
+
+
+class _Reader:
+    """Reads one value after another and never past the end of the file."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._size = size
+
+    def header(self) -> Header:
+        if self._bytes(4, "is no GGUF file") != _MAGIC:
+            raise _Damaged("is no GGUF file. Choose a .gguf file or an mlx-lm folder.")
+        version = self._scalar("I")
+        if version not in _VERSIONS:
+            raise _Damaged(f"is a GGUF file of version {version}; versions 2 and 3 are supported. Convert the model again.")
+        tensor_count, entry_count = self._count(), self._count()
+        metadata: dict[str, Any] = {}
+        for _ in range(entry_count):
+            key = self._string()
+            metadata[key] = self._value(self._scalar("I"))
+        tensors: dict[str, TensorInfo] = {}
+        ends = []
+        for _ in range(tensor_count):
+            tensor, offset = self._tensor()
+            if tensor.name in tensors:
+                raise _Damaged(f"is damaged: it holds the tensor {tensor.name} twice. Fetch it again.")
+            tensors[tensor.name] = tensor
+            ends.append((offset, tensor))
+        self._check_extents(metadata, ends)
+        return Header(metadata, tensors)
+
+    def _check_extents(self, metadata: dict[str, Any], placed: list[tuple[int, TensorInfo]]) -> None:
+        alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
+            raise _Damaged(f"is damaged: its alignment is {alignment!r}. Fetch it again.")
+        start = -(-self._file.tell() // alignment) * alignment
+        for offset, tensor in placed:
+            weights, size = BLOCKS[tensor.kind]
+            end = start + offset + math.prod(tensor.shape) // weights * size
+            if offset % alignment or end > self._size:
+                raise _Damaged(f"is cut off or damaged: {tensor.name} ends at byte {end} of {self._size}. Fetch it again.")
+
+    def _tensor(self) -> tuple[TensorInfo, int]:
+        name = self._string()
+        dimensions = self._scalar("I")
+        if not 1 <= dimensions <= _MOST_DIMENSIONS:
+            raise _Damaged(f"is damaged: {name!r} has {dimensions} dimensions. Fetch it again.")
+        shape = tuple(self._scalar("Q") for _ in range(dimensions))[::-1]
+        number = self._scalar("I")
+        kind = _TYPE_NAMES.get(number, f"type {number}")
+        if kind not in BLOCKS:
+            raise _Damaged(
+                f"holds weights of type {kind} ({name}), which is not supported. "
+                f"Choose a file quantised as {', '.join(BLOCKS)}, or an mlx-lm folder."
+            )
+        if not all(0 < extent < 2**31 for extent in shape) or shape[-1] % BLOCKS[kind][0]:
+            raise _Damaged(f"is damaged: {name} has the impossible shape {shape} for {kind}. Fetch it again.")
+        return TensorInfo(name, shape, kind), self._scalar("Q")
+
+    def _value(self, kind: int, nested: bool = False) -> Any:
+        if kind == _STRING:
+            return self._string()
+        if kind in _SCALARS:
+            return self._scalar(_SCALARS[kind])
+        if kind != _ARRAY or nested:
+            raise _Damaged(f"is damaged or too new: it holds a value of type {kind}. Fetch it again.")
+        element, count = self._scalar("I"), self._count()
+        if element in _SCALARS:
+            form = f"<{count}{_SCALARS[element]}"
+            return list(struct.unpack(form, self._bytes(struct.calcsize(form))))
+        return [self._value(element, nested=True) for _ in range(count)]
+
+    def _string(self) -> str:
+        raw = self._bytes(self._scalar("Q"))
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise _Damaged("is damaged: a text in it is not UTF-8. Fetch it again.") from error
+
+    def _count(self) -> int:
+        count: int = self._scalar("Q")
+        if count > _MOST_ENTRIES:
+            raise _Damaged(f"is damaged: it claims {count} entries. Fetch it again.")
+        return count
+
+    def _scalar(self, form: str) -> Any:
+        return struct.unpack("<" + form, self._bytes(struct.calcsize("<" + form)))[0]
+
+    def _bytes(self, count: int, otherwise: str = "is cut off: its header ends too early") -> bytes:
+        if count > self._size:
+            raise _Damaged(f"{otherwise}. Fetch it again.")
+        raw = self._file.read(count)
+        if len(raw) < count:
+            raise _Damaged(f"{otherwise}. Fetch it again.")
+        return raw

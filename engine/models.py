@@ -1,0 +1,297 @@
+"""Loading a target or a draft model from wherever people have one, and whether two fit together.
+
+Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is
+a GGUF file, an mlx-lm folder, a folder of the format in `engine.cut_draft`, or an "organisation/model" id of the Hugging
+Face hub. A mistyped path never becomes a download.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import mlx.nn as nn  # noqa: E402
+import mlx_lm.utils  # noqa: E402
+from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache  # noqa: E402
+
+from engine import builtin, cut_draft, gguf  # noqa: E402
+from engine.errors import DraftlightError  # noqa: E402
+from engine.gguf_header import read_header  # noqa: E402
+from engine.hashes import files_sha256  # noqa: E402
+from engine.safetensors_header import check_safetensors  # noqa: E402
+from engine.tokenization import Tokenizer  # noqa: E402
+from engine.tokenizer_files import from_folder, from_gguf, read_json  # noqa: E402
+
+Progress = Callable[[str, float | None], None]
+
+BUILTIN_DRAFT = Path(__file__).resolve().parent.parent / "assets" / "drafters" / "smollm2-135m-draft"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length", "seq_length")
+_CONTEXT_UNSTATED = 2048
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to run, and what goes with it.
+
+    Attributes:
+        model: a callable of mlx-lm's kind, (tokens (batch, rows), cache=) -> logits (batch, rows, width).
+        eos_ids: tokens that end an answer.
+        vocabulary: bytes of every token id, None for ids without a token; as long as the logits are wide (for a trimmed head:
+            as long as the target's are).
+        context_length: most tokens the model was made for, prompt included.
+        name: as shown to people. path: the file or folder.
+        target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
+    """
+
+    model: Any
+    tokenizer: Tokenizer
+    eos_ids: frozenset[int]
+    vocabulary: tuple[bytes | None, ...]
+    context_length: int
+    name: str
+    path: str
+    target_ids: mx.array | None = None
+    weight_files: tuple[Path, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the weight files, see `engine.hashes`; computed at first use and recorded in the data folder."""
+        return files_sha256(self.weight_files)
+
+
+@dataclass(frozen=True)
+class PairReport:
+    """Whether a drafter can propose for a target; `reasons` are sentences and empty if it can."""
+
+    usable: bool
+    reasons: tuple[str, ...]
+
+
+def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedModel | None = None) -> LoadedModel:
+    """Load a model for the calling thread. What was loaded before stays usable if this fails.
+
+    On the CPU every weight is dequantised to float32 after loading: MLX's Linux backend multiplies quantised and half-precision
+    matrices in scalar loops, one pass per row, while float32 goes through BLAS and verifies eight rows for 1.6 times the
+    price of one. On a GPU the weights stay as stored.
+
+    Args:
+        name_or_path: see the module's docstring.
+        progress: called with the step in words and the fraction done, None where unknown.
+        target: an already loaded target whose embedding a draft model cut from it shares instead of loading it again.
+
+    Raises:
+        DraftlightError: what is wrong with the model, or with the name, and what to do.
+    """
+    report = progress or (lambda step, fraction: None)
+    if name_or_path == "builtin":
+        path = builtin.fetch_builtin(report)
+        report("loading the model", None)
+        return _load_gguf(path, builtin.NAME)
+    if name_or_path == "builtin-draft":
+        return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target)
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return _load_folder(path, path.resolve().name, report, target)
+    if path.is_file():
+        if path.suffix.lower() != ".gguf":
+            raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
+        report("loading the model", None)
+        return _load_gguf(path, path.stem)
+    if not _HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf" or path.parent.is_dir():
+        raise DraftlightError(
+            f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or an organisation/model id of the Hub."
+        )
+    return _load_folder(_from_hub(name_or_path, report), name_or_path, report, target)
+
+
+def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
+    """Compare what speculation relies on: equal tokens for equal ids, and caches that can be rolled back.
+
+    Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must
+    be the same bytes, control tokens included.
+    """
+    reasons = [reason for reason in (_vocabulary_reason(target, drafter), _head_reason(target, drafter)) if reason]
+    for side, loaded in (("target", target), ("drafter", drafter)):
+        if reason := cache_reason(loaded.model):
+            reasons.append(f"The {side} {loaded.name} {reason}")
+    return PairReport(not reasons, tuple(reasons))
+
+
+def cache_reason(model: Any) -> str | None:
+    """Why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
+    kinds = {type(entry) for entry in make_prompt_cache(model)}
+    unsupported = sorted(kind.__name__ for kind in kinds if kind not in (KVCache, QuantizedKVCache))
+    if not unsupported:
+        return None
+    why = {
+        "RotatingKVCache": "attends to a sliding window, and tokens that left the window cannot be brought back",
+        "ArraysCache": "keeps a recurrent state, which cannot be taken back to an earlier token",
+        "ChunkedKVCache": "attends in chunks, and a dropped chunk cannot be brought back",
+    }.get(unsupported[0], "keeps a cache that cannot be rolled back")
+    return f"{why} ({unsupported[0]}); rejected proposals could not be undone."
+
+
+def _vocabulary_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
+    pairs = zip(target.vocabulary, drafter.vocabulary, strict=False)
+    differing = [
+        index for index, (ours, theirs) in enumerate(pairs) if ours != theirs and ours is not None and theirs is not None
+    ]
+    if not differing:
+        shared = any(
+            ours is not None and ours == theirs for ours, theirs in zip(target.vocabulary, drafter.vocabulary, strict=False)
+        )
+        return None if shared else f"{drafter.name} and {target.name} have no token in common."
+    first = differing[0]
+    kind = "control token" if first in target.tokenizer.special else "token"
+    return (
+        f"The vocabularies differ in {len(differing)} entries, first at {kind} {first}: "
+        f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(drafter.vocabulary[first])} in {drafter.name}."
+    )
+
+
+def _head_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
+    if drafter.target_ids is None:
+        return None
+    ids: list[int] = drafter.target_ids.tolist()
+    outside = [token for token in ids if not 0 <= token < len(target.vocabulary)]
+    if outside:
+        return f"The trimmed head of {drafter.name} names token {outside[0]}, but {target.name} has {len(target.vocabulary)}."
+    if len(set(ids)) != len(ids):
+        return f"The trimmed head of {drafter.name} names a token twice."
+    return None
+
+
+def _shown(token: bytes | None) -> str:
+    return repr((token or b"").decode("utf-8", "backslashreplace"))
+
+
+def _load_gguf(path: Path, name: str) -> LoadedModel:
+    header = read_header(path)
+    model, config = gguf.load_llama(path, header)
+    tokenizer = from_gguf(header.metadata, config["vocab_size"])
+    _prepare(model)
+    ends = (header.metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot"))
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_ids=frozenset(token for token in ends if token is not None),
+        vocabulary=tokenizer.vocabulary,
+        context_length=config["max_position_embeddings"],
+        name=name,
+        path=str(path),
+        weight_files=(path,),
+    )
+
+
+def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel | None) -> LoadedModel:
+    report("loading the model", None)
+    config = read_json(folder / "config.json")
+    if config.get("model_type") == cut_draft.MODEL_TYPE:
+        return _load_cut_draft(folder, name, config, target)
+    files = tuple(sorted(folder.glob("model*.safetensors")))
+    if not files:
+        raise DraftlightError(f"{folder} has no model*.safetensors. Convert the model for mlx-lm, or choose another folder.")
+    for file in files:
+        check_safetensors(file)
+    try:
+        model, config = mlx_lm.utils.load_model(folder, lazy=True)
+        width = model(mx.array([[0]])).shape[-1]
+    except Exception as error:  # mlx-lm's model classes raise whatever a wrong configuration makes Python raise
+        raise DraftlightError(f"{folder} cannot be loaded as an mlx-lm model: {_first_line(error)}") from error
+    tokenizer = from_folder(folder, width)
+    _prepare(model)
+    ends = config.get("eos_token_id", tokenizer.eos_id)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_ids=frozenset(token for token in (ends if isinstance(ends, list) else [ends]) if token is not None),
+        vocabulary=tokenizer.vocabulary,
+        context_length=_context_length(config),
+        name=name,
+        path=str(folder),
+        weight_files=files,
+    )
+
+
+def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:
+    """A draft model that takes its embedding and tokenizer from the target it was cut from."""
+    if config.get("target_sha256") != builtin.SHA256:
+        raise DraftlightError(f"{folder} was cut from a target that is not the built-in one, so its embedding is not to be had.")
+    if target is None or target.sha256 != builtin.SHA256:
+        path = builtin.fetch_builtin()
+        tokenizer = from_gguf(read_header(path).metadata, config["vocab_size"])
+        eos_ids = frozenset({tokenizer.eos_id} - {None})
+        embedding = gguf.load_embedding(path)
+    else:
+        tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, target.model.model.embed_tokens
+    model, target_ids = cut_draft.load_cut(folder, config, embedding)
+    _prepare(model)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_ids=eos_ids,
+        vocabulary=tokenizer.vocabulary,
+        context_length=_context_length(config),
+        name=name,
+        path=str(folder),
+        target_ids=target_ids,
+        weight_files=(folder / "model.safetensors",),
+    )
+
+
+def _prepare(model: nn.Module) -> None:
+    """Bring the weights into the form they run in (see `load`) and into memory."""
+    try:
+        if mx.default_device().type == mx.DeviceType.cpu:
+            _to_float32(model)
+        else:
+            _to_one_float_type(model)
+        mx.eval(model.parameters())
+    except (ValueError, RuntimeError) as error:
+        raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Fetch the model again.") from error
+
+
+def _to_float32(model: nn.Module) -> None:
+    """Dequantise and widen in place. Scales are widened first, so that no product is rounded to half precision."""
+    model.set_dtype(mx.float32)
+    mlx_lm.utils.dequantize_model(model)
+    model.set_dtype(mx.float32)
+
+
+def _to_one_float_type(model: nn.Module) -> None:
+    """Give norms the type of the quantised layers' scales, so that activations are not widened on the way."""
+    scales = {module.scales.dtype for module in model.modules() if hasattr(module, "scales")} & {mx.float16, mx.bfloat16}
+    if len(scales) == 1:
+        model.set_dtype(scales.pop())
+
+
+def _context_length(config: dict[str, Any]) -> int:
+    """What the configuration states, else a cautious 2048."""
+    stated = {**config.get("text_config", {}), **config}
+    return next((int(stated[key]) for key in _CONTEXT_KEYS if isinstance(stated.get(key), int)), _CONTEXT_UNSTATED)
+
+
+def _from_hub(name: str, report: Progress) -> Path:
+    """The folder of a Hub model, downloaded unless it is there already."""
+    report(f"fetching {name} from the Hub", None)
+    try:
+        return Path(mlx_lm.utils._download(name))
+    except Exception as error:  # network, authorisation and repository errors of several libraries
+        raise DraftlightError(
+            f"{name} is neither a folder here nor could it be fetched from the Hub: {_first_line(error)} "
+            "Check the name and the network connection."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

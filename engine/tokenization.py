@@ -1,0 +1,173 @@
+"""Text to token ids and back, exact to the byte, and conversations to prompts.
+
+Two rules of this module matter to everything above it: a control token that a user types is text, never control; and
+`token_bytes` gives the bytes a token stands for, so a token may be half a character. `engine.tokenizer_files` builds
+tokenizers from a model's files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import jinja2
+import jinja2.ext
+import jinja2.sandbox
+from tokenizers import Tokenizer as Backend
+
+from engine.errors import DraftlightError
+from engine.types import Message
+
+_STAND_INS = range(0x100000, 0x10FFFE)
+"""The last private-use plane: stand-ins for characters of typed control tokens are taken from it."""
+
+
+@dataclass(frozen=True)
+class Special:
+    """A control token. `swallows_left` and `swallows_right`: white space beside it in a template belongs to it."""
+
+    id: int
+    text: str
+    swallows_left: bool = False
+    swallows_right: bool = False
+
+
+class Tokenizer:
+    """Encodes, decodes and writes prompts for one model.
+
+    Attributes:
+        special: control tokens by id. They are recognised in templates and with `allow_special`, never in what users write.
+        vocabulary: bytes of every id, None for ids without a token.
+        chat_template: the model's Jinja template, or None.
+        bos_id, eos_id: as the model's files name them, or None.
+    """
+
+    def __init__(
+        self,
+        plain: Backend,
+        full: Backend,
+        special: Iterable[Special],
+        vocabulary: Sequence[bytes | None],
+        chat_template: str | None = None,
+        bos_id: int | None = None,
+        eos_id: int | None = None,
+    ) -> None:
+        """`plain` knows no control token, `full` knows them all."""
+        self._plain = plain
+        self._full = full
+        self.special = {token.id: token for token in special}
+        self.vocabulary = tuple(vocabulary)
+        self.chat_template = chat_template
+        self.bos_id = bos_id
+        self.eos_id = eos_id
+        self._ids = {token.text: token.id for token in self.special.values()}
+
+    def encode(self, text: str, allow_special: bool = False) -> list[int]:
+        """Token ids of `text`; nothing is put before or after it. Unpaired surrogates become question marks."""
+        text = text.encode("utf-8", "replace").decode()
+        ids: list[int] = (self._full if allow_special else self._plain).encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`, control tokens included; bytes that are no character become U+FFFD."""
+        return b"".join(self.token_bytes(token) for token in ids).decode("utf-8", "replace")
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes `token` stands for; empty for an id without a token. IndexError outside the vocabulary."""
+        if token < 0:
+            raise IndexError(f"token id {token} is negative")
+        return self.vocabulary[token] or b""
+
+    def apply_chat_template(
+        self, messages: Sequence[Message | Mapping[str, str]], add_generation_prompt: bool = True
+    ) -> list[int]:
+        """Token ids of a conversation. What the messages contain never becomes a control token.
+
+        Where a message contains the text of one, its first character goes through the template as a stand-in that occurs
+        nowhere else, so that splitting at control tokens finds the template's own only.
+
+        Raises:
+            DraftlightError: the model has no template, or its template refuses these messages.
+        """
+        turns = [{"role": turn.role, "content": turn.content} if isinstance(turn, Message) else dict(turn) for turn in messages]
+        stand_ins = self._stand_ins((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
+        covered = [{name: self._cover(value, stand_ins) for name, value in turn.items()} for turn in turns]
+        rendered = self._render(covered, add_generation_prompt)
+        if covered == turns:
+            return self.encode(rendered, allow_special=True)
+        uncover = str.maketrans({stand_in: char for char, stand_in in stand_ins.items()})
+        ids: list[int] = []
+        end = 0
+        for match in self._special_pattern.finditer(rendered):
+            ids += self.encode(rendered[end : match.start()].translate(uncover))
+            ids.append(self._ids[match.group(match.lastindex or 0)])
+            end = match.end()
+        return ids + self.encode(rendered[end:].translate(uncover))
+
+    @cached_property
+    def _special_pattern(self) -> re.Pattern[str]:
+        longest_first = sorted(self.special.values(), key=lambda token: -len(token.text))
+        parts = (
+            r"\s*" * token.swallows_left + f"({re.escape(token.text)})" + r"\s*" * token.swallows_right for token in longest_first
+        )
+        return re.compile("|".join(parts) or r"(?!)")
+
+    def _stand_ins(self, text: str) -> dict[str, str]:
+        """A character that occurs nowhere in `text` for each character that begins a control token."""
+        unused = (chr(code) for code in _STAND_INS if chr(code) not in text)
+        return dict(zip(sorted({text[0] for text in self._ids}), unused, strict=False))
+
+    def _cover(self, content: str, stand_ins: Mapping[str, str]) -> str:
+        """`content` with every beginning of a control token replaced, also one that the end of the content cuts off."""
+        texts = tuple(self._ids)
+        longest = max(map(len, texts), default=0)
+        characters = list(content)
+        for index, character in enumerate(content):
+            if character not in stand_ins:
+                continue
+            rest = content[index:] if len(content) - index < longest else None
+            if content.startswith(texts, index) or (rest and any(text.startswith(rest) for text in texts)):
+                characters[index] = stand_ins[character]
+        return "".join(characters)
+
+    def _render(self, turns: list[dict[str, str]], add_generation_prompt: bool) -> str:
+        if self.chat_template is None:
+            raise DraftlightError(
+                "This model has no chat template, so it cannot hold a conversation. Choose an instruction-tuned model."
+            )
+        try:
+            return self._template.render(
+                messages=turns,
+                add_generation_prompt=add_generation_prompt,
+                bos_token=self._text(self.bos_id),
+                eos_token=self._text(self.eos_id),
+            )
+        except (jinja2.TemplateError, TypeError, ValueError, LookupError) as error:
+            raise DraftlightError(f"The model's chat template does not take this conversation: {error}") from error
+
+    def _text(self, token: int | None) -> str:
+        return "" if token is None else self.token_bytes(token).decode("utf-8", "replace")
+
+    @cached_property
+    def _template(self) -> jinja2.Template:
+        """Compiled as transformers does, so that templates find the functions they were written against."""
+        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["raise_exception"] = _refuse
+        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        return environment.from_string(self.chat_template or "")
+
+
+def _to_json(value: object, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, **options)
+
+
+def _refuse(message: str) -> None:
+    raise jinja2.TemplateError(message)
