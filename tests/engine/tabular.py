@@ -1,0 +1,128 @@
+"""A tiny language model whose every conditional is a row of a table, so the law of its texts can be enumerated.
+
+`TabularModel` looks like any mlx-lm model: tokens in, logits out, with mlx-lm's own cache underneath. Its memory of earlier
+tokens is only what it finds in that cache, so a cache rolled back wrongly gives wrong conditionals and shows in the law.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import mlx.nn as nn  # noqa: E402
+from mlx_lm.models.cache import KVCache  # noqa: E402
+
+ORDER = 2
+DRAFTERS = ("good", "bad", "one-hot", "disjoint", "narrow", "wide")
+
+
+class TabularModel(nn.Module):
+    """Logits that depend on the last ORDER tokens.
+
+    Args:
+        table: (contexts,) * ORDER + (vocab,) float32 logits, oldest token first. Ids from `contexts` on count as the
+            last one, and what stood before the text as 0.
+    """
+
+    def __init__(self, table: np.ndarray) -> None:
+        super().__init__()
+        self.contexts, self.vocab_size = table.shape[0], table.shape[-1]
+        self.table = mx.array(table.reshape(-1, self.vocab_size).astype(np.float32))
+
+    @property
+    def layers(self) -> list[None]:
+        """One, so that `make_prompt_cache` makes one cache."""
+        return [None]
+
+    def __call__(self, tokens: mx.array, cache: list[KVCache] | None = None) -> mx.array:
+        """tokens: (1, rows) ids; returns (1, rows, vocab) logits."""
+        batch, rows = tokens.shape
+        assert batch == 1
+        text = tokens.astype(mx.float32).reshape(1, 1, rows, 1)
+        if cache is not None:
+            text, _ = cache[0].update_and_fetch(text, text)
+        ids = mx.minimum(text.reshape(-1).astype(mx.int32), self.contexts - 1)
+        padded = mx.concatenate([mx.zeros((ORDER - 1,), dtype=mx.int32), ids])
+        length = ids.shape[0]
+        index = mx.zeros((length,), dtype=mx.int32)
+        for lag in range(ORDER):
+            index = index * self.contexts + padded[lag : lag + length]
+        return self.table[index[length - rows :]][None]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A target and a drafter as tables: (contexts, contexts, vocab) logits each, see TabularModel."""
+
+    target: np.ndarray
+    draft: np.ndarray
+
+    @property
+    def vocab_size(self) -> int:
+        return self.target.shape[-1]
+
+
+def pair(drafter: str, vocab_size: int, seed: int = 0) -> Pair:
+    """A random target and one of DRAFTERS beside it.
+
+    good: the target's logits with some noise; bad: unrelated; one-hot: one token without alternative; disjoint: only tokens
+    that the target never emits; narrow: does not know the last id; wide: knows two ids beyond the target's.
+    """
+    generator = np.random.default_rng((seed, vocab_size, DRAFTERS.index(drafter)))
+    shape = (vocab_size,) * (ORDER + 1)
+    target = generator.normal(0.0, 1.2, shape)
+    good = target + generator.normal(0.0, 0.6, shape)
+    if drafter == "good":
+        draft = good
+    elif drafter == "bad":
+        draft = generator.normal(0.0, 1.2, shape)
+    elif drafter == "one-hot":
+        draft = np.where(good == good.max(axis=-1, keepdims=True), 0.0, -np.inf)
+    elif drafter == "disjoint":
+        ranks = generator.permuted(np.broadcast_to(np.arange(vocab_size), shape), axis=-1)
+        theirs = ranks >= generator.integers(1, vocab_size, (*shape[:-1], 1))
+        target, draft = np.where(theirs, -np.inf, target), np.where(theirs, good, -np.inf)
+    elif drafter == "narrow":
+        draft = good[..., :-1]
+    else:
+        assert drafter == "wide", drafter
+        draft = np.concatenate([good, generator.normal(0.0, 1.2, (*shape[:-1], 2))], axis=-1)
+    return Pair(target.astype(np.float32), draft.astype(np.float32))
+
+
+def distribution(logits: np.ndarray, temperature: float = 1.0, top_p: float = 1.0) -> np.ndarray:
+    """float64 probabilities: top-p on the untempered ones, then temperature. logits: (..., vocab)."""
+    logits = logits.astype(np.float64)
+    if 0 < top_p < 1:
+        likely = softmax(logits)
+        order = np.argsort(likely, axis=-1)
+        below = np.cumsum(np.take_along_axis(likely, order, axis=-1), axis=-1) <= 1 - top_p
+        dropped = np.zeros_like(below)
+        np.put_along_axis(dropped, order, below, axis=-1)
+        logits = np.where(dropped, -np.inf, logits)
+    return softmax(logits / temperature)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def law_of_text(conditionals: np.ndarray, prompt: list[int], length: int) -> np.ndarray:
+    """(vocab,) * length probabilities of the first tokens after a prompt. conditionals: (vocab, vocab, vocab)."""
+    vocab_size = conditionals.shape[-1]
+    law = np.zeros((vocab_size,) * length)
+    for text in itertools.product(range(vocab_size), repeat=length):
+        whole = [0] * ORDER + prompt + list(text)
+        start = len(whole) - length
+        law[text] = np.prod(
+            [conditionals[(*whole[start + index - ORDER : start + index], text[index])] for index in range(length)]
+        )
+    return law

@@ -1,0 +1,436 @@
+"""The judges alone: every rule keeps the target's law, accepts as often as the closed forms say, and broken variants are caught.
+
+Thousands of answers are decoded at once with `mx.vmap`: drafting, rounds and bookkeeping are written out here, only the judges
+are the engine's. The noise is numpy's, laid out as the engine's: shared by position, everything else by round and position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine import theory  # noqa: E402
+from engine.acceptance import JUDGES, Judgement, RoundNoise  # noqa: E402
+from engine.distribution import Distribution, OneHot  # noqa: E402
+from engine.noise import NoiseSource  # noqa: E402
+from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total  # noqa: E402
+from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair  # noqa: E402
+
+GAMMA = 3
+TOKENS = 4
+ANSWERS = 25_000
+RULES = tuple(JUDGES)
+PROMPT = [1, 0]
+
+
+class DrawnNoise:
+    """Stands where RoundNoise stands, on noise that was drawn beforehand.
+
+    shared: (gamma + 1, vocab); coins: (gamma,); residual: (gamma, vocab).
+    """
+
+    def __init__(self, shared: mx.array, coins: mx.array, residual: mx.array) -> None:
+        self.shared_rows, self.coin_values, self.residual_rows = shared, coins, residual
+
+    def shared(self, rows: Distribution, first: int = 0) -> mx.array:
+        return mx.argmax(rows.scores + self.shared_rows[first : first + rows.rows], axis=-1)
+
+    def coins(self, count: int) -> mx.array:
+        return self.coin_values[:count]
+
+    def residual(self, row: Distribution, index: mx.array) -> mx.array:
+        return mx.argmax(row.scores + mx.take(self.residual_rows, index.reshape(1), axis=0), axis=-1)
+
+
+Judge = Callable[[Distribution, Distribution | OneHot, mx.array, DrawnNoise], Judgement]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is decoded, and the ways in which a twin does it wrongly.
+
+    Attributes:
+        p: (vocab, vocab, vocab) the target's conditionals, the law the text must follow.
+        drawn_from: the same for the drafter: what proposals are drawn from.
+        p_judged, q_judged: what the judge is told they were.
+        one_hot: the judge gets the drafter's rows as OneHot.
+        shared_draft: proposals are drawn with the noise that the target's draws use.
+        residual_as_draft: the correction is drawn with the noise that the proposal was drawn with.
+        rounds_apart: noise of draft, coins and residual is fresh in every round.
+    """
+
+    rule: str
+    p: np.ndarray
+    drawn_from: np.ndarray
+    p_judged: np.ndarray
+    q_judged: np.ndarray
+    one_hot: bool = False
+    shared_draft: bool = False
+    residual_as_draft: bool = False
+    rounds_apart: bool = True
+
+
+def setup(rule: str, drafter: str, vocab_size: int = 3, seed: int = 0, temperature: float = 1.0, top_p: float = 1.0) -> Setup:
+    tables = pair(drafter, vocab_size, seed)
+    p = distribution(tables.target, temperature, top_p)
+    width = tables.draft.shape[-1]
+    missing = np.full((*tables.draft.shape[:-1], max(vocab_size - width, 0)), -np.inf)
+    q = distribution(np.concatenate([tables.draft, missing], axis=-1)[..., :vocab_size], temperature, top_p)
+    return Setup(rule, p, q, p, q, one_hot=drafter == "one-hot", shared_draft=rule == "gumbel")
+
+
+@dataclass(frozen=True)
+class Played:
+    """One entry a round of each answer that had not yet all its tokens.
+
+    texts: (answers, TOKENS). p, q: (rounds, gamma, vocab) conditionals at the drafted positions. accepted: (rounds,).
+    acceptance: (rounds, gamma) as the judge gave it.
+    """
+
+    texts: np.ndarray
+    p: np.ndarray
+    q: np.ndarray
+    accepted: np.ndarray
+    acceptance: np.ndarray
+
+
+def gumbels(generator: np.random.Generator, *shape: int) -> np.ndarray:
+    return -np.log(generator.standard_exponential(shape, dtype=np.float32) + np.float32(1e-30))
+
+
+def play(setup: Setup, answers: int = ANSWERS, judge: Judge | None = None, seed: int = 0) -> Played:
+    """Decodes the first TOKENS tokens of many answers; rounds may reach beyond them."""
+    generator = np.random.default_rng(seed)
+    judge = judge or JUDGES[setup.rule]
+    vocab_size, span = setup.p.shape[-1], TOKENS + GAMMA
+    shared = gumbels(generator, answers, span, vocab_size)
+    drafts = gumbels(generator, TOKENS, answers, span, vocab_size)
+    residuals = gumbels(generator, TOKENS, answers, span, vocab_size)
+    coins = np.floor(generator.random((TOKENS, answers, span)) * 2**24).astype(np.float32) / np.float32(2**24)
+    with np.errstate(divide="ignore"):
+        log_drawn_from, log_p_judged, log_q_judged = (
+            mx.array(np.log(table).astype(np.float32)) for table in (setup.drawn_from, setup.p_judged, setup.q_judged)
+        )
+
+    def one_round(
+        history: mx.array, shared: mx.array, draft: mx.array, coins: mx.array, residual: mx.array
+    ) -> tuple[mx.array, ...]:
+        text = [history[0], history[1]]
+        for step in range(GAMMA):
+            noise = shared[step] if setup.shared_draft else draft[step]
+            text.append(mx.argmax(log_drawn_from[text[-2], text[-1]] + noise))
+        proposals = mx.stack(text[ORDER:])
+        p = Distribution(mx.stack([log_p_judged[text[index], text[index + 1]] for index in range(GAMMA + 1)]))
+        q = Distribution(mx.stack([log_q_judged[text[index], text[index + 1]] for index in range(GAMMA)]))
+        noises = DrawnNoise(shared, coins, draft if setup.residual_as_draft else residual)
+        verdict = judge(p, OneHot(proposals, vocab_size) if setup.one_hot else q, proposals, noises)
+        return proposals, verdict.accepted, verdict.token, verdict.acceptance
+
+    texts = np.zeros((answers, ORDER + TOKENS + GAMMA + 1), dtype=np.int64)
+    texts[:, :ORDER] = PROMPT
+    emitted = np.zeros(answers, dtype=np.int64)
+    records = []
+    for index in range(TOKENS):
+        active = np.flatnonzero(emitted < TOKENS)
+        if not active.size:
+            break
+        keyed_by, at = index if setup.rounds_apart else 0, emitted[active]
+
+        def window(rows: np.ndarray, length: int, at: np.ndarray = at) -> mx.array:
+            """(answers, length, ...): the noise of the round's own positions."""
+            return mx.array(rows[np.arange(len(at))[:, None], at[:, None] + np.arange(length)])
+
+        history = texts[active[:, None], at[:, None] + np.arange(ORDER)]
+        proposals, accepted, token, acceptance = (
+            np.array(values)
+            for values in mx.vmap(one_round)(
+                mx.array(history),
+                window(shared[active], GAMMA + 1),
+                window(drafts[keyed_by, active], GAMMA),
+                window(coins[keyed_by, active], GAMMA),
+                window(residuals[keyed_by, active], GAMMA),
+            )
+        )
+        following = np.pad(proposals, ((0, 0), (0, 1)))
+        following[np.arange(len(active)), accepted] = token
+        texts[active[:, None], ORDER + at[:, None] + np.arange(GAMMA + 1)] = following
+        emitted[active] += accepted + 1
+        whole = np.concatenate([history, proposals], axis=1)
+        before = whole[:, :GAMMA], whole[:, 1 : GAMMA + 1]
+        records.append((setup.p[before], setup.drawn_from[before], accepted, acceptance))
+    p, q, accepted, acceptance = (np.concatenate(parts) for parts in zip(*records, strict=True))
+    return Played(texts[:, ORDER : ORDER + TOKENS], p, q, accepted, acceptance)
+
+
+def law_p_value(setup: Setup, played: Played, tokens: int = TOKENS) -> float:
+    """The first `tokens` tokens of the answers against their joint law under the target."""
+    vocab_size = setup.p.shape[-1]
+    cells = np.ravel_multi_index(played.texts[:, :tokens].T, (vocab_size,) * tokens)
+    return chi_square(np.bincount(cells, minlength=vocab_size**tokens), law_of_text(setup.p, PROMPT, tokens).ravel())
+
+
+def judged(played: Played) -> tuple[np.ndarray, np.ndarray]:
+    """(rounds, gamma) masks: the positions that were judged, and those that were accepted."""
+    position = np.arange(GAMMA)
+    return position <= played.accepted[:, None], position < played.accepted[:, None]
+
+
+# The target's law
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_texts_follow_the_target_across_rounds(rule: str, drafter: str) -> None:
+    """81 texts of four tokens, one to four rounds each."""
+    played = play(setup(rule, drafter))
+    assert len(played.accepted) > ANSWERS
+    assert law_p_value(setup(rule, drafter), played) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_eight_tokens_follow_the_target_across_rounds(rule: str, drafter: str) -> None:
+    """512 texts of three tokens."""
+    whole = setup(rule, drafter, vocab_size=8)
+    assert law_p_value(whole, play(whole), tokens=3) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_filtered_and_tempered_texts_follow_the_target(rule: str) -> None:
+    whole = setup(rule, "good", vocab_size=8, temperature=0.7, top_p=0.8)
+    assert (whole.p == 0).any()
+    assert (whole.drawn_from == 0).any()
+    assert law_p_value(whole, play(whole), tokens=3) > FALSE_ALARM
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("vocab_size", [3, 8])
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_many_texts_follow_many_targets(rule: str, drafter: str, vocab_size: int) -> None:
+    """Ten tables, 200,000 answers each: a text of probability 0.05 would be noticed when it is off by 0.004."""
+    for seed in range(10):
+        whole = setup(rule, drafter, vocab_size, seed=seed + 1)
+        played = play(whole, 200_000 if vocab_size == 3 else 100_000, seed=seed)
+        assert law_p_value(whole, played, tokens=4 if vocab_size == 3 else 3) > FALSE_ALARM / 10
+
+
+# Twins: the same test must notice a broken decoder
+
+
+def p_value_of_twin(twin: Setup, judge: Judge | None = None, answers: int = ANSWERS, tokens: int = TOKENS) -> float:
+    return law_p_value(twin, play(twin, answers, judge), tokens)
+
+
+def without_residual(p: Distribution, q: Distribution, proposals: mx.array, noise: DrawnNoise) -> Judgement:
+    """The ratio test with its correction drawn from p itself."""
+    verdict = JUDGES["rejection"](p, q, proposals, noise)
+    rejected = mx.minimum(verdict.accepted, GAMMA - 1)
+    correction = noise.residual(p.row(rejected), rejected).reshape(()).astype(mx.int32)
+    return replace(verdict, token=mx.where(verdict.accepted == GAMMA, verdict.token, correction))
+
+
+def residual_of_magnitudes(p: Distribution, q: Distribution, proposals: mx.array, noise: DrawnNoise) -> Judgement:
+    """The ratio test with its correction drawn from |p - q| instead of (p - q)+."""
+    verdict = JUDGES["rejection"](p, q, proposals, noise)
+    rejected = mx.minimum(verdict.accepted, GAMMA - 1)
+    magnitudes = Distribution.from_probabilities(mx.abs(p.row(rejected).probabilities - q.row(rejected).probabilities))
+    correction = noise.residual(magnitudes, rejected).reshape(()).astype(mx.int32)
+    return replace(verdict, token=mx.where(verdict.accepted == GAMMA, verdict.token, correction))
+
+
+def residual_left_unnormalised(p: Distribution, q: Distribution, proposals: mx.array, noise: DrawnNoise) -> Judgement:
+    """The ratio test whose correction takes (p - q)+ for probabilities as they are; what is missing to 1 goes to the last id."""
+    verdict = JUDGES["rejection"](p, q, proposals, noise)
+    rejected = mx.minimum(verdict.accepted, GAMMA - 1)
+    excess = mx.maximum(p.row(rejected).probabilities - q.row(rejected).probabilities, 0.0)
+    last = mx.arange(excess.shape[-1]) == excess.shape[-1] - 1
+    padded = Distribution.from_probabilities(excess + mx.where(last, 1.0 - excess.sum(), 0.0))
+    correction = noise.residual(padded, rejected).reshape(()).astype(mx.int32)
+    return replace(verdict, token=mx.where(verdict.accepted == GAMMA, verdict.token, correction))
+
+
+def block_to_first_failure(p: Distribution, q: Distribution, proposals: mx.array, noise: DrawnNoise) -> Judgement:
+    """Judges each position by block's acceptance and its own coin but stops at the first failure, as the ratio test would."""
+    verdict = JUDGES["block"](p, q, proposals, noise)
+    leading = mx.cumprod((noise.coins(GAMMA) < verdict.acceptance).astype(mx.int32)).sum().astype(mx.int32)
+    return replace(verdict, accepted=leading)
+
+
+@pytest.mark.parametrize("judge", [without_residual, residual_of_magnitudes, residual_left_unnormalised])
+def test_a_wrong_residual_is_noticed(judge: Judge) -> None:
+    assert p_value_of_twin(setup("rejection", "good"), judge) < CERTAIN
+
+
+def test_stopping_a_block_at_its_first_failure_is_noticed() -> None:
+    assert p_value_of_twin(setup("block", "good"), block_to_first_failure) < CERTAIN
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_a_ratio_test_on_shared_noise_is_noticed(rule: str) -> None:
+    """The correction is drawn with the noise that its proposal was drawn with."""
+    twin = replace(setup(rule, "bad", vocab_size=8), residual_as_draft=True)
+    assert p_value_of_twin(twin, tokens=3) < CERTAIN
+
+
+def test_a_block_drafted_with_the_shared_noise_is_noticed() -> None:
+    """The verdict has looked at the draws that fell; a later round would draft with them again, or draw its bonus."""
+    twin = replace(setup("block", "bad"), shared_draft=True)
+    assert p_value_of_twin(twin, answers=50_000) < CERTAIN
+
+
+def test_noise_keyed_by_position_alone_under_block_is_noticed() -> None:
+    twin = replace(setup("block", "bad"), rounds_apart=False)
+    assert p_value_of_twin(twin, answers=50_000) < CERTAIN
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_a_q_from_before_the_filter_is_noticed(rule: str) -> None:
+    filtered = setup(rule, "good", vocab_size=8, top_p=0.7)
+    twin = replace(filtered, q_judged=setup(rule, "good", vocab_size=8).drawn_from)
+    assert p_value_of_twin(twin, tokens=3) < CERTAIN
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_p_cut_to_the_drafters_vocabulary_is_noticed(rule: str) -> None:
+    narrow = setup(rule, "narrow")
+    cut = narrow.p * (np.arange(3) < 2)
+    twin = replace(narrow, p_judged=cut / cut.sum(axis=-1, keepdims=True))
+    assert p_value_of_twin(twin) < CERTAIN
+
+
+# How often proposals are accepted
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel"])
+def test_every_judged_position_is_accepted_as_the_closed_form_says(rule: str, drafter: str) -> None:
+    whole = setup(rule, drafter, vocab_size=8)
+    played = play(whole)
+    form = {"match": 0, "gumbel": 1, "rejection": 2}[rule]
+    forms = {
+        (p.tobytes(), q.tobytes()): theory.expected(p, q)[form]
+        for p, q in zip(whole.p.reshape(-1, 8), whole.drawn_from.reshape(-1, 8), strict=True)
+    }
+    judged_at, accepted_at = judged(played)
+    for position in range(GAMMA):
+        here = judged_at[:, position]
+        if not here.any():
+            continue
+        rows = zip(played.p[here, position], played.q[here, position], strict=True)
+        wanted = np.array([forms[p.tobytes(), q.tobytes()] for p, q in rows])
+        assert rate(accepted_at[here, position], wanted) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel"])
+def test_every_judged_position_is_accepted_as_its_judge_says(rule: str, drafter: str) -> None:
+    """`acceptance` is given the proposal, so it must also be right among likely and among unlikely ones."""
+    played = play(setup(rule, drafter, vocab_size=8), seed=1)
+    judged_at, accepted_at = judged(played)
+    outcomes, wanted = accepted_at[judged_at], played.acceptance[judged_at]
+    for band in (wanted < 0.5, wanted >= 0.5):
+        assert rate(outcomes[band], wanted[band]) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_block_accepts_as_many_as_its_acceptances_add_up_to(drafter: str) -> None:
+    played = play(setup("block", drafter, vocab_size=8))
+    assert total(played.accepted, played.acceptance.sum(axis=1), bound=GAMMA) > FALSE_ALARM
+    for position in range(GAMMA):
+        assert rate(played.accepted > position, np.clip(played.acceptance[:, position], 0, 1)) > FALSE_ALARM
+
+
+def test_the_rules_keep_their_order() -> None:
+    """In the first round, where all rules see the same contexts; 25,000 rounds, differences of several per cent."""
+    means = {rule: play(setup(rule, "good")).accepted[:ANSWERS].mean() for rule in RULES}
+    assert means["block"] > means["rejection"] > means["gumbel"] > means["match"]
+
+
+def test_block_gives_the_reference_acceptance() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        p, q = generator.dirichlet(np.full(6, 0.5), 5), generator.dirichlet(np.full(6, 0.5), 4)
+        block = [int(generator.choice(6, p=row)) for row in q]
+        verdict = JUDGES["block"](mx.array(p), mx.array(q), block, real_noise(6))
+        assert np.array(verdict.acceptance) == pytest.approx(theory.block_acceptance(p, q, block), abs=1e-5)
+
+
+def test_gumbel_acceptance_averages_to_the_closed_form() -> None:
+    """Over the proposals the drafter may draw, P(accept | x) weighs up to P(accept)."""
+    generator = np.random.default_rng(1)
+    p, q = generator.dirichlet(np.full(6, 0.5)), generator.dirichlet(np.full(6, 0.5))
+    given = [float(JUDGES["gumbel"](rows(p, p), rows(q), [token], real_noise(6)).acceptance[0]) for token in range(6)]
+    assert np.dot(q, given) == pytest.approx(theory.gumbel_probability(p, q), abs=1e-6)
+
+
+# Hand cases, with the engine's own noise
+
+
+def rows(*distributions: np.ndarray | list[float]) -> mx.array:
+    return mx.array(np.array(distributions, dtype=np.float32))
+
+
+def real_noise(vocab_size: int, seed: int = 0, position: int = 5) -> RoundNoise:
+    return RoundNoise(NoiseSource(seed, vocab_size), position)
+
+
+def test_the_ratio_test_accepts_the_worked_example_with_1_1_and_04() -> None:
+    q = rows([0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.25, 0.25, 0.5])
+    p = rows([0.8, 0.2, 0.0], [0.25, 0.75, 0.0], [0.4, 0.4, 0.2], [1.0, 0.0, 0.0])
+    verdict = JUDGES["rejection"](p, q, [0, 1, 2], real_noise(3))
+    assert np.array(verdict.acceptance) == pytest.approx([1.0, 1.0, 0.4], abs=1e-6)
+
+
+def test_two_uniform_draws_over_ten_match_one_time_in_ten() -> None:
+    verdict = JUDGES["match"](rows(*[[0.1] * 10] * 3), rows(*[[0.1] * 10] * 2), [3, 7], real_noise(10))
+    assert np.array(verdict.acceptance) == pytest.approx([0.1, 0.1])
+
+
+@pytest.mark.parametrize("rule", ["rejection", "gumbel", "block"])
+def test_equal_distributions_are_always_accepted(rule: str) -> None:
+    row = [0.5, 0.3, 0.2, 0.0]
+    for seed in range(30):
+        noise = real_noise(4, seed)
+        q, p = rows(row, row), rows(row, row, row)
+        proposals = noise.shared(Distribution.from_probabilities(q)) if rule == "gumbel" else [seed % 3, (seed + 1) % 3]
+        verdict = JUDGES[rule](p, q, proposals, noise)
+        assert int(verdict.accepted) == 2
+        assert np.array(verdict.acceptance) == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+def test_gumbel_accepts_the_worked_example_0407_of_the_time() -> None:
+    whole = setup("gumbel", "good", vocab_size=4)
+    p = np.broadcast_to([0.5, 0.3, 0.2, 0.0], whole.p.shape)
+    q = np.broadcast_to([0.0, 0.4, 0.3, 0.3], whole.p.shape)
+    played = play(replace(whole, p=p, drawn_from=q, p_judged=p, q_judged=q))
+    judged_at, accepted_at = judged(played)
+    outcomes = accepted_at[judged_at]
+    assert rate(outcomes, np.full(outcomes.shape, 6 / 25 + 1 / 6)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_disjoint_drafter_is_never_accepted(rule: str) -> None:
+    q, p = rows([0.0, 0.0, 1.0], [0.0, 0.0, 1.0]), rows(*[[0.5, 0.5, 0.0]] * 3)
+    for seed in range(20):
+        verdict = JUDGES[rule](p, q, [2, 2], real_noise(3, seed))
+        assert int(verdict.accepted) == 0
+        assert int(verdict.token) in (0, 1)
+        assert np.array(verdict.acceptance) == pytest.approx([0.0, 0.0])
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_mismatched_shapes_are_refused(rule: str) -> None:
+    with pytest.raises(ValueError, match="one row more"):
+        JUDGES[rule](rows([0.5, 0.5]), rows([0.5, 0.5]), [0], real_noise(2))
+    with pytest.raises(ValueError, match="same vocabulary"):
+        JUDGES[rule](rows(*[[0.5, 0.5, 0.0]] * 2), rows([0.5, 0.5]), [0], real_noise(3))
