@@ -1,18 +1,144 @@
-"""Where a GPU's kernel is chosen. There is none yet, so noise is drawn by numpy and MLX operations everywhere."""
+"""Draws tokens on a GPU: `shaders/gumbel_argmax.metal` bound through `mx.fast.metal_kernel`.
 
+The kernel hashes, looks up, adds and compares in registers. A row is cut into splits, each worked on by one threadgroup, so that
+a single row also fills the GPU; a second small kernel picks the best split. Without Metal nothing here is built.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine import noise_reference as reference
 from engine.blas import prefer_fast_blas
 
 prefer_fast_blas()
 import mlx.core as mx  # noqa: E402
 
+SOURCE_FILE = Path(__file__).resolve().parent.parent / "shaders" / "gumbel_argmax.metal"
+SECTION_MARK = "//// section: "
+SPLIT_INPUTS = ["logits", "inverse_temperature", "positions", "stream", "table"]
+SPLIT_OUTPUTS = ["split_scores", "split_seconds", "split_ids"]
+ROW_INPUTS = SPLIT_OUTPUTS
+ROW_OUTPUTS = ["ids", "margins"]
+
+THREADS = 256
+SIMDGROUP = 32
+PAIRS_PER_SPLIT = 4 * THREADS
+MAX_GROUPS = 512
+"""Threadgroups worth starting; more rows are cut into fewer splits."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@cache
+def sections() -> dict[str, str]:
+    """The parts of the kernel file by name: header, splits, rows."""
+    parts = SOURCE_FILE.read_text(encoding="utf-8").split(SECTION_MARK)[1:]
+    named = (part.split("\n", 1) for part in parts)
+    return {name.strip(): source for name, source in named}
+
+
+def split_count(rows: int, vocab_size: int) -> int:
+    """How many threadgroups share a row. The draw does not depend on it."""
+    pairs = (vocab_size + 1) // 2
+    wanted = -(-pairs // PAIRS_PER_SPLIT)
+    return max(1, min(wanted, MAX_GROUPS // rows))
+
 
 def available() -> bool:
-    """Whether draws can run in the kernel."""
-    return False
+    """Whether draws run in the kernel: MLX computes on a Metal GPU, and there the kernel agrees with the reference."""
+    return mx.metal.is_available() and mx.default_device() == mx.gpu and _agrees()
 
 
 def gumbel_argmax(
-    logits: mx.array, inverse_temperature: float, positions: mx.array, stream: mx.array
+    logits: mx.array, inverse_temperature: float | mx.array, positions: mx.array, stream: mx.array, splits: int | None = None
 ) -> tuple[mx.array, mx.array]:
-    """Ids and margins, as `engine.noise.NoiseSource.argmax_and_margin`."""
-    raise NotImplementedError
+    """Drawn ids, (rows,) int32, and the margins over the second best scores, (rows,) float32.
+
+    Args:
+        logits: (rows, vocab) float32, float16 or bfloat16; other types are cast to float32.
+        inverse_temperature: 1 / temperature.
+        positions: (rows,) uint32.
+        stream: (5,) uint32: seed (high, low), domain, whether the round counts, first position of the round.
+        splits: threadgroups per row; None chooses.
+
+    Raises:
+        ValueError: more than 2^32 logits.
+    """
+    if logits.dtype not in (mx.float32, mx.float16, mx.bfloat16):
+        logits = logits.astype(mx.float32)
+    rows, vocab_size = logits.shape
+    if logits.size >= 2**32:
+        raise ValueError(f"{rows} rows of {vocab_size} logits are more than one draw can index")
+    splits = splits or split_count(rows, vocab_size)
+    scale = mx.array(inverse_temperature, mx.float32).reshape(1)
+    split_kernel, row_kernel = _kernels()
+    parts = split_kernel(
+        inputs=[logits, scale, positions, stream, _table()],
+        output_shapes=[(rows, splits)] * 3,
+        output_dtypes=[mx.float32, mx.float32, mx.uint32],
+        grid=(THREADS * splits, rows, 1),
+        threadgroup=(THREADS, 1, 1),
+    )
+    ids, margins = row_kernel(
+        inputs=parts,
+        output_shapes=[(rows,)] * 2,
+        output_dtypes=[mx.int32, mx.float32],
+        grid=(SIMDGROUP, rows, 1),
+        threadgroup=(SIMDGROUP, 1, 1),
+    )
+    return ids, margins
+
+
+@cache
+def _kernels() -> tuple[Any, Any]:
+    """Built on first use: some versions of MLX refuse even the construction where there is no Metal."""
+    source = sections()
+    return (
+        mx.fast.metal_kernel(
+            name="draftlight_gumbel_splits",
+            input_names=SPLIT_INPUTS,
+            output_names=SPLIT_OUTPUTS,
+            source=source["splits"],
+            header=source["header"],
+        ),
+        mx.fast.metal_kernel(
+            name="draftlight_gumbel_rows",
+            input_names=ROW_INPUTS,
+            output_names=ROW_OUTPUTS,
+            source=source["rows"],
+            header=source["header"],
+        ),
+    )
+
+
+@cache
+def _table() -> mx.array:
+    return mx.array(reference.load_table())
+
+
+@cache
+def _agrees() -> bool:
+    """One small draw, compared with the reference once per process.
+
+    A GPU or driver on which the kernel does not compile, or draws anything else, must cost speed and not the answer: the draws
+    then fall back to numpy and MLX operations, which are the same noise.
+    """
+    rows, vocab_size, seed = 3, 4099, 2**33 + 5
+    logits = np.random.default_rng(seed).normal(size=(rows, vocab_size)).astype(np.float32)
+    expected = reference.gumbel_argmax(logits, 1.25, seed, list(range(rows)), "draft", 7)
+    stream = mx.array([seed >> 32, seed & 0xFFFFFFFF, reference.DOMAINS["draft"], 1, 7], mx.uint32)
+    try:
+        drawn, _ = gumbel_argmax(mx.array(logits), 1.25, mx.arange(rows, dtype=mx.uint32), stream)
+        agrees = np.array(drawn).tolist() == expected.tolist()
+    except Exception as error:  # a compiler or driver may raise anything; none of it may end the answer
+        _LOG.warning("The Metal kernel cannot run here, drawing without it: %s", error)
+        return False
+    if not agrees:
+        _LOG.warning("The Metal kernel draws other tokens than its reference on this machine, drawing without it.")
+    return agrees

@@ -1,7 +1,7 @@
 """All randomness of decoding: one stream of noise per seed, position and purpose, the same on every device (DESIGN section 3).
 
 Nothing here holds a generator: every draw is a function of its key, so a position's noise can be drawn again, in any order and
-by any implementation. There are three, equal bit for bit: numpy (`engine.noise_reference`) makes whole rows where positions are known,
+by any implementation. There are three, equal bit for bit: numpy (`engine.noise_reference`) makes rows where positions are known,
 the MLX operations below serve positions that exist only inside a lazy graph, and the Metal kernel (`engine.kernel`) draws
 tokens on a GPU without ever writing the noise down. Nothing is evaluated here; what comes back is lazy.
 """
@@ -40,8 +40,8 @@ def check_drawn(ids: Sequence[int]) -> None:
     """Raises DraftlightError when a draw found no finite score; call it once the ids have been evaluated."""
     if NO_TOKEN in ids:
         raise DraftlightError(
-            "The model's output has no finite value to choose a token from. Its weights are probably damaged or of a kind that this "
-            "machine computes wrongly: load the model again or try another file."
+            "The model's output has no finite value to choose a token from. Its weights are probably damaged: "
+            "load the model again or try another file."
         )
 
 
