@@ -1,0 +1,132 @@
+"""Claims about the repository itself: what its documents say is there, and nothing names the machine it was written on."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import engine
+
+REPOSITORY = Path(__file__).parents[1]
+DOCUMENTS = sorted(REPOSITORY.glob("*.md"))
+MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+# Written in two halves, so that this file does not find itself.
+MACHINE = re.compile(
+    "|".join(
+        first + second
+        for first, second in (
+            ("/home", r"/\w"),
+            ("/Users", r"/\w"),
+            ("/root", r"/\w"),
+            (r"(?<![\w.])/work", r"/\w"),
+            ("/opt/", "(?:wheels|pypi|homebrew)"),
+            (r"pypi", r"\.org"),
+            ("python", r"hosted\.org"),
+            ("npm", r"js\.(?:org|com)"),
+            ("deb", r"\.debian\.org"),
+            ("crates", r"\.io"),
+        )
+    )
+)
+
+
+def tracked_files() -> list[Path]:
+    if shutil.which("git") is None or not (REPOSITORY / ".git").exists():
+        pytest.skip("not a checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    paths = [REPOSITORY / name for name in listed.decode().split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def test_no_tracked_file_names_a_machine_or_a_registry() -> None:
+    found = []
+    for path in tracked_files():
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue  # weights, tables, pictures
+        found += [f"{path.name}:{number}: {line.strip()[:120]}" for number, line in enumerate(lines, 1) if MACHINE.search(line)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text", ["see /home" + "/ada/model", "from https://files.python" + "hosted.org/packages", "/opt/" + "wheels"]
+)
+def test_the_search_for_machine_names_finds_them(text: str) -> None:
+    assert MACHINE.search(text)
+
+
+def test_nothing_generated_is_tracked() -> None:
+    generated = re.compile(r"(^|/)(__pycache__|build|dist|\.venv)/|\.(pyc|gguf|whl|log)$")
+    names = [path.relative_to(REPOSITORY).as_posix() for path in tracked_files()]
+    assert [name for name in names if generated.search(name)] == []
+
+
+def test_no_large_file_is_tracked() -> None:
+    """A clone stays small: only the built-in drafter's weights may take megabytes."""
+    large = {path.relative_to(REPOSITORY).as_posix(): path.stat().st_size for path in tracked_files()}
+    assert [name for name, size in large.items() if size > 2_000_000 and not name.startswith("assets/drafters/")] == []
+
+
+def test_changelog_and_package_agree_on_the_version() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"## {project['version']}" in (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_make_targets_in_documents_exist(document: Path) -> None:
+    targets = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
+    benchmarks = {f"bench-{path.stem}" for path in (REPOSITORY / "tests" / "benchmarks").glob("*.py")}
+    used = set(re.findall(r"`(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8")))
+    used |= set(re.findall(r"^ {4}(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8"), re.MULTILINE))
+    assert used <= targets | benchmarks
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_named_in_documents_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    linked = [target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target]
+    named = re.findall(r"`((?:app|engine|shaders|assets|packaging|tests)/[\w./-]*\w/?)`", text)
+    missing = [name for name in [*linked, *named] if not (REPOSITORY / name).exists()]
+    assert missing == []
+
+
+def test_every_folder_is_in_the_architecture_page() -> None:
+    text = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    packages = {
+        path.relative_to(REPOSITORY).as_posix()
+        for root in ("app", "engine")
+        for path in REPOSITORY.glob(f"{root}/**/__init__.py")
+    }
+    folders = {str(Path(package).parent) + "/" for package in packages}
+    assert [folder for folder in sorted(folders) if f"`{folder}`" not in text] == []
+
+
+def test_the_lock_names_hashes_and_no_address() -> None:
+    for name in ("runtime.lock", "development.lock"):
+        text = (REPOSITORY / "packaging" / name).read_text(encoding="utf-8")
+        requirements = re.findall(r"^[a-z][\w.-]*==\S+ ;.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+        assert len(requirements) > 30
+        assert all("--hash=sha256:" in requirement for requirement in requirements)
+        assert "://" not in text
+        assert not re.search(r"^(torch|pyside6-essentials==6\.11\.[01])\b", text, re.MULTILINE)
+
+
+def test_the_locks_agree() -> None:
+    """What users get is what the tests ran with."""
+    versions = [
+        dict(re.findall(r"^([a-z][\w.-]*)==(\S+)", (REPOSITORY / "packaging" / name).read_text(encoding="utf-8"), re.MULTILINE))
+        for name in ("runtime.lock", "development.lock")
+    ]
+    assert versions[0].items() <= versions[1].items()
+
+
+def test_this_checkout_is_what_the_tests_import() -> None:
+    assert Path(engine.__file__).is_relative_to(REPOSITORY)
