@@ -31,6 +31,8 @@ from engine.types import Round
 SCHEMA = "draftlight.trace/1"
 _FAMILY = "draftlight.trace/"
 _OPENING = f'{{"kind":"header","schema":"{SCHEMA}"'.encode()
+_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
+"""JSON allows these inside a text, but many readers end a line at them."""
 
 _log = logging.getLogger(__name__)
 
@@ -129,8 +131,9 @@ class Writer:
 def encode_line(kind: str, value: Mapping[str, Any]) -> bytes:
     """One line of a trace, its line end included."""
     entry = {"kind": kind, **plain(value)}
+    line = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_LINE_ENDS) + "\n"
     try:
-        return (json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n").encode()
+        return line.encode()
     except UnicodeEncodeError:  # half a surrogate pair, as terminals and clipboards can deliver
         return (json.dumps(entry, allow_nan=False, separators=(",", ":")) + "\n").encode()
 
