@@ -1,6 +1,7 @@
 # What a person or CI asks for. Every target does all that it needs on a fresh clone.
 
 PYTEST_ARGS ?=
+ARGS ?=
 PY := .venv/bin/python
 SOURCES := app engine shaders tests packaging
 
@@ -51,8 +52,8 @@ check-wheel: wheel model ## install the wheel into an empty environment and run 
 self-test: setup model ## load, decode, paint, quit
 	@QT_QPA_PLATFORM=offscreen $(PY) -m app self-test
 
-bench-%: setup model ## run tests/benchmarks/NAME.py and print its figures, for instance bench-noise
-	@$(PY) tests/benchmarks/$*.py
+bench-%: setup model ## print the figures of tests/benchmarks/NAME.py, for instance bench-noise (ARGS=... are passed on)
+	@$(PY) -m tests.benchmarks.$(subst -,_,$*) $(ARGS)
 
 clean: ## remove what was built, .venv included
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

@@ -83,7 +83,7 @@ def test_changelog_and_package_agree_on_the_version() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_make_targets_in_documents_exist(document: Path) -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
-    benchmarks = {f"bench-{path.stem}" for path in (REPOSITORY / "tests" / "benchmarks").glob("*.py")}
+    benchmarks = {f"bench-{path.stem.replace('_', '-')}" for path in (REPOSITORY / "tests" / "benchmarks").glob("*.py")}
     used = set(re.findall(r"`(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8")))
     used |= set(re.findall(r"^ {4}(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8"), re.MULTILINE))
     assert used <= targets | benchmarks
