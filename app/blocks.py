@@ -1,0 +1,232 @@
+"""The two kinds of block in the transcript, the user's turn and the answer, each able to lay out and paint itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
+
+from app.layout import Box, Chunk, Flow, Style
+from app.pieces import Piece
+from app.session import Answer
+from app.wording import FINISH_WORDS, RULE_TITLES, drafter_title, number, seconds
+
+PAD = 14.0
+GAP = 26.0
+
+
+class Block:
+    """Something with a height that stands in the column.
+
+    Attributes:
+        top: where it starts in the document; height: how tall it is, the gap below included.
+        flow: its text; `origin` is where the flow's corner lies relative to the block's.
+    """
+
+    def __init__(self, style: Style, width: float) -> None:
+        self.style = style
+        self.width = width
+        self.top = 0.0
+        self.height = 0.0
+        self.flow = Flow(style, width)
+        self.origin = QPointF(0, 0)
+
+    def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        """Paints what lies in `clip`; both are relative to the block."""
+        raise NotImplementedError
+
+    def _paint_flow(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        flow = self.flow
+        first = flow.chunk_at(clip.top() - self.origin.y())
+        painter.save()
+        painter.translate(self.origin)
+        for chunk in flow.chunks[first:]:
+            if chunk.top > clip.bottom() - self.origin.y():
+                break
+            self._paint_chunk(painter, chunk, selection)
+        painter.restore()
+
+    def _paint_chunk(self, painter: QPainter, chunk: Chunk, selection: tuple[int, int] | None) -> None:
+        if chunk.code or chunk.fence:
+            painter.fillRect(QRectF(0, chunk.top, self.flow.width, chunk.height), QColor(self.style.theme.code))
+            painter.fillRect(QRectF(0, chunk.top, 2, chunk.height), QColor(self.style.theme.line))
+        painter.save()
+        painter.translate(0, chunk.top)
+        for box in self.flow.boxes(chunk):
+            paint_mark(painter, box, self.style)
+        painter.restore()
+        if chunk.layout is not None:
+            painter.setPen(QColor(self.style.theme.text))
+            chunk.layout.draw(painter, QPointF(0, chunk.top), _selected(chunk, selection, self.style))
+
+
+class UserBlock(Block):
+    """What the user wrote, as a bubble on the right."""
+
+    def __init__(self, style: Style, width: float, prompt: str) -> None:
+        super().__init__(replace(style, line_height=1.35), width)
+        self.prompt = prompt
+        widest = min(width * 0.82, 560.0 * style.text.pixelSize() / 15)
+        self.flow = Flow(self.style, widest - 2 * PAD)
+        self.flow.append([Piece(prompt, "plain", 0)])
+        inner = min(widest - 2 * PAD, self.flow.natural_width)
+        self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)
+        self.origin = QPointF(self.bubble.left() + PAD, 8)
+        self.height = self.bubble.height() + GAP * 0.75
+
+    def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(self.style.theme.raised))
+        painter.drawRoundedRect(self.bubble, 13, 13)
+        self._paint_flow(painter, clip, selection)
+
+
+class AnswerBlock(Block):
+    """One answer: who and how, the text with its tokens' fates, and the figures below."""
+
+    def __init__(self, style: Style, width: float, answer: Answer, name: str, ghosts: bool) -> None:
+        super().__init__(style, width)
+        self.answer = answer
+        self.name = name
+        self.ghosts = ghosts
+        self.shown = 0
+        self.status = ""
+        self.fraction: float | None = None
+        self.small = QFont(style.text)
+        self.small.setPixelSize(max(9, round(style.text.pixelSize() * 0.8)))
+        self.grow()
+
+    @property
+    def line(self) -> float:
+        """Height of the line above and of the one below the text."""
+        return QFontMetricsF(self.small).height() + 10
+
+    def grow(self) -> None:
+        """Takes in the pieces that came since the last time."""
+        pieces = self.answer.text.pieces
+        if self.shown < len(pieces):
+            fresh = pieces[self.shown :]
+            self.flow.append(fresh if self.ghosts else [piece for piece in fresh if not piece.ghost])
+            self.shown = len(pieces)
+        self.origin = QPointF(0, self.line)
+        body = self.flow.height if self.shown else 0.0
+        self.height = self.line + body + self.line + 10 + GAP
+
+    @property
+    def footer_top(self) -> float:
+        return self.height - GAP - self.line
+
+    def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        self._paint_header(painter)
+        if self.shown:
+            self._paint_flow(painter, clip, selection)
+        self._paint_footer(painter)
+
+    def _paint_header(self, painter: QPainter) -> None:
+        theme, answer = self.style.theme, self.answer
+        rules = " then ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer)))
+        plain = answer.drafter == "none"
+        details = [drafter_title(answer.drafter) if not plain else "no drafter"]
+        if not plain:
+            details += [rules, f"gamma {answer.options.gamma}"]
+        details.append(f"temperature {answer.options.temperature:g}")
+        if answer.options.seed is not None:
+            details.append(f"seed {answer.options.seed}")
+        words = [(self.name, theme.dim, True), ("  " + "   ".join(details), theme.faint, False)]
+        _paint_words(painter, self.small, 0, self.line - 11, self.width, words)
+
+    def _paint_footer(self, painter: QPainter) -> None:
+        theme, answer = self.style.theme, self.answer
+        baseline = self.footer_top + self.line - 8
+        if answer.running and not self.shown:
+            _paint_words(painter, self.small, 0, self.line + self.line - 8, self.width, [(self.status, theme.dim, False)])
+            if self.fraction is not None:
+                track = QRectF(0, self.line + self.line + 1, min(220.0, self.width), 3)
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(QColor(theme.line))
+                painter.drawRoundedRect(track, 1.5, 1.5)
+                painter.setBrush(QColor(theme.accent))
+                painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
+            return
+        _paint_words(painter, self.small, 0, baseline, self.width, footer_words(answer, theme.text, theme.dim, theme.rejected))
+
+
+def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
+    """The figures of an answer as (words, colour, bold)."""
+    summary = answer.tally.summary
+    words: list[tuple[str, str, bool]] = []
+    if summary.rounds:
+        words += [(number(answer.tokens_per_second, 1), strong, True), ("tokens/s", dim, False)]
+        if summary.alpha is not None:
+            words += [("  alpha", dim, False), (number(summary.alpha), strong, True)]
+        words += [("  tau", dim, False), (number(summary.tau), strong, True)]
+        words += [("  first token", dim, False), (seconds(answer.seconds_to_first_token), strong, True)]
+    if answer.finish is not None:
+        words.append((f"  {FINISH_WORDS[answer.finish]}", dim, False))
+        if answer.invariant and answer.drafter != "none" and answer.options.seed is not None:
+            words.append(("  same text with any drafter", dim, False))
+    if answer.state == "failed":
+        words.append((f"  {'stopped by an error' if summary.rounds else 'not answered'}", alarm, False))
+    return words
+
+
+def _rules(answer: Answer) -> list[str]:
+    return answer.rules or [answer.options.rule]
+
+
+def _paint_words(
+    painter: QPainter, font: QFont, x: float, baseline: float, width: float, words: list[tuple[str, str, bool]]
+) -> None:
+    end = x + width
+    for text, colour, bold in words:
+        face = QFont(font)
+        face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+        metrics = QFontMetricsF(face)
+        x += metrics.horizontalAdvance("  ") if text.startswith("  ") else 0
+        text = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, max(0.0, end - x))
+        painter.setFont(face)
+        painter.setPen(QColor(colour))
+        painter.drawText(QPointF(x, baseline), text)
+        x += metrics.horizontalAdvance(text) + metrics.horizontalAdvance(" ") * 1.4
+
+
+def paint_mark(painter: QPainter, box: Box, style: Style) -> None:
+    """The mark of one kind of token: tint, underline, dots or dashes. Rejected ones are struck through by their font."""
+    theme, rect = style.theme, box.rect
+    match box.kind:
+        case "accepted":
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.accepted_tint))
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.drawRoundedRect(rect.adjusted(0.5, -1, -0.5, 1), 3, 3)
+        case "correction":
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            painter.fillRect(QRectF(rect.left() + 0.5, box.baseline + 4, rect.width() - 1, 2), QColor(theme.correction))
+        case "bonus":
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            pen = QPen(QColor(theme.bonus), 2, Qt.PenStyle.CustomDashLine)
+            pen.setDashPattern([0.01, 2.0])
+            pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+            painter.setPen(pen)
+            painter.drawLine(QPointF(rect.left() + 2, box.baseline + 5), QPointF(rect.right() - 1, box.baseline + 5))
+        case "unjudged":
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            pen = QPen(QBrush(QColor(theme.unjudged)), 1, Qt.PenStyle.CustomDashLine)
+            pen.setDashPattern([2.0, 2.0])
+            painter.setPen(pen)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(rect.adjusted(1, 0.5, -1, -0.5), 3, 3)
+
+
+def _selected(chunk: Chunk, selection: tuple[int, int] | None, style: Style) -> list[QTextLayout.FormatRange]:
+    if selection is None or selection[1] <= chunk.start or selection[0] >= chunk.start + chunk.length:
+        return []
+    result = QTextLayout.FormatRange()
+    result.start = max(0, selection[0] - chunk.start)
+    result.length = min(chunk.length, selection[1] - chunk.start) - result.start
+    look = QTextCharFormat()
+    look.setBackground(QColor(style.theme.selection))
+    look.setForeground(QColor(style.theme.text))
+    result.format = look
+    return [result]

@@ -1,0 +1,278 @@
+"""The command `draftlight`: the window, and the same engine without one."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from engine.errors import DraftlightError
+from engine.logs import log_path, log_to_file
+from engine.provenance import version
+from engine.types import MAX_GAMMA, RULES, DecodingOptions, Message, Request
+
+USAGE_ERROR = 2
+BROKEN_PIPE = 141
+INTERRUPTED = 130
+_log = logging.getLogger(__name__)
+_DEFAULTS = DecodingOptions()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status. No traceback reaches the user: defects go to the log."""
+    parsed = _parser().parse_args(arguments)
+    log_to_file()
+    command: Callable[[argparse.Namespace], int] = parsed.command
+    try:
+        status = command(parsed)
+        sys.stdout.flush()
+        return status
+    except DraftlightError as error:
+        print(f"draftlight: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read has gone. What is still buffered must not fail again when Python flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        _log.exception("The command failed")
+        print(f"draftlight: something went wrong ({type(error).__name__}). The details are in {log_path()}.", file=sys.stderr)
+        return 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line and ends with status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="draftlight",
+        description="Chat with a local language model that decodes speculatively, and see it happen. "
+        "Without a command the window opens.",
+        epilog="`draftlight COMMAND --help` explains a command. Data lies in the platform's folder, or in $DRAFTLIGHT_HOME.",
+    )
+    parser.add_argument("--version", action="version", version=f"draftlight {version()}")
+    _add_models(parser, None)
+    parser.set_defaults(command=_window)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_chat(commands.add_parser("chat", help="stream one answer to the terminal", description=_window_less("chat")))
+    _add_export(commands.add_parser("export", help="metrics of traces as JSON or CSV", description=_window_less("export")))
+    _add_models_command(commands.add_parser("models", help="list, download, check and remove models"))
+    _add_self_test(commands.add_parser("self-test", help="load, decode, paint and quit", description=_window_less("self-test")))
+    return parser
+
+
+def _window_less(command: str) -> str:
+    return {
+        "chat": "Stream one answer. On a terminal accepted tokens are tinted, corrections underlined, bonus tokens slanted and "
+        "rejected proposals struck out where they stood; elsewhere, and with NO_COLOR set, the answer is plain text. "
+        "A line of figures goes to standard error. Ctrl-C stops the answer.",
+        "export": "Write the metrics of answers from their traces. CSV with --output writes two tables: the rounds, and the "
+        "answers beside them as NAME-answers.csv.",
+        "self-test": "Load the built-in model, decode a few tokens, paint the window, and quit. The exit status is 0 if all "
+        "of it works.",
+    }[command]
+
+
+def _add_models(parser: argparse.ArgumentParser, default: str | None) -> None:
+    parser.add_argument("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
+    parser.add_argument(
+        "--drafter", metavar="DRAFTER", default=default, help="none, ngram, builtin-draft, or the path of a draft model"
+    )
+
+
+def _add_chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from standard input")
+    _add_models(parser, argparse.SUPPRESS)
+    parser.add_argument("--system", metavar="TEXT", help="a system message before the prompt")
+    parser.add_argument("--rule", choices=RULES, default=_DEFAULTS.rule, help="how proposals are judged (default: %(default)s)")
+    parser.add_argument(
+        "--gamma",
+        type=_gamma,
+        default=_DEFAULTS.gamma,
+        help=f"proposals in a round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=_DEFAULTS.temperature, help="0 takes the likeliest token (default: %(default)s)"
+    )
+    parser.add_argument("--top-p", type=float, default=_DEFAULTS.top_p, help="nucleus filter; 1 is off (default: %(default)s)")
+    parser.add_argument(
+        "--top-k", type=int, default=_DEFAULTS.top_k, help="keep the k likeliest; 0 is off (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--min-p", type=float, default=_DEFAULTS.min_p, help="drop unlikely tokens; 0 is off (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--repetition-penalty", type=float, default=_DEFAULTS.repetition_penalty, help="1 is off (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, help="repeats an answer; drawn if not given")
+    parser.add_argument("--max-tokens", type=int, default=_DEFAULTS.max_tokens, help="longest answer (default: %(default)s)")
+    parser.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end before this text; may be given again")
+    parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="leave out rejected proposals")
+    parser.add_argument("--json", dest="json_lines", action="store_true", help="print the lines of the answer's trace instead")
+    parser.set_defaults(command=_chat, error=parser.error)
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces")
+    parser.add_argument("--format", choices=("json", "csv"), help="default: as --output ends, else json")
+    parser.add_argument("--output", metavar="FILE", type=Path, help="default: standard output")
+    parser.add_argument(
+        "--table",
+        choices=("rounds", "answers"),
+        default="rounds",
+        help="which CSV table goes to standard output (default: %(default)s)",
+    )
+    parser.set_defaults(command=_export)
+
+
+def _add_models_command(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What is on this machine."
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions.add_parser("list", help="the built-in target and the models in the models folder").set_defaults(command=_models_list)
+    download = actions.add_parser("download", help="fetch the built-in target, unless it is there")
+    download.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
+    download.set_defaults(command=_models_download)
+    check = actions.add_parser("check", help="load a model, and a drafter for it, and say whether they can be used")
+    check.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
+    check.add_argument("--drafter", metavar="DRAFTER", default="none", help="also check that this fits the model")
+    check.set_defaults(command=_models_check)
+    remove = actions.add_parser("remove", help="delete a model from the models folder")
+    remove.add_argument("name", metavar="MODEL")
+    remove.set_defaults(command=_models_remove)
+
+
+def _add_self_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--screenshots", metavar="FOLDER", type=Path, help="paint the main states into this folder")
+    parser.set_defaults(command=_self_test)
+
+
+def _gamma(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'gamma must be a whole number from 1 to {MAX_GAMMA}, or "auto", not {text!r}') from None
+
+
+def _window(arguments: argparse.Namespace) -> int:
+    if importlib.util.find_spec("PySide6") is None:
+        raise DraftlightError("The window needs PySide6, which is not installed. `draftlight chat` works without it.")
+    from app.main import run
+
+    return run(arguments)
+
+
+def default_drafter(target: str) -> str:
+    """The drafter where none was asked for: the built-in target's own, which fits no other model."""
+    return "builtin-draft" if target == "builtin" else "none"
+
+
+def _chat(arguments: argparse.Namespace) -> int:
+    from app.cli_chat import chat
+
+    prompt = _prompt(arguments.prompt)
+    if not prompt.strip():
+        arguments.error("the prompt is empty")
+    try:
+        options = DecodingOptions(
+            rule=arguments.rule,
+            temperature=arguments.temperature,
+            top_p=arguments.top_p,
+            top_k=arguments.top_k,
+            min_p=arguments.min_p,
+            repetition_penalty=arguments.repetition_penalty,
+            seed=arguments.seed,
+            gamma=arguments.gamma,
+            max_tokens=arguments.max_tokens,
+            stop=tuple(arguments.stop),
+        )
+    except ValueError as error:
+        arguments.error(str(error))
+    target = arguments.target or "builtin"
+    system = (Message("system", arguments.system),) if arguments.system else ()
+    request = Request(
+        messages=(*system, Message("user", prompt)),
+        options=options,
+        target=target,
+        drafter=arguments.drafter or default_drafter(target),
+    )
+    return chat(request, ghosts=arguments.ghosts, json_lines=arguments.json_lines)
+
+
+def _prompt(argument: str) -> str:
+    """The prompt as given, or all of standard input for "-"."""
+    if argument != "-":
+        return argument
+    return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from engine import export
+
+    output: Path | None = arguments.output
+    form = arguments.format or ("csv" if output is not None and output.suffix.lower() == ".csv" else "json")
+    traces = export.read_traces(_trace_files(arguments.traces))
+    for trace in traces:
+        if trace.missing:
+            print(f"draftlight: {trace.path}: {trace.missing}", file=sys.stderr)
+    if output is not None:
+        for written in (export.write_csv if form == "csv" else export.write_json)(traces, output):
+            print(written)
+    elif form == "json":
+        print(export.to_json(traces))
+    else:
+        sys.stdout.buffer.write((export.answers_csv if arguments.table == "answers" else export.rounds_csv)(traces).encode())
+    return 0
+
+
+def _trace_files(paths: Sequence[Path]) -> list[Path]:
+    """The files, folders replaced by the traces in them. Raises DraftlightError for a folder without any."""
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not found:
+            raise DraftlightError(f"There are no traces (*.jsonl) in {path}.")
+        files += found
+    return files
+
+
+def _models_list(arguments: argparse.Namespace) -> int:
+    from app.cli_models import show_models
+
+    return show_models()
+
+
+def _models_download(arguments: argparse.Namespace) -> int:
+    from app.cli_models import download_model
+
+    return download_model(arguments.name)
+
+
+def _models_check(arguments: argparse.Namespace) -> int:
+    from app.cli_models import check_model
+
+    return check_model(arguments.name, arguments.drafter)
+
+
+def _models_remove(arguments: argparse.Namespace) -> int:
+    from app.cli_models import remove_model
+
+    return remove_model(arguments.name)
+
+
+def _self_test(arguments: argparse.Namespace) -> int:
+    from app.cli_self_test import self_test
+
+    return self_test(arguments.screenshots, default_drafter("builtin"))

@@ -1,0 +1,335 @@
+"""Line breaking for text that grows at its end: what is laid out once stays laid out.
+
+A `Flow` holds chunks of at most `MAX_LINES` lines, each one QTextLayout. Appending touches only the last chunk; when it
+grows too tall it is split at a line start, where greedy line breaking gives the same lines again. So the cost of a
+round does not depend on the length of the answer.
+
+Offsets count UTF-16 units, as Qt does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
+
+from app.pieces import Kind, Piece
+from app.theme import Theme
+
+MAX_LINES = 12
+KEPT_LINES = 3
+FENCE = "```"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Fonts and colours of one flow. `line_height` is a factor on the font's own."""
+
+    theme: Theme
+    text: QFont
+    code: QFont
+    line_height: float = 1.45
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One piece inside a chunk: its place in the chunk's text, in UTF-16 units."""
+
+    start: int
+    length: int
+    kind: Kind
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where one run stands on one line, relative to the chunk."""
+
+    rect: QRectF
+    baseline: float
+    kind: Kind
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A few lines, laid out once.
+
+    Attributes:
+        start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
+        newline: how the newline token behind this chunk is marked; None where no paragraph ends.
+        code: the chunk is inside a fenced block; fence: it is the fence itself.
+    """
+
+    start: int
+    top: float
+    text: str = ""
+    runs: list[Run] = field(default_factory=list)
+    newline: Kind | None = None
+    code: bool = False
+    fence: bool = False
+    height: float = 0.0
+    layout: QTextLayout | None = None
+    boxes: list[Box] | None = None
+
+    @property
+    def length(self) -> int:
+        return units(self.text) + (self.newline is not None)
+
+
+class Flow:
+    """Pieces laid out at one width.
+
+    Attributes:
+        chunks: in reading order; never empty.
+        width: in logical pixels.
+    """
+
+    def __init__(self, style: Style, width: float) -> None:
+        self.style = style
+        self.width = max(40.0, width)
+        self.chunks: list[Chunk] = [Chunk(0, 0.0)]
+        self._committed = ""  # how the open paragraph begins without ghosts, to see fences
+        self._in_code = False
+        self._lay_out_from(0)
+
+    @property
+    def height(self) -> float:
+        last = self.chunks[-1]
+        return last.top + last.height
+
+    @property
+    def length(self) -> int:
+        last = self.chunks[-1]
+        return last.start + last.length
+
+    @property
+    def natural_width(self) -> float:
+        """The width the widest line really takes."""
+        widths = [line.naturalTextWidth() for chunk in self.chunks for line in _lines(chunk)]
+        return max(widths, default=0.0)
+
+    def append(self, pieces: Iterable[Piece]) -> None:
+        """Adds pieces at the end and lays out what they touched."""
+        first = len(self.chunks) - 1
+        for piece in pieces:
+            if piece.ghost:
+                self._add(piece.text, piece)
+                continue
+            head, *rest = piece.text.replace("\r\n", "\n").split("\n")
+            self._add(head, piece)
+            for part in rest:
+                self._end_paragraph(piece.kind)
+                self._add(part, piece)
+        self._lay_out_from(first)
+
+    def _add(self, text: str, piece: Piece) -> None:
+        if not text:
+            return
+        text = text.replace("\t", "    ").replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\u2028", " ").replace("\u2029", " ")
+        chunk = self.chunks[-1]
+        chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.round))
+        chunk.text += text
+        if not piece.ghost and len(self._committed) < 16:
+            self._committed += text
+        chunk.fence = self._committed.lstrip().startswith(FENCE)
+
+    def _end_paragraph(self, kind: Kind) -> None:
+        chunk = self.chunks[-1]
+        chunk.newline = kind
+        if chunk.fence:
+            self._in_code = not self._in_code
+        self._committed = ""
+        self.chunks.append(Chunk(0, 0.0, code=self._in_code))
+
+    def _lay_out_from(self, first: int) -> None:
+        index = first
+        while index < len(self.chunks):
+            chunk = self.chunks[index]
+            if index:
+                before = self.chunks[index - 1]
+                chunk.start, chunk.top = before.start + before.length, before.top + before.height
+            self._lay_out(chunk)
+            lines = _lines(chunk)
+            if len(lines) > MAX_LINES and chunk.layout is not None:
+                self._split(index, chunk.layout.lineAt(len(lines) - KEPT_LINES).textStart())
+                self._lay_out(chunk)
+            index += 1
+
+    def _split(self, index: int, at: int) -> None:
+        chunk = self.chunks[index]
+        head, tail = split_units(chunk.text, at)
+        rest = Chunk(0, 0.0, tail, newline=chunk.newline, code=chunk.code, fence=chunk.fence)
+        kept: list[Run] = []
+        for run in chunk.runs:
+            before = max(0, min(run.length, at - run.start))
+            if before:
+                kept.append(Run(run.start, before, run.kind, run.round))
+            if run.length > before:
+                rest.runs.append(Run(max(0, run.start - at), run.length - before, run.kind, run.round))
+        chunk.text, chunk.runs, chunk.newline = head, kept, None
+        self.chunks.insert(index + 1, rest)
+
+    def _lay_out(self, chunk: Chunk) -> None:
+        font = self.style.code if chunk.code or chunk.fence else self.style.text
+        metrics = QFontMetricsF(font)
+        inset = 12.0 if chunk.code or chunk.fence else 0.0
+        pitch = metrics.height() * (1.3 if inset else self.style.line_height)
+        layout = QTextLayout(chunk.text, font)
+        option = QTextOption()
+        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        layout.setTextOption(option)
+        layout.setFormats(self._formats(chunk, font))
+        layout.setCacheEnabled(True)
+        layout.beginLayout()
+        y = 0.0
+        while (line := layout.createLine()).isValid():
+            line.setLineWidth(self.width - 2 * inset)
+            line.setPosition(QPointF(inset, y + max(0.0, (pitch - line.height()) / 2)))
+            y += max(pitch, line.height())
+        layout.endLayout()
+        blank = not chunk.text and chunk.newline is not None
+        chunk.height = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch)
+        chunk.layout, chunk.boxes = layout, None
+
+    def _formats(self, chunk: Chunk, font: QFont) -> list[QTextLayout.FormatRange]:
+        theme = self.style.theme
+        formats = []
+        if chunk.fence:
+            formats.append(_format_range(0, units(chunk.text), theme.faint, font))
+        for run in chunk.runs:
+            if run.kind == "rejected":
+                formats.append(_format_range(run.start, run.length, theme.rejected, font, struck=True, factor=0.92))
+            elif run.kind == "unjudged":
+                formats.append(_format_range(run.start, run.length, theme.unjudged, font, factor=0.92))
+        return formats
+
+    def boxes(self, chunk: Chunk) -> list[Box]:
+        """Where every run of a chunk stands, computed when first painted."""
+        if chunk.boxes is None:
+            chunk.boxes = list(_boxes(chunk, self.width))
+        return chunk.boxes
+
+    def chunk_at(self, y: float) -> int:
+        """Index of the chunk at a height, the nearest one outside."""
+        return max(0, bisect_right(self.chunks, y, key=lambda chunk: chunk.top) - 1)
+
+    def offset_at(self, point: QPointF) -> int:
+        """The character offset nearest to a point."""
+        chunk = self.chunks[self.chunk_at(point.y())]
+        lines = _lines(chunk)
+        if not lines:
+            return chunk.start
+        below = point.y() - chunk.top
+        line = next((line for line in lines if below < line.y() + line.height() * 1.25), lines[-1])
+        return chunk.start + line.xToCursor(point.x())
+
+    def word_at(self, offset: int) -> tuple[int, int]:
+        """Start and end of the word around an offset."""
+        chunk = next((chunk for chunk in reversed(self.chunks) if chunk.start <= offset), self.chunks[0])
+        layout, inside = chunk.layout, offset - chunk.start
+        if layout is None or not chunk.text:
+            return offset, offset
+        mode = QTextLayout.CursorMode.SkipWords
+        end = layout.nextCursorPosition(min(inside, units(chunk.text)), mode)
+        start = layout.previousCursorPosition(end, mode)
+        word = slice_units(chunk.text, start, end)
+        return chunk.start + start, chunk.start + start + units(word.rstrip())
+
+    def text_between(self, first: int, last: int, keep_ghosts: bool = False) -> str:
+        """The text of a range; what was only proposed is left out."""
+        parts = []
+        for chunk in self.chunks:
+            if chunk.start >= last or chunk.start + chunk.length <= first:
+                continue
+            for run in chunk.runs:
+                start = max(first - chunk.start, run.start)
+                end = min(last - chunk.start, run.start + run.length)
+                if start < end and (keep_ghosts or run.kind not in ("rejected", "unjudged")):
+                    parts.append(slice_units(chunk.text, start, end))
+            if chunk.newline is not None and first <= chunk.start + chunk.length - 1 < last:
+                parts.append("\n")
+        return "".join(parts)
+
+
+def _format_range(
+    start: int, length: int, colour: str, font: QFont, struck: bool = False, factor: float = 1.0
+) -> QTextLayout.FormatRange:
+    result = QTextLayout.FormatRange()
+    result.start, result.length = start, length
+    look = QTextCharFormat()
+    look.setForeground(QColor(colour))
+    if struck:
+        look.setFontStrikeOut(True)
+    if factor != 1.0:
+        smaller = QFont(font)
+        smaller.setPixelSize(max(8, round(font.pixelSize() * factor)))
+        smaller.setStrikeOut(struck)
+        look.setFont(smaller)
+    result.format = look
+    return result
+
+
+def _lines(chunk: Chunk) -> list[QTextLine]:
+    layout = chunk.layout
+    return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
+
+
+def _boxes(chunk: Chunk, width: float) -> Iterator[Box]:
+    lines = _lines(chunk)
+    first = 0
+    for line in lines:
+        start, end = line.textStart(), line.textStart() + line.textLength()
+        for index in range(first, len(chunk.runs)):
+            run = chunk.runs[index]
+            if run.start >= end:
+                break
+            if run.start + run.length <= start:
+                first = index
+                continue
+            begin = run.start if run.kind == "accepted" else run.start + _leading_blanks(chunk, run)
+            left, right = _span(line, max(start, begin), max(start, begin, min(end, run.start + run.length)))
+            edge = min(width + line.x(), line.x() + line.naturalTextWidth()) if end < units(chunk.text) else line.x() + width
+            left, right = min(left, edge), min(right, edge)  # blanks that hang over the end of a line carry no mark
+            if right - left > 0.5:
+                yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind)
+    if chunk.newline is not None and lines:
+        line = lines[-1]
+        left = min(line.x() + line.naturalTextWidth(), width - 6)
+        height = min(line.height(), chunk.height - line.y())
+        yield Box(QRectF(left, line.y(), 6, height), min(line.y() + line.ascent(), chunk.height - 5), chunk.newline)
+
+
+def _leading_blanks(chunk: Chunk, run: Run) -> int:
+    """Blanks before a token's letters, which its mark leaves out; none in a token that is all blank."""
+    text = slice_units(chunk.text, run.start, run.start + run.length)
+    return len(text) - len(text.lstrip(" ")) if text.strip() else 0
+
+
+def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
+    first, last = _x(line, start), _x(line, end)
+    return (first, last) if first <= last else (last, first)
+
+
+def _x(line: QTextLine, offset: int) -> float:
+    place: tuple[float, int] = line.cursorToX(offset)  # type: ignore[assignment]  # the stubs miss the second value
+    return place[0]
+
+
+def units(text: str) -> int:
+    """Length in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def split_units(text: str, at: int) -> tuple[str, str]:
+    """Splits a text at a UTF-16 offset."""
+    if text.isascii():
+        return text[:at], text[at:]
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return raw[: 2 * at].decode("utf-16-le", "surrogatepass"), raw[2 * at :].decode("utf-16-le", "surrogatepass")
+
+
+def slice_units(text: str, start: int, end: int) -> str:
+    return split_units(split_units(text, end)[0], start)[1]

@@ -1,0 +1,205 @@
+"""What the window knows: the conversation, its rounds and numbers, and the state of the engine. No Qt in here.
+
+Events go in through `apply`; views read. A clock is passed in, so that a session driven by recorded events is
+deterministic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.pieces import AnswerText
+from app.tally import Tally
+from engine.types import (
+    DecodingOptions,
+    DrafterReady,
+    DrafterRefused,
+    EngineFailed,
+    Event,
+    Finish,
+    LoadFailed,
+    LoadFinished,
+    LoadProgress,
+    LoadStarted,
+    Message,
+    ModelInfo,
+    PrefillProgress,
+    RoundFinished,
+    RunChanged,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+
+State = Literal["waiting", "reading", "generating", "finished", "failed"]
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer, growing.
+
+    Attributes:
+        state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
+        submitted: clock reading when the engine was asked; first_round: when its first round came, else None.
+        prefill: tokens of the prompt read so far and in all.
+        rules: every rule that was in force, in order; the text is drafter-invariant only without rejection and block.
+    """
+
+    options: DecodingOptions
+    drafter: str
+    submitted: float
+    run_id: int | None = None
+    state: State = "waiting"
+    text: AnswerText = field(default_factory=AnswerText)
+    tally: Tally = field(default_factory=Tally)
+    changes: list[RunChanged] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    prefill: tuple[int, int] = (0, 0)
+    first_round: float | None = None
+    finish: Finish | None = None
+    message: str = ""
+    result: RunFinished | None = None
+    trace_path: str | None = None
+    cache_length: int = 0
+
+    @property
+    def running(self) -> bool:
+        return self.state in ("waiting", "reading", "generating")
+
+    @property
+    def seconds_to_first_token(self) -> float | None:
+        if self.result is not None and self.result.seconds_to_first_token is not None:
+            return self.result.seconds_to_first_token
+        return None if self.first_round is None else self.first_round - self.submitted
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """From the end of reading the prompt to the last token, as DESIGN defines throughput."""
+        if self.result is not None and self.result.seconds > 0 and self.result.tokens:
+            return self.result.tokens / self.result.seconds
+        return self.tally.summary.throughput
+
+    @property
+    def invariant(self) -> bool:
+        """Whether another drafter would give the same text for this seed, up to near-ties."""
+        return all(rule in ("match", "gumbel") for rule in self.rules)
+
+
+@dataclass(slots=True)
+class Turn:
+    prompt: str
+    answer: Answer
+
+
+class Session:
+    """The conversation and the engine's state, as the last event left them.
+
+    Attributes:
+        turns: finished turns and, last, perhaps a running one.
+        model: the loaded target, None until one is there; `target` is the name it was asked for by.
+        loading: name of what is being loaded, None when nothing is; `load_step` and `load_fraction` say how far.
+        drafter: name of the drafter in force; `has_distribution` is False when its proposals are one-hot.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.turns: list[Turn] = []
+        self.conversation = 0
+        self.model: ModelInfo | None = None
+        self.target = ""
+        self.loading: str | None = None
+        self.load_step = ""
+        self.load_fraction: float | None = None
+        self._asked_for = ""
+        self.drafter = "none"
+        self.has_distribution = True
+
+    @property
+    def answer(self) -> Answer | None:
+        """The newest answer, running or not."""
+        return self.turns[-1].answer if self.turns else None
+
+    @property
+    def running(self) -> Answer | None:
+        answer = self.answer
+        return answer if answer is not None and answer.running else None
+
+    @property
+    def trace_paths(self) -> list[str]:
+        """The traces of this conversation, oldest first."""
+        return [turn.answer.trace_path for turn in self.turns if turn.answer.trace_path]
+
+    @property
+    def context_used(self) -> int:
+        """Tokens in the target's cache after the newest round of the newest answer that has one."""
+        for turn in reversed(self.turns):
+            if turn.answer.cache_length:
+                return turn.answer.cache_length
+        return 0
+
+    def clear(self) -> None:
+        """A new conversation."""
+        self.turns.clear()
+        self.conversation += 1
+
+    def add_turn(self, prompt: str, options: DecodingOptions, drafter: str) -> Answer:
+        answer = Answer(options=options, drafter=drafter, submitted=self.clock())
+        self.turns.append(Turn(prompt, answer))
+        return answer
+
+    def messages(self, system: str = "") -> tuple[Message, ...]:
+        """The conversation up to and with the newest prompt, for a request."""
+        messages = [Message("system", system)] if system.strip() else []
+        for turn in self.turns[:-1]:
+            messages += [Message("user", turn.prompt), Message("assistant", turn.answer.text.text)]
+        return (*messages, Message("user", self.turns[-1].prompt))
+
+    def apply(self, event: Event) -> None:
+        """Takes in one event. Events of runs that are not the newest answer's are ignored."""
+        match event:
+            case LoadStarted(name):
+                self.loading, self.load_step, self.load_fraction = name, "", None
+                self._asked_for = name
+            case LoadProgress(name, step, fraction):
+                self.loading, self.load_step, self.load_fraction = name, step, fraction
+            case LoadFinished(model):
+                self.model, self.loading, self.target = model, None, self._asked_for
+            case LoadFailed():
+                self.loading = None
+            case DrafterReady(name, has_distribution):
+                self.drafter, self.has_distribution, self.loading = name, has_distribution, None
+            case DrafterRefused():
+                self.loading = None
+            case EngineFailed():
+                self.loading = None
+            case _:
+                answer = self.answer
+                if answer is not None and answer.run_id == event.run_id:
+                    self._apply_to(answer, event)
+
+    def _apply_to(self, answer: Answer, event: Event) -> None:
+        match event:
+            case RunStarted(_, options, prompt_tokens, drafter, trace_path):
+                answer.state, answer.options, answer.drafter = "reading", options, drafter
+                answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
+                answer.rules = [options.rule]
+            case PrefillProgress(_, done, total):
+                answer.state, answer.prefill = "reading", (done, total)
+            case RoundFinished(_, round_):
+                if answer.first_round is None:
+                    answer.first_round = self.clock()
+                answer.state, answer.cache_length = "generating", round_.cache_length
+                answer.tally.add(round_)
+                answer.text.add(round_)
+                if round_.rule not in answer.rules:
+                    answer.rules.append(round_.rule)
+            case RunChanged():
+                answer.changes.append(event)
+            case RunFinished(_, finish):
+                answer.state, answer.finish, answer.result = "finished", finish, event
+                answer.trace_path = event.trace_path or answer.trace_path
+            case RunFailed(_, message):
+                answer.state, answer.message = "failed", message

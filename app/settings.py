@@ -1,0 +1,118 @@
+"""What the window remembers between starts: one typed table, one file, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from app.theme import APPEARANCES, Appearance
+from engine.paths import data_folder
+from engine.types import DecodingOptions, Rule
+
+MIN_SCALE, MAX_SCALE = 0.8, 1.8
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting with its default. Impossible values raise ValueError naming the field.
+
+    Attributes:
+        text_scale: factor on every text size of the window.
+        geometry: x, y, width, height of the window; empty means the default place.
+        seed: None draws a new seed for each answer.
+    """
+
+    appearance: Appearance = "system"
+    ghosts: bool = True
+    side_panel: bool = True
+    text_scale: float = 1.0
+    geometry: tuple[int, ...] = ()
+    target: str = "builtin"
+    drafter: str = "builtin-draft"
+    rule: Rule = "gumbel"
+    temperature: float = 0.8
+    gamma: int | Literal["auto"] = 4
+    seed: int | None = None
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    max_tokens: int = 512
+    stop: tuple[str, ...] = ()
+    system_prompt: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("geometry", "stop"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        _check(self.appearance in APPEARANCES, "appearance", self.appearance)
+        for name in ("ghosts", "side_panel"):
+            _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
+        _check(isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale)
+        _check(len(self.geometry) in (0, 4) and all(isinstance(edge, int) for edge in self.geometry), "geometry", self.geometry)
+        for name in ("target", "drafter"):
+            _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
+        _check(isinstance(self.system_prompt, str), "system_prompt", self.system_prompt)
+        self.options()
+
+    def options(self) -> DecodingOptions:
+        """The options of the next answer."""
+        shared = {option.name for option in fields(DecodingOptions)} & {setting.name for setting in fields(self)}
+        return DecodingOptions(**{name: getattr(self, name) for name in shared})
+
+
+def _check(holds: bool, name: str, value: object) -> None:
+    if not holds:
+        raise ValueError(f"{name} cannot be {value!r}")
+
+
+def settings_path() -> Path:
+    return data_folder() / "settings.json"
+
+
+def load(path: Path) -> tuple[Settings, str]:
+    """The settings of a file, and a note for the user: empty when all is well.
+
+    A file that cannot be read is set aside, not overwritten; single bad values fall back to their defaults.
+    """
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(stored, dict):
+            raise ValueError("not a table of settings")
+    except FileNotFoundError:
+        return Settings(), ""
+    except (OSError, ValueError):
+        aside = path.with_name("settings-damaged.json")
+        with contextlib.suppress(OSError):
+            os.replace(path, aside)
+        return Settings(), f"The settings could not be read, so the defaults are in use. The old file is kept as {aside.name}."
+    return _from_table(stored)
+
+
+def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
+    known = {setting.name for setting in fields(Settings)}
+    kept: dict[str, Any] = {}
+    dropped = []
+    for name, value in stored.items():
+        if name not in known:
+            continue
+        try:
+            Settings(**{name: value})
+        except (ValueError, TypeError):
+            dropped.append(name)
+        else:
+            kept[name] = value
+    note = f"These settings were not usable and are back at their defaults: {', '.join(dropped)}." if dropped else ""
+    return Settings(**kept), note
+
+
+def save(path: Path, settings: Settings) -> None:
+    """Writes the file beside its place and moves it there, so that a crash leaves the old or the new one. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(asdict(settings), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(draft, path)

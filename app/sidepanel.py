@@ -1,0 +1,152 @@
+"""The figures and charts of the newest answer. Repainted at most a dozen times a second, and never while hidden."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from app.plots import AcceptanceChart, PositionChart, ThroughputChart, TimeSplit, curve_styles
+from app.session import Session
+from app.theme import Theme
+from app.widgets import Tile
+from app.wording import DEFINITIONS, number
+
+REFRESH_MS = 80
+
+
+class SidePanel(QWidget):
+    """Reads the session's newest answer whenever `touch` was called since the last repaint."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.setObjectName("sidePanel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setMinimumWidth(320)
+        self.session = session
+        self._stale = False
+        self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
+        self._timer.timeout.connect(self.refresh)
+        self.throughput = Tile("Throughput", DEFINITIONS["throughput"])
+        self.alpha = Tile("Alpha", DEFINITIONS["alpha"])
+        self.tau = Tile("Tau", DEFINITIONS["tau"])
+        self.accepted = Tile("Accepted", DEFINITIONS["accepted"])
+        self.acceptance = AcceptanceChart()
+        self.speed = ThroughputChart()
+        self.places = PositionChart()
+        self.split = TimeSplit()
+        self.curve_names = QLabel()
+        self.curve_names.setObjectName("sectionNote")
+        self._arrange()
+
+    @property
+    def tiles(self) -> tuple[Tile, ...]:
+        return self.throughput, self.alpha, self.tau, self.accepted
+
+    def _arrange(self) -> None:
+        grid = QGridLayout()
+        grid.setSpacing(8)
+        for place, tile in enumerate(self.tiles):
+            grid.addWidget(tile, 0, place)
+            grid.setColumnStretch(place, 1)
+        self.grid = grid
+        body = QWidget()
+        body.setObjectName("panelBody")
+        column = QVBoxLayout(body)
+        column.setContentsMargins(16, 14, 16, 14)
+        column.setSpacing(6)
+        column.addLayout(grid)
+        column.addSpacing(8)
+        column.addLayout(_heading("Proposals per round", self.curve_names, DEFINITIONS["acceptance_plot"]))
+        self.acceptance.setToolTip(f"<p>{DEFINITIONS['acceptance_plot']}</p>")
+        column.addWidget(self.acceptance, 6)
+        column.addSpacing(8)
+        column.addLayout(_heading("Throughput", _note("tokens/s, last 8 rounds; dashed: mean"), DEFINITIONS["throughput_plot"]))
+        self.speed.setToolTip(f"<p>{DEFINITIONS['throughput_plot']}</p>")
+        column.addWidget(self.speed, 4)
+        column.addSpacing(8)
+        column.addLayout(_heading("Acceptance by position", _note("solid: once judged; light: of all drafted"), DEFINITIONS["position_plot"]))
+        self.places.setToolTip(f"<p>{DEFINITIONS['position_plot']}</p>")
+        column.addWidget(self.places, 4)
+        column.addSpacing(8)
+        column.addLayout(_heading("Time of a round", _note("newest staged round"), DEFINITIONS["time_plot"]))
+        self.split.setToolTip(f"<p>{DEFINITIONS['time_plot']}</p>")
+        column.addWidget(self.split)
+        scroll = QScrollArea()
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setWidget(body)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(1, 0, 0, 0)
+        outer.addWidget(scroll)
+
+    def touch(self) -> None:
+        """Something changed: repaint soon."""
+        self._stale = True
+        if self.isVisible() and not self._timer.isActive():
+            self._timer.start()
+
+    def refresh(self) -> None:
+        """Brings figures and charts up to date."""
+        self._stale = False
+        answer = self.session.answer
+        tally = None if answer is None else answer.tally
+        self._show_figures()
+        self.acceptance.set_tally(tally, [] if answer is None else answer.changes)
+        self.speed.set_tally(tally)
+        self.places.set_tally(tally)
+        self.split.set_tally(tally)
+
+    def _show_figures(self) -> None:
+        answer = self.session.answer
+        if answer is None or not answer.tally.rounds:
+            for tile in self.tiles:
+                tile.show_value("–", "")
+            return
+        summary = answer.tally.summary
+        self.throughput.show_value(number(answer.tokens_per_second, 1), "tok/s")
+        spread = ""
+        if summary.alpha_low is not None and summary.alpha_high is not None:
+            spread = f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
+        self.alpha.show_value(number(summary.alpha), spread)
+        self.tau.show_value(number(summary.tau), f"of {summary.predicted_tau:.2f}" if summary.predicted_tau is not None else "")
+        joint = summary.predicted_tau is None and summary.alpha is not None
+        self.tau.define(DEFINITIONS["tau_block" if joint else "tau"])
+        self.accepted.show_value(f"{summary.accepted:,}", f"of {summary.proposals:,}")
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        for tile in self.tiles:
+            tile.set_look(scale)
+        for chart in (self.acceptance, self.speed, self.places, self.split):
+            chart.set_look(theme, scale)
+        dashes = {"match": "┈", "gumbel": "━", "rejection": "╍"}
+        words = [f'<span style="color:{colour}">{dashes[rule] * 2}</span> {rule}' for rule, (colour, _) in curve_styles(theme).items()]
+        self.curve_names.setText("expected:&nbsp; " + "&nbsp;&nbsp; ".join(words))
+        self.refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._stale:
+            self.refresh()
+
+    def stop(self) -> None:
+        """No more repaints: the window is closing."""
+        self._timer.stop()
+
+
+def _heading(title: str, note: QLabel, definition: str) -> QHBoxLayout:
+    name = QLabel(title)
+    name.setObjectName("sectionTitle")
+    name.setToolTip(f"<p>{definition}</p>")
+    row = QHBoxLayout()
+    row.addWidget(name)
+    row.addWidget(note, 1, Qt.AlignmentFlag.AlignRight)
+    return row
+
+
+def _note(text: str) -> QLabel:
+    note = QLabel(text)
+    note.setObjectName("sectionNote")
+    return note

@@ -1,0 +1,124 @@
+"""The style sheet: shapes and spacing of the named widgets. Colours come from the theme, sizes from the text scale."""
+
+from __future__ import annotations
+
+from app.theme import Theme, assets_folder
+
+
+def stylesheet(theme: Theme, scale: float) -> str:
+    """The whole sheet for one theme and one text scale."""
+
+    def px(size: float) -> str:
+        return f"{round(size * scale)}px"
+
+    chevron = (assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix()
+    return f"""
+    QWidget {{ font-size: {px(13)}; }}
+    QMainWindow, #chatColumn {{ background: {theme.background}; }}
+    #header, #sidePanel, #statusStrip {{ background: {theme.panel}; }}
+    #header {{ border-bottom: 1px solid {theme.line}; }}
+    #statusStrip {{ border-top: 1px solid {theme.line}; }}
+    #wordmark {{ font-size: {px(15)}; font-weight: 700; }}
+    #ruleNote {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #ruleNote[coincide="true"] {{ color: {theme.correction}; }}
+
+    #chip {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px;
+        min-height: {px(30)}; max-height: {px(30)}; }}
+    #chip:hover {{ border-color: {theme.faint}; }}
+    #chip[focused="true"] {{ border: 2px solid {theme.accent}; }}
+    #chip QLabel {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #chip > QComboBox, #chip > QAbstractSpinBox, #chip > QLineEdit {{
+        background: transparent; border: none; color: {theme.text}; padding: 0; min-height: {px(28)};
+        selection-background-color: {theme.accent}; selection-color: {theme.on_accent}; }}
+    #chip QComboBox:disabled, #chip QAbstractSpinBox:disabled {{ color: {theme.faint}; }}
+    #chip QComboBox::drop-down {{ border: none; width: {px(18)}; }}
+    #chip QComboBox::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
+    QComboBox QAbstractItemView {{
+        background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px;
+        selection-background-color: {theme.raised}; selection-color: {theme.text}; outline: none; }}
+
+    #ruleSelector {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; }}
+    #ruleSelector QPushButton {{
+        background: transparent; border: 2px solid transparent; border-radius: 7px; color: {theme.dim}; font-weight: 500;
+        padding: 0 {px(10)}; min-height: {px(26)}; }}
+    #ruleSelector QPushButton:hover {{ color: {theme.text}; }}
+    #ruleSelector QPushButton:checked {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    #ruleSelector QPushButton:focus {{ border-color: {theme.text}; }}
+
+    QToolButton#iconButton, QToolButton#pinButton {{
+        background: transparent; border: 2px solid transparent; border-radius: 8px; color: {theme.dim}; padding: 4px; }}
+    QToolButton#iconButton:hover, QToolButton#pinButton:hover {{ background: {theme.raised}; color: {theme.text}; }}
+    QToolButton#iconButton:focus, QToolButton#pinButton:focus {{ border-color: {theme.accent}; }}
+    QToolButton#iconButton:checked, QToolButton#pinButton:checked {{ background: {theme.raised}; }}
+    QToolButton::menu-indicator {{ image: none; }}
+
+    #composerFrame {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 14px; }}
+    #composerFrame[focused="true"] {{ border-color: {theme.accent}; }}
+    QPlainTextEdit#composer {{
+        background: transparent; border: none; color: {theme.text}; font-size: {px(15)};
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    #composerHint {{ color: {theme.faint}; font-size: {px(12)}; }}
+    #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}
+    QPushButton#sendButton, QPushButton#stopButton {{
+        border-radius: 9px; padding: 0 {px(14)}; min-height: {px(30)}; font-weight: 600; border: 2px solid transparent; }}
+    QPushButton#sendButton {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    QPushButton#sendButton:disabled {{ background: {theme.raised}; color: {theme.faint}; }}
+    QPushButton#stopButton {{ background: {theme.text}; color: {theme.background}; }}
+    QPushButton#sendButton:focus, QPushButton#stopButton:focus {{ border-color: {theme.dim}; }}
+
+    QPushButton#promptCard {{
+        background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; padding: 0; text-align: left; }}
+    QPushButton#promptCard:hover {{ background: {theme.raised}; border-color: {theme.faint}; }}
+    QPushButton#promptCard:focus {{ border: 2px solid {theme.accent}; }}
+    #cardTitle {{ font-weight: 600; }}
+    #cardText, #emptyText {{ color: {theme.dim}; }}
+    #emptyTitle {{ font-size: {px(24)}; font-weight: 600; }}
+
+    #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
+    #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
+    #banner QLabel {{ color: {theme.text}; }}
+
+    #tile {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 10px; }}
+    #tileName {{ color: {theme.dim}; font-size: {px(11)}; }}
+    #tileValue {{ font-size: {px(18)}; font-weight: 600; }}
+    #tileUnit {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #sectionTitle {{ font-size: {px(12)}; font-weight: 600; }}
+    #sectionNote {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #plotEmpty {{ color: {theme.faint}; font-size: {px(12)}; }}
+
+    #legend, #timePlot {{ font-size: {px(12)}; }}
+    #statusStrip QLabel {{ color: {theme.dim}; font-size: {px(12)}; }}
+    QToolButton#ghostsToggle {{
+        background: transparent; border: 2px solid transparent; border-radius: 6px; color: {theme.dim};
+        font-size: {px(12)}; padding: 1px 6px; }}
+    QToolButton#ghostsToggle:hover {{ color: {theme.text}; background: {theme.raised}; }}
+    QToolButton#ghostsToggle:focus {{ border-color: {theme.accent}; }}
+
+    #popover {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
+    #popover QLabel#fieldHint {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 7px; padding: 4px 6px;
+        color: {theme.text}; selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    #popover QAbstractSpinBox:focus, #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
+    QPushButton#quietButton {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px 12px; color: {theme.text}; }}
+    QPushButton#quietButton:hover {{ background: {theme.raised}; }}
+    QPushButton#quietButton:focus {{ border: 2px solid {theme.accent}; padding: 3px 11px; }}
+
+    QMenu {{ background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; padding: 5px; }}
+    QMenu::item {{ padding: {px(6)} {px(22)} {px(6)} {px(22)}; border-radius: 6px; }}
+    QMenu::item:selected {{ background: {theme.raised}; }}
+    QMenu::item:disabled {{ color: {theme.faint}; }}
+    QMenu::separator {{ height: 1px; background: {theme.line}; margin: 5px 8px; }}
+    QMenuBar {{ background: {theme.panel}; }}
+    QToolTip {{ background: {theme.raised}; color: {theme.text}; border: 1px solid {theme.line}; padding: 6px 8px; }}
+
+    QSplitter::handle {{ background: {theme.line}; }}
+    QScrollArea, #panelBody {{ background: transparent; border: none; }}
+    QScrollBar:vertical {{ background: transparent; width: 10px; margin: 2px; }}
+    QScrollBar::handle:vertical {{ background: {theme.line}; border-radius: 3px; min-height: 28px; }}
+    QScrollBar::handle:vertical:hover {{ background: {theme.faint}; }}
+    QScrollBar::add-line:vertical, QScrollBar::sub-line:vertical {{ height: 0; }}
+    QScrollBar::add-page:vertical, QScrollBar::sub-page:vertical {{ background: transparent; }}
+    """

@@ -1,0 +1,358 @@
+"""The conversation on screen: a scroll area that paints only what is visible and lays out only what is new."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFocusEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QToolButton, QWidget
+
+from app import theme as themes
+from app.blocks import AnswerBlock, Block, UserBlock
+from app.layout import Style
+from app.session import Answer, Session
+from app.theme import Theme
+
+COLUMN = 720
+TOP = 26.0
+KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
+"""Focus that came by key is shown; a click needs no frame."""
+Place = tuple[int, int]
+"""A block's index and a character offset in it."""
+
+
+class Transcript(QAbstractScrollArea):
+    """Shows a session's turns. Call `sync` after the session has changed.
+
+    Signals:
+        regenerate, edit: the user asked for it on the last turn.
+    """
+
+    regenerate = Signal()
+    edit = Signal()
+
+    def __init__(self, session: Session, theme: Theme, scale: float, ghosts: bool, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.ghosts = ghosts
+        self.name = ""
+        self.status = ""
+        self.fraction: float | None = None
+        self._blocks: list[Block] = []
+        self._answers: list[Answer] = []
+        self._following = True
+        self._keyboard = False
+        self._anchor: Place | None = None
+        self._cursor: Place | None = None
+        self._settle = QTimer(self, singleShot=True, interval=40)
+        self._settle.timeout.connect(self.rebuild)
+        self.setObjectName("transcript")
+        self.setAccessibleName("Conversation")
+        self.setAccessibleDescription("Prompts and answers. Arrow keys and Page Up or Down scroll, Ctrl+A selects, Ctrl+C copies.")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.latest = self._tool("Jump to the newest text", "down")
+        self.latest.clicked.connect(self._follow_from_button)
+        self.copy_button = self._tool("Copy the answer", "copy")
+        self.copy_button.clicked.connect(self.copy_answer)
+        self.regenerate_button = self._tool("Answer again", "regenerate")
+        self.regenerate_button.clicked.connect(self.regenerate)
+        self.set_look(theme, scale)
+
+    def _tool(self, words: str, icon: str) -> QToolButton:
+        button = QToolButton(self.viewport())
+        button.setObjectName("iconButton")
+        button.setProperty("drawing", icon)
+        button.setToolTip(words)
+        button.setAccessibleName(words)
+        button.setCursor(Qt.CursorShape.ArrowCursor)
+        button.hide()
+        return button
+
+    # What is shown
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.theme, self.scale = theme, scale
+        self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale))
+        for button in (self.latest, self.copy_button, self.regenerate_button):
+            button.setIcon(themes.icon(button.property("drawing"), theme.dim))
+        self.rebuild()
+
+    def set_ghosts(self, shown: bool) -> None:
+        """Shows or hides what was proposed and not accepted."""
+        self.ghosts = shown
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Lays out everything anew, for another width, look or conversation; keeps the place in the text."""
+        self._settle.stop()
+        share = self.verticalScrollBar().value() / max(1, self.verticalScrollBar().maximum())
+        self._blocks, self._answers = [], []
+        self._anchor = self._cursor = None
+        self.sync()
+        if not self._following:
+            self.verticalScrollBar().setValue(round(share * self.verticalScrollBar().maximum()))
+
+    def sync(self) -> None:
+        """Takes in what the session has gained: new turns, new rounds, another state of the newest answer."""
+        answers = [turn.answer for turn in self.session.turns]
+        if self._answers != answers[: len(self._answers)]:
+            self._blocks, self._answers = [], []
+            self._anchor = self._cursor = None
+        for turn in self.session.turns[len(self._answers) :]:
+            self._blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
+            self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.name, self.ghosts))
+            self._answers.append(turn.answer)
+        if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
+            newest.status, newest.fraction = self.status, self.fraction
+            newest.name = self.name or newest.name
+            newest.grow()
+        self._place()
+        self.viewport().update()
+
+    def _place(self) -> None:
+        top = TOP
+        for block in self._blocks:
+            block.top = top
+            top += block.height
+        bar = self.verticalScrollBar()
+        bar.setPageStep(self.viewport().height())
+        bar.setSingleStep(round(36 * self.scale))
+        following = self._following
+        bar.setRange(0, max(0, round(top) - self.viewport().height()))
+        if following:
+            bar.setValue(bar.maximum())
+        self._following = following
+        self._place_buttons()
+
+    def _place_buttons(self) -> None:
+        """The buttons of the newest answer stand at the right end of its last line of figures."""
+        size = round(26 * self.scale)
+        newest = self._blocks[-1] if self._blocks else None
+        done = isinstance(newest, AnswerBlock) and not newest.answer.running
+        if newest is not None and isinstance(newest, AnswerBlock) and done:
+            y = round(newest.top + newest.footer_top - self.verticalScrollBar().value() - 5)
+            right = self.column.right()
+            self.regenerate_button.setGeometry(right - size, y, size, size)
+            self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
+        self.copy_button.setVisible(done)
+        self.regenerate_button.setVisible(done)
+        self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
+        self.latest.setVisible(not self.at_end)
+
+    @property
+    def column(self) -> QRect:
+        """Where the text stands in the viewport."""
+        return self.column_in(self.viewport().width())
+
+    def column_in(self, whole: int) -> QRect:
+        """The column in a view of this width; the message field is aligned with it."""
+        margin = 44 if whole > 620 else 18
+        width = max(120, min(whole - 2 * margin, round(COLUMN * self.scale)))
+        return QRect((whole - width) // 2, 0, width, self.viewport().height())
+
+    # Scrolling
+
+    @property
+    def at_end(self) -> bool:
+        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
+
+    @property
+    def following(self) -> bool:
+        """Whether new text keeps the end in view. It stops when the user scrolls away and resumes at the end."""
+        return self._following
+
+    def follow(self) -> None:
+        """Back to the end, and stay there."""
+        self._following = True
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self.latest.hide()
+
+    def _follow_from_button(self) -> None:
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        self.follow()
+
+    def _scrolled(self) -> None:
+        self._following = self.at_end
+        self._place_buttons()
+        self.viewport().update()
+
+    # Selection
+
+    def selected_text(self) -> str:
+        """The selected text without ghosts; turns are separated by a blank line."""
+        if (selection := self._selection()) is None:
+            return ""
+        (first, start), (last, end) = selection
+        parts = []
+        for index in range(first, last + 1):
+            flow = self._blocks[index].flow
+            parts.append(flow.text_between(start if index == first else 0, end if index == last else flow.length))
+        return "\n\n".join(part for part in parts if part)
+
+    def select_all(self) -> None:
+        if self._blocks:
+            self._anchor, self._cursor = (0, 0), (len(self._blocks) - 1, self._blocks[-1].flow.length)
+            self.viewport().update()
+
+    def copy(self) -> None:
+        if text := self.selected_text():
+            QGuiApplication.clipboard().setText(text)
+
+    def copy_answer(self) -> None:
+        """The newest answer, without ghosts, to the clipboard."""
+        if self._answers:
+            QGuiApplication.clipboard().setText(self._answers[-1].text.text)
+
+    def plain_text(self) -> str:
+        """The conversation in words, as a screen reader gets it."""
+        lines = []
+        for turn in self.session.turns:
+            lines += [f"You: {turn.prompt}", f"{self.name or 'Answer'}: {turn.answer.text.text}"]
+        return "\n".join(lines)
+
+    def _selection(self) -> tuple[Place, Place] | None:
+        if self._anchor is None or self._cursor is None or self._anchor == self._cursor:
+            return None
+        first, last = sorted((self._anchor, self._cursor))
+        return (first, last) if last[0] < len(self._blocks) else None
+
+    def _place_at(self, point: QPointF) -> Place | None:
+        if not self._blocks:
+            return None
+        y = point.y() + self.verticalScrollBar().value()
+        index = max(0, bisect_right(self._blocks, y, key=lambda block: block.top) - 1)
+        block = self._blocks[index]
+        inside = QPointF(point.x() - self.column.left(), y - block.top) - block.origin
+        return index, block.flow.offset_at(inside)
+
+    def _selection_in(self, index: int) -> tuple[int, int] | None:
+        if (selection := self._selection()) is None:
+            return None
+        (first, start), (last, end) = selection
+        if not first <= index <= last:
+            return None
+        return start if index == first else 0, end if index == last else self._blocks[index].flow.length
+
+    # Qt
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), QColor(self.theme.background))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        column, scrolled = self.column, self.verticalScrollBar().value()
+        first = max(0, bisect_right(self._blocks, scrolled, key=lambda block: block.top) - 1)
+        for index in range(first, len(self._blocks)):
+            block = self._blocks[index]
+            if block.top - scrolled > event.rect().bottom():
+                break
+            painter.save()
+            painter.translate(column.left(), block.top - scrolled)
+            clip = QRectF(event.rect()).translated(-column.left(), scrolled - block.top)
+            block.paint(painter, clip, self._selection_in(index))
+            painter.restore()
+        if self._keyboard:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(self.theme.accent), 1))
+            painter.drawRect(self.viewport().rect().adjusted(1, 1, -2, -2))
+        painter.end()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        if event.size().width() != event.oldSize().width():
+            if event.oldSize().width() <= 0 or not self._blocks:
+                self.rebuild()
+            else:
+                self._settle.start()
+        else:
+            self._place()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            place = self._place_at(event.position())
+            if not (event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._anchor is not None):
+                self._anchor = place
+            self._cursor = place
+            self.viewport().update()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if event.buttons() & Qt.MouseButton.LeftButton and self._anchor is not None:
+            bar = self.verticalScrollBar()
+            if event.position().y() < 0:
+                bar.setValue(bar.value() - bar.singleStep())
+            elif event.position().y() > self.viewport().height():
+                bar.setValue(bar.value() + bar.singleStep())
+            self._cursor = self._place_at(event.position())
+            self.viewport().update()
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        if (place := self._place_at(event.position())) is None:
+            return
+        index, offset = place
+        start, end = self._blocks[index].flow.word_at(offset)
+        self._anchor, self._cursor = (index, start), (index, end)
+        self.viewport().update()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y() > 0:
+            self._following = False
+        super().wheelEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        bar = self.verticalScrollBar()
+        moves = {
+            Qt.Key.Key_Up: bar.value() - bar.singleStep(),
+            Qt.Key.Key_Down: bar.value() + bar.singleStep(),
+            Qt.Key.Key_PageUp: bar.value() - bar.pageStep(),
+            Qt.Key.Key_PageDown: bar.value() + bar.pageStep(),
+            Qt.Key.Key_Space: bar.value() + bar.pageStep(),
+            Qt.Key.Key_Home: 0,
+            Qt.Key.Key_End: bar.maximum(),
+        }
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        elif event.matches(QKeySequence.StandardKey.SelectAll):
+            self.select_all()
+        elif (target := moves.get(Qt.Key(event.key()))) is not None:
+            bar.setValue(target)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = QMenu(self)
+        menu.addAction("Copy", self.copy).setEnabled(self._selection() is not None)
+        menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
+        menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
+        menu.addSeparator()
+        idle = bool(self._answers) and self.session.running is None
+        menu.addAction("Answer again", self.regenerate.emit).setEnabled(idle)
+        menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._keyboard = event.reason() in KEYBOARD_REASONS
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._keyboard = False
+        self.viewport().update()

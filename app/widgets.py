@@ -1,0 +1,312 @@
+"""Small parts the window is built from: chips, the rule selector, tiles, the banner, cards and icon buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QLayoutItem,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import theme as themes
+from app.theme import Theme
+from app.wording import RULE_NOTES, RULE_TITLES
+from engine.types import RULES, Rule
+
+
+class FlowLayout(QLayout):
+    """Rows of widgets that wrap where the width ends; rows are centred vertically on their tallest member."""
+
+    def __init__(self, spacing: int) -> None:
+        super().__init__()
+        self._items: list[QLayoutItem] = []
+        self.setSpacing(spacing)
+
+    def addItem(self, item: QLayoutItem) -> None:
+        self._items.append(item)
+
+    def count(self) -> int:
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override]
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override]
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._arrange(QRect(0, 0, width, 0), move=False)
+
+    def sizeHint(self) -> QSize:
+        widths = [item.sizeHint().width() for item in self._items]
+        return QSize(sum(widths) + self.spacing() * max(0, len(widths) - 1), max((i.sizeHint().height() for i in self._items), default=0))
+
+    def minimumSize(self) -> QSize:
+        size = QSize()
+        for item in self._items:
+            size = size.expandedTo(item.minimumSize())
+        return size
+
+    def setGeometry(self, rect: QRect) -> None:
+        super().setGeometry(rect)
+        self._arrange(rect, move=True)
+
+    def _arrange(self, rect: QRect, move: bool) -> int:
+        y, row = rect.top(), list[QLayoutItem]()
+        used = 0
+        rows = []
+        for item in self._items:
+            if item.widget() is not None and item.widget().isHidden():
+                continue
+            width = item.sizeHint().width()
+            if row and used + self.spacing() + width > rect.width():
+                rows.append(row)
+                row, used = [], 0
+            used += width + (self.spacing() if row else 0)
+            row.append(item)
+        if row:
+            rows.append(row)
+        for line in rows:
+            height = max(item.sizeHint().height() for item in line)
+            x = rect.left()
+            for item in line:
+                size = item.sizeHint().boundedTo(QSize(rect.width(), height))
+                if move:
+                    item.setGeometry(QRect(QPoint(x, y + (height - size.height()) // 2), size))
+                x += size.width() + self.spacing()
+            y += height + 8
+        return y - 8 - rect.top() if rows else 0
+
+
+class FocusFrame(QFrame):
+    """A frame that shows the focus of a control inside it."""
+
+    def watch(self, control: QWidget) -> None:
+        control.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            self.setProperty("focused", event.type() == QEvent.Type.FocusIn)
+            self.style().unpolish(self)
+            self.style().polish(self)
+        return False
+
+
+class Chip(FocusFrame):
+    """A labelled control in the header."""
+
+    def __init__(self, label: str, control: QWidget, *extra: QWidget) -> None:
+        super().__init__()
+        self.setObjectName("chip")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(10, 0, 6, 0)
+        row.setSpacing(7)
+        words = QLabel(label)
+        words.setBuddy(control)
+        for widget in (words, control, *extra):
+            row.addWidget(widget)
+        self.watch(control)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+
+class RuleSelector(QFrame):
+    """One button per rule; arrow keys move between them.
+
+    Signals:
+        chosen: the user picked another rule.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("ruleSelector")
+        self.setAccessibleName("Acceptance rule")
+        self.setAccessibleDescription("How drafted tokens are judged. A change takes effect in the middle of an answer.")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        group = QButtonGroup(self)
+        self.buttons: dict[Rule, QPushButton] = {}
+        for rule in RULES:
+            button = QPushButton(RULE_TITLES[rule])
+            button.setCheckable(True)
+            button.setAccessibleName(f"Rule {RULE_TITLES[rule]}")
+            button.setAccessibleDescription(RULE_NOTES[rule])
+            button.setToolTip(RULE_NOTES[rule])
+            group.addButton(button)
+            row.addWidget(button)
+            self.buttons[rule] = button
+        group.buttonClicked.connect(self._clicked)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    @property
+    def rule(self) -> Rule:
+        return next(rule for rule, button in self.buttons.items() if button.isChecked())
+
+    def set_rule(self, rule: Rule) -> None:
+        self.buttons[rule].setChecked(True)
+
+    def _clicked(self) -> None:
+        self.chosen.emit(self.rule)
+
+
+class Tile(QFrame):
+    """One figure with its name and unit, and its definition as a tooltip."""
+
+    def __init__(self, name: str, definition: str) -> None:
+        super().__init__()
+        self.setObjectName("tile")
+        self.name = QLabel(name)
+        self.name.setObjectName("tileName")
+        self.value = QLabel("–")
+        self.value.setObjectName("tileValue")
+        self.unit = QLabel("")
+        self.unit.setObjectName("tileUnit")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(10, 8, 8, 8)
+        column.setSpacing(1)
+        column.addWidget(self.name)
+        row = QHBoxLayout()
+        row.setSpacing(5)
+        row.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBaseline)
+        row.addWidget(self.unit, 1, Qt.AlignmentFlag.AlignBaseline)
+        column.addLayout(row)
+        self.define(definition)
+
+    def define(self, definition: str) -> None:
+        self.setToolTip(f"<p>{definition}</p>")
+        self.setAccessibleDescription(definition)
+
+    def show_value(self, value: str, unit: str) -> None:
+        self.value.setText(value)
+        self.unit.setText(unit)
+        self.setAccessibleName(f"{self.name.text()} {value} {unit}".strip())
+
+    def set_look(self, scale: float) -> None:
+        font = themes.mono_font(scale, 18)
+        font.setWeight(font.Weight.DemiBold)
+        self.value.setFont(font)
+
+
+class Banner(QWidget):
+    """What went wrong, or a note, above the conversation until it is dismissed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frame = QFrame()
+        self.frame.setObjectName("banner")
+        self.setAccessibleName("Message")
+        self.picture = QLabel()
+        self.words = QLabel()
+        self.words.setObjectName("bannerText")
+        self.words.setWordWrap(True)
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.dismiss = icon_button("close", "Dismiss the message", self.hide)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(16, 12, 16, 0)
+        outer.addWidget(self.frame)
+        row = QHBoxLayout(self.frame)
+        row.setContentsMargins(14, 8, 8, 8)
+        row.setSpacing(10)
+        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.words, 1)
+        row.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
+        self.hide()
+
+    def show_message(self, message: str, tone: str = "error") -> None:
+        self.frame.setProperty("tone", tone)
+        self.words.setText(message)
+        self.setAccessibleDescription(message)
+        self.frame.style().unpolish(self.frame)
+        self.frame.style().polish(self.frame)
+        self._paint_icon()
+        self.show()
+
+    def set_look(self, theme: Theme) -> None:
+        self._theme = theme
+        self._paint_icon()
+        tint(self.dismiss, theme)
+
+    def _paint_icon(self) -> None:
+        note = self.frame.property("tone") == "note"
+        colour = self._theme.dim if note else self._theme.rejected
+        self.picture.setPixmap(themes.pixmap("info" if note else "warning", colour, 18, self.devicePixelRatioF()))
+
+
+class PromptCard(QPushButton):
+    """An example prompt in the empty conversation."""
+
+    def __init__(self, drawing: str, title: str, prompt: str) -> None:
+        super().__init__()
+        self.setObjectName("promptCard")
+        self.setAccessibleName(f"Example prompt: {title}")
+        self.setAccessibleDescription(prompt)
+        self.prompt = prompt
+        self.drawing = drawing
+        self.picture = QLabel()
+        heading = QLabel(title)
+        heading.setObjectName("cardTitle")
+        words = QLabel(prompt)
+        words.setObjectName("cardText")
+        words.setWordWrap(True)
+        for label in (self.picture, heading, words):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(self.picture)
+        top.addWidget(heading, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(14, 12, 14, 12)
+        column.setSpacing(5)
+        column.addLayout(top)
+        column.addWidget(words)
+        column.addStretch(1)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+
+    def sizeHint(self) -> QSize:
+        return self.layout().sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        return self.layout().minimumSize()
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self.layout().heightForWidth(width)
+
+    def set_look(self, theme: Theme) -> None:
+        self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))
+
+
+def icon_button(drawing: str, words: str, pressed: Callable[[], object] | None = None) -> QToolButton:
+    """A button that shows one of our drawings; `words` name it for everybody who cannot see it."""
+    button = QToolButton()
+    button.setObjectName("iconButton")
+    button.setProperty("drawing", drawing)
+    button.setToolTip(words)
+    button.setAccessibleName(words)
+    button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    if pressed is not None:
+        button.clicked.connect(pressed)
+    return button
+
+
+def tint(button: QToolButton | QPushButton, theme: Theme, colour: str = "") -> None:
+    """Draws a button's icon in the theme's colours."""
+    button.setIcon(themes.icon(button.property("drawing"), colour or theme.dim))

@@ -1,0 +1,90 @@
+"""The words of the window: what a rule does, why an answer ended, what each number means. Pure functions."""
+
+from __future__ import annotations
+
+from engine.types import Finish, Rule
+
+RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
+RULE_NOTES: dict[Rule, str] = {
+    "match": "Match: draft and target draw on their own; a proposal stands where both drew the same token.",
+    "rejection": "Rejection: a proposal stands with probability min(1, p/q); otherwise the target draws from what is left.",
+    "gumbel": "Gumbel: draft and target draw with the same noise, so they agree more often. The text is the target's own.",
+    "block": "Block: the proposals of a round are judged together; on average at least as many stand as under Rejection.",
+}
+DRAFTER_TITLES = {
+    "none": "None",
+    "ngram": "N-gram",
+    "builtin-draft": "Small draft model",
+}
+FINISH_WORDS: dict[Finish, str] = {
+    "eos": "end of answer",
+    "stop": "stop text reached",
+    "length": "length limit reached",
+    "context": "context is full",
+    "cancelled": "stopped by you",
+}
+LEGEND: tuple[tuple[str, str], ...] = (
+    ("accepted", "drafted, and the target agreed"),
+    ("rejected", "drafted, and the target did not agree; shown as a ghost"),
+    ("unjudged", "drafted behind a rejected token, so never judged; shown as a ghost"),
+    ("correction", "the target's token in place of a rejected one"),
+    ("bonus", "the target's extra token after every proposal was accepted"),
+)
+DEFINITIONS = {
+    "throughput": "Throughput: emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
+    "alpha": "Alpha: accepted / (accepted + rejected). Unjudged proposals say nothing and are left out. "
+    "± is half the width of Wilson's 95 % interval.",
+    "tau": "Tau: emitted tokens per round, correction or bonus included. "
+    "“of” is what alpha predicts: the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha).",
+    "tau_block": "Tau: emitted tokens per round, correction or bonus included. Block judges jointly, so alpha predicts no tau.",
+    "accepted": "Accepted proposals of all drafted ones; their ratio is the draft yield. "
+    "Many articles call it alpha, but it counts unjudged proposals too.",
+    "acceptance_plot": "One column per round, one cell per proposal: filled was accepted, hatched was rejected, outlined was never judged. "
+    "The lines are the accepted tokens to expect per round under each rule: a + a² + … + a^gamma, where a is the rule's mean "
+    "closed-form probability to accept at the positions judged in the last 16 rounds.",
+    "throughput_plot": "Emitted tokens per second over the last 8 rounds. The dashed line is the mean of the answer.",
+    "position_plot": "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. "
+    "Light: accepted / drafted, which counts places never reached.",
+    "time_plot": "Where a round's time goes, from the newest round that was measured in stages.",
+    "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round.",
+    "context": "Tokens the target holds in its cache, of all it can hold.",
+}
+
+
+def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str:
+    """Why the rules cannot differ under these settings, in words; empty when they can."""
+    if drafter == "none":
+        return "Without a drafter there is nothing to judge: every rule gives the target's own text."
+    if temperature == 0:
+        return "At temperature 0 every rule keeps what equals the target's arg-max, so switching rules changes nothing."
+    if not has_distribution:
+        return (
+            f"{drafter_title(drafter)} proposes without probabilities, so every rule accepts with the target's p(x): "
+            "switching rules changes nothing measurable."
+        )
+    return ""
+
+
+def rule_note(rule: Rule, temperature: float, drafter: str, has_distribution: bool) -> str:
+    """One line below the rule selector: why rules coincide, or else what the chosen one does."""
+    return coincidence(temperature, drafter, has_distribution) or RULE_NOTES[rule]
+
+
+def drafter_title(name: str) -> str:
+    """A drafter's name as a person would say it; a path gives its last part."""
+    return DRAFTER_TITLES.get(name) or name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def target_title(name: str) -> str:
+    return "SmolLM2 135M" if name == "builtin" else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """A dash where there is nothing to say."""
+    return "–" if value is None else f"{value:,.{decimals}f}"
+
+
+def seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s" if value < 100 else f"{int(value // 60)} min {int(value % 60)} s"

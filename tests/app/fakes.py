@@ -1,0 +1,214 @@
+"""An engine that computes nothing: it says what a script says, one batch each time it is asked."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from engine.types import (
+    Candidate,
+    DrafterReady,
+    Emitted,
+    Event,
+    Expected,
+    Finish,
+    LoadFinished,
+    LoadStarted,
+    Milliseconds,
+    ModelInfo,
+    Origin,
+    PrefillProgress,
+    Proposal,
+    Request,
+    Round,
+    RoundFinished,
+    Rule,
+    RunChanged,
+    RunFinished,
+    RunStarted,
+    Status,
+)
+
+MODEL = ModelInfo("SmolLM2-135M-Instruct", "builtin", "0" * 64, 8192, 49152)
+STORY = (
+    "The last lamp on the point had burned for forty years before Ines found the bottle, wedged between two rocks below "
+    "the shore path. The cork had gone soft, and inside a sheet of paper curled like a leaf. It said, in her own "
+    "handwriting, do not light it tonight."
+)
+GUESSES = (" been", " sea", " lit", " wall", ".", " shell", " that", " she", "\n", " old")
+
+
+def tokens_of(text: str) -> list[str]:
+    """Words with the blank before them, line breaks by themselves."""
+    tokens: list[str] = []
+    for character in text:
+        if not tokens or character in " \n" or tokens[-1].endswith("\n"):
+            tokens.append(character)
+        else:
+            tokens[-1] += character
+    return tokens
+
+
+def proposal(text: str, status: Status, identity: int = 7) -> Proposal:
+    top = (Candidate(identity, text, 0.4),)
+    return Proposal(
+        identity, text, text.encode(), status, q=0.4, p=0.3, acceptance=0.5, draft_argmax=identity, target_argmax=9,
+        draft_top=top, target_top=top,
+    )  # fmt: skip
+
+
+def emitted(text: str, origin: Origin) -> Emitted:
+    return Emitted(9, text, text.encode(), origin, p=0.5, entropy=1.0, margin=0.2)
+
+
+def make_round(
+    index: int,
+    accepted: Sequence[str],
+    last: str,
+    ghosts: Sequence[str] = (),
+    *,
+    rule: Rule = "gumbel",
+    drafter: str = "builtin-draft",
+    position: int = 40,
+    started: float = 0.0,
+    total: float = 60.0,
+    staged: bool = False,
+    finish: Finish | None = None,
+    text: str | None = None,
+) -> Round:
+    """A round that accepted these tokens, left these ghosts, and ended with one token more."""
+    proposals = [proposal(word, "accepted") for word in accepted]
+    proposals += [proposal(word, "rejected" if place == 0 else "unjudged") for place, word in enumerate(ghosts)]
+    origin: Origin = "correction" if ghosts else "bonus" if accepted else "plain"
+    out = [emitted(word, "accepted") for word in accepted] + [emitted(last, origin)]
+    judged = len(accepted) + bool(ghosts)
+    parts = (0.2 * total, 0.7 * total, 0.03 * total, 0.07 * total) if staged else (None, None, None, None)
+    return Round(
+        index=index,
+        position=position,
+        drafter=drafter,
+        rule=rule,
+        proposals=tuple(proposals),
+        emitted=tuple(out),
+        expected=tuple(Expected(0.45 + 0.05 * (index % 3), 0.6 + 0.04 * (index % 4), 0.7) for _ in range(judged)),
+        milliseconds=Milliseconds(total, *parts),
+        rows=len(proposals) + 1,
+        cache_length=position + len(out) - 1,
+        started=started,
+        text="".join(token.text for token in out) if text is None else text,
+        finish=finish,
+    )
+
+
+def story_rounds(text: str = STORY, gamma: int = 4, rule: Rule = "gumbel", finish: Finish | None = "eos") -> list[Round]:
+    """A whole answer, with a fixed and varied number of accepted tokens per round."""
+    tokens = tokens_of(text)
+    pattern = (2, 0, 4, 1, 3, 2, 4, 0, 1, 3)
+    rounds: list[Round] = []
+    started = 0.0
+    while tokens:
+        index = len(rounds)
+        count = min(pattern[index % len(pattern)], gamma, len(tokens) - 1)
+        accepted, last, tokens = tokens[:count], tokens[count], tokens[count + 1 :]
+        ghosts = [GUESSES[(index + place) % len(GUESSES)] for place in range(gamma - count)]
+        total = 48.0 + 5 * ((index * 7) % 6)
+        rounds.append(
+            make_round(
+                index, accepted, last, ghosts, rule=rule, started=started, total=total, staged=index % 16 == 3,
+                position=40 + sum(len(round_.emitted) for round_ in rounds), finish=None if tokens else finish,
+            )  # fmt: skip
+        )
+        started += total + 1
+    return rounds
+
+
+class FakeEngine:
+    """Answers each request with `rounds`, one per call of `events`; wishes take effect in the next round.
+
+    Attributes:
+        requests, loads: what it was asked for. closed: whether it was closed.
+        hold: rounds are held back while it is True.
+    """
+
+    def __init__(self, rounds: Iterable[Round] | None = None) -> None:
+        self.rounds = list(story_rounds() if rounds is None else rounds)
+        self.requests: list[Request] = []
+        self.loads: list[tuple[str, str]] = []
+        self.stopped: list[int] = []
+        self.closed = False
+        self.hold = False
+        self._said: deque[Event] = deque()
+        self._run: tuple[int, Request] | None = None
+        self._next = 0
+        self._in_force: dict[str, Any] = {}
+        self._wishes: dict[str, Any] = {}
+
+    def say(self, *events: Event) -> None:
+        """Events for the next drain."""
+        self._said.extend(events)
+
+    def load(self, target: str, drafter: str = "none") -> None:
+        self.loads.append((target, drafter))
+        self.say(LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterReady(drafter, drafter != "ngram"))
+
+    def submit(self, request: Request) -> int:
+        self.requests.append(request)
+        run_id = len(self.requests)
+        self._run, self._next, self._wishes = (run_id, request), 0, {}
+        options = request.options if request.options.seed is not None else request.options.replace(seed=4242)
+        self._in_force = {"rule": options.rule, "gamma": options.gamma, "drafter": request.drafter}
+        self.say(RunStarted(run_id, options, 40, request.drafter, None), PrefillProgress(run_id, 40, 40))
+        return run_id
+
+    def update(self, run_id: int, **changes: Any) -> None:
+        if self._run is not None and self._run[0] == run_id:
+            self._wishes.update(changes)
+
+    def stop(self, run_id: int) -> None:
+        self.stopped.append(run_id)
+        if self._run is not None and self._run[0] == run_id:
+            self._finish("cancelled")
+
+    def close(self, timeout: float = 5.0) -> bool:
+        self.closed = True
+        return True
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        said = list(self._said)
+        self._said.clear()
+        if self._run is not None and not self.hold:
+            said += self._advance()
+        return said
+
+    def _advance(self) -> list[Event]:
+        assert self._run is not None
+        run_id = self._run[0]
+        events: list[Event] = []
+        base = self.rounds[self._next]
+        if self._wishes:
+            self._in_force.update(self._wishes)
+            self._wishes = {}
+            events.append(RunChanged(run_id, base.index, **self._in_force))
+        events.append(RoundFinished(run_id, _under(base, self._in_force)))
+        self._next += 1
+        if self._next == len(self.rounds):
+            self._finish(base.finish or "eos")
+            events += self._said
+            self._said.clear()
+        return events
+
+    def _finish(self, finish: Finish) -> None:
+        assert self._run is not None
+        done = self.rounds[: self._next]
+        tokens = sum(len(round_.emitted) for round_ in done)
+        seconds = (done[-1].started + done[-1].milliseconds.total) / 1000 if done else 0.0
+        text = "".join(round_.text for round_ in done)
+        self.say(RunFinished(self._run[0], finish, text, tokens, seconds, 0.15, 0.21 if done else None, None))
+        self._run = None
+
+
+def _under(round_: Round, in_force: dict[str, Any]) -> Round:
+    from dataclasses import replace
+
+    return replace(round_, rule=in_force["rule"], drafter=in_force["drafter"])
