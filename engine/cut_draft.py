@@ -15,7 +15,7 @@ The embedding is not in the folder: its rows are the target's.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine.blas import prefer_fast_blas
 
@@ -59,7 +59,7 @@ def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tupl
     path = folder / "model.safetensors"
     check_safetensors(path)
     try:
-        weights: dict[str, mx.array] = mx.load(path.as_posix())
+        weights = cast(dict[str, mx.array], mx.load(path.as_posix()))
         target_ids = weights.pop("target_ids").astype(mx.int32)
         model = CutModel(config, len(target_ids))
         model.model.embed_tokens = embedding

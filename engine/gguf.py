@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine.blas import prefer_fast_blas
 
@@ -133,7 +133,7 @@ def load_llama(path: Path, header: Header) -> tuple[Model, dict[str, Any]]:
         if tensor.kind in _BITS
     }
     try:
-        stored: dict[str, mx.array] = mx.load(path.as_posix(), format="gguf")
+        stored = _stored(path)
         factors = stored.pop(_ROPE_FACTORS, None)
         model = Model(ModelArgs.from_dict(config))
         nn.quantize(model, class_predicate=lambda name, _: quantisation.get(name, False))
@@ -149,7 +149,7 @@ def load_llama(path: Path, header: Header) -> tuple[Model, dict[str, Any]]:
 
 def load_embedding(path: Path) -> nn.Module:
     """The token embedding alone, as stored, from a file whose header was checked."""
-    stored: dict[str, mx.array] = mx.load(path.as_posix(), format="gguf")
+    stored = _stored(path)
     parts = {part: stored[f"token_embd.{part}"] for part in ("weight", "scales", "biases") if f"token_embd.{part}" in stored}
     rows, width = parts["weight"].shape
     if "scales" not in parts:
@@ -159,6 +159,10 @@ def load_embedding(path: Path) -> nn.Module:
         embedding = nn.QuantizedEmbedding(rows, width, _GROUP, parts["weight"].shape[-1] * 32 // width)
     embedding.load_weights(list(parts.items()))
     return embedding
+
+
+def _stored(path: Path) -> dict[str, mx.array]:
+    return cast(dict[str, mx.array], mx.load(path.as_posix(), format="gguf"))
 
 
 def _is_known(name: str) -> bool:

@@ -23,7 +23,8 @@ _MOST_DIMENSIONS = 4
 _TYPE_NAMES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
     13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
-    22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 39: "MXFP4",
+    22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0",
+    35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
 BLOCKS = {"F32": (1, 4), "F16": (1, 2), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q8_0": (32, 34)}
 """Weights and bytes in one block of each supported type."""
@@ -113,7 +114,7 @@ class _Reader:
             raise _Damaged(f"is damaged: {name!r} has {dimensions} dimensions. Fetch it again.")
         shape = tuple(self._scalar("Q") for _ in range(dimensions))[::-1]
         number = self._scalar("I")
-        kind = _TYPE_NAMES.get(number, f"type {number}")
+        kind = _TYPE_NAMES.get(number, f"number {number}")
         if kind not in BLOCKS:
             raise _Damaged(
                 f"holds weights of type {kind} ({name}), which is not supported. "

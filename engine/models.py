@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine.blas import prefer_fast_blas
 
@@ -21,6 +21,7 @@ prefer_fast_blas()
 import mlx.core as mx  # noqa: E402
 import mlx.nn as nn  # noqa: E402
 import mlx_lm.utils  # noqa: E402
+from huggingface_hub import snapshot_download  # noqa: E402
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache  # noqa: E402
 
 from engine import builtin, cut_draft, gguf  # noqa: E402
@@ -35,6 +36,7 @@ Progress = Callable[[str, float | None], None]
 
 BUILTIN_DRAFT = Path(__file__).resolve().parent.parent / "assets" / "drafters" / "smollm2-135m-draft"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_FILES = ["*.json", "*.jinja", "model*.safetensors"]
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length", "seq_length")
 _CONTEXT_UNSTATED = 2048
 
@@ -162,7 +164,7 @@ def _vocabulary_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
 def _head_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
     if drafter.target_ids is None:
         return None
-    ids: list[int] = drafter.target_ids.tolist()
+    ids = cast(list[int], drafter.target_ids.tolist())
     outside = [token for token in ids if not 0 <= token < len(target.vocabulary)]
     if outside:
         return f"The trimmed head of {drafter.name} names token {outside[0]}, but {target.name} has {len(target.vocabulary)}."
@@ -180,11 +182,10 @@ def _load_gguf(path: Path, name: str) -> LoadedModel:
     model, config = gguf.load_llama(path, header)
     tokenizer = from_gguf(header.metadata, config["vocab_size"])
     _prepare(model)
-    ends = (header.metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("eos", "eot"))
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
-        eos_ids=frozenset(token for token in ends if token is not None),
+        eos_ids=tokenizer.eos_ids,
         vocabulary=tokenizer.vocabulary,
         context_length=config["max_position_embeddings"],
         name=name,
@@ -210,11 +211,10 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
         raise DraftlightError(f"{folder} cannot be loaded as an mlx-lm model: {_first_line(error)}") from error
     tokenizer = from_folder(folder, width)
     _prepare(model)
-    ends = config.get("eos_token_id", tokenizer.eos_id)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
-        eos_ids=frozenset(token for token in (ends if isinstance(ends, list) else [ends]) if token is not None),
+        eos_ids=_eos_ids(config, width) or tokenizer.eos_ids,
         vocabulary=tokenizer.vocabulary,
         context_length=_context_length(config),
         name=name,
@@ -230,7 +230,7 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
     if target is None or target.sha256 != builtin.SHA256:
         path = builtin.fetch_builtin()
         tokenizer = from_gguf(read_header(path).metadata, config["vocab_size"])
-        eos_ids = frozenset({tokenizer.eos_id} - {None})
+        eos_ids = tokenizer.eos_ids
         embedding = gguf.load_embedding(path)
     else:
         tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, target.model.model.embed_tokens
@@ -252,13 +252,18 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
 def _prepare(model: nn.Module) -> None:
     """Bring the weights into the form they run in (see `load`) and into memory."""
     try:
-        if mx.default_device().type == mx.DeviceType.cpu:
+        if runs_on_cpu():
             _to_float32(model)
         else:
             _to_one_float_type(model)
         mx.eval(model.parameters())
     except (ValueError, RuntimeError) as error:
         raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Fetch the model again.") from error
+
+
+def runs_on_cpu() -> bool:
+    """Whether MLX computes on the CPU here, as its plain Linux build does."""
+    return bool(mx.default_device().type == mx.DeviceType.cpu)
 
 
 def _to_float32(model: nn.Module) -> None:
@@ -275,6 +280,13 @@ def _to_one_float_type(model: nn.Module) -> None:
         model.set_dtype(scales.pop())
 
 
+def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
+    """What config.json or generation_config.json states: one id or several."""
+    stated = config.get("eos_token_id")
+    ids = stated if isinstance(stated, list) else [stated]
+    return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
+
+
 def _context_length(config: dict[str, Any]) -> int:
     """What the configuration states, else a cautious 2048."""
     stated = {**config.get("text_config", {}), **config}
@@ -285,7 +297,7 @@ def _from_hub(name: str, report: Progress) -> Path:
     """The folder of a Hub model, downloaded unless it is there already."""
     report(f"fetching {name} from the Hub", None)
     try:
-        return Path(mlx_lm.utils._download(name))
+        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, authorisation and repository errors of several libraries
         raise DraftlightError(
             f"{name} is neither a folder here nor could it be fetched from the Hub: {_first_line(error)} "

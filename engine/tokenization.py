@@ -45,6 +45,7 @@ class Tokenizer:
         vocabulary: bytes of every id, None for ids without a token.
         chat_template: the model's Jinja template, or None.
         bos_id, eos_id: as the model's files name them, or None.
+        eos_ids: every token that the files name as an end.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Tokenizer:
         chat_template: str | None = None,
         bos_id: int | None = None,
         eos_id: int | None = None,
+        turn_end_id: int | None = None,
     ) -> None:
         """`plain` knows no control token, `full` knows them all."""
         self._plain = plain
@@ -65,6 +67,7 @@ class Tokenizer:
         self.chat_template = chat_template
         self.bos_id = bos_id
         self.eos_id = eos_id
+        self.eos_ids = frozenset(token for token in (eos_id, turn_end_id) if token is not None)
         self._ids = {token.text: token.id for token in self.special.values()}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:

@@ -23,7 +23,6 @@ _LLAMA3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _WORD_SPLITS = {
-    "default": _BYTE_LEVEL,
     "gpt-2": _BYTE_LEVEL,
     "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _BYTE_LEVEL]),
     "llama-bpe": pre_tokenizers.Sequence(
@@ -69,7 +68,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     Raises:
         DraftlightError: something is missing, contradictory, or of a kind that is not supported; names it.
     """
-    kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
+    kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
     tokens, merges = metadata.get("tokenizer.ggml.tokens"), metadata.get("tokenizer.ggml.merges")
     if kind is None or not isinstance(tokens, list):
         raise DraftlightError("The file holds no tokenizer. Choose a GGUF file of a whole model.")
@@ -89,10 +88,14 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
             f"The file's tokenizer is damaged: {len(set(tokens))} different tokens of {len(tokens)}, {len(types)} token types, "
             f"{width} embeddings. Fetch the file again."
         )
+    bos, eos, turn_end = (metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "eot"))
+    for named in (bos, eos, turn_end):
+        if named is not None and not (isinstance(named, int) and 0 <= named < len(tokens)):
+            raise DraftlightError(f"The file names token {named} of {len(tokens)} as a begin or an end. Fetch the file again.")
     ids = {token: index for index, token in enumerate(tokens) if types[index] != _UNUSED}
     special = [Special(index, token) for token, index in ids.items() if types[index] == _CONTROL]
     user_defined = [token for token, index in ids.items() if types[index] == _USER_DEFINED]
-    vocabulary = [None] * width
+    vocabulary: list[bytes | None] = [None] * width
     for token, index in ids.items():
         vocabulary[index] = token.encode() if types[index] in (_CONTROL, _USER_DEFINED) else _byte_level(token)
     plain = _byte_level_backend({token: index for token, index in ids.items() if types[index] != _CONTROL}, merges, pre)
@@ -106,8 +109,9 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         special,
         vocabulary,
         metadata.get("tokenizer.chat_template"),
-        metadata.get("tokenizer.ggml.bos_token_id"),
-        metadata.get("tokenizer.ggml.eos_token_id"),
+        bos,
+        eos,
+        turn_end,
     )
 
 

@@ -1,0 +1,71 @@
+"""OpenBLAS is found, harmless when it is not, and computes what numpy computes. Each claim needs a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from engine.blas import prefer_fast_blas
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="other platforms have a fast BLAS already")
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout.strip()
+
+
+@linux_only
+def test_openblas_takes_the_place_of_the_bundled_blas() -> None:
+    loaded, owner = run(
+        """
+import ctypes
+from engine.blas import prefer_fast_blas
+first = prefer_fast_blas()
+assert prefer_fast_blas() is first
+import mlx.core as mx
+import numpy as np
+class Info(ctypes.Structure):
+    _fields_ = [("path", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+everything = ctypes.CDLL(None)
+info = Info()
+assert everything.dladdr(ctypes.cast(everything.cblas_sgemm, ctypes.c_void_p), ctypes.byref(info))
+a = np.random.default_rng(0).standard_normal((70, 300)).astype(np.float32)
+b = np.random.default_rng(1).standard_normal((300, 50)).astype(np.float32)
+np.testing.assert_allclose(np.array(mx.array(a) @ mx.array(b)), a @ b, atol=1e-4)
+print(first, info.path.decode())
+"""
+    ).split()
+    assert loaded == owner
+    assert "openblas" in loaded
+
+
+def test_without_openblas_mlx_runs_as_it_comes() -> None:
+    assert (
+        run(
+            """
+import ctypes
+def missing(name, mode=0):
+    raise OSError(name)
+ctypes.CDLL = missing
+from engine.blas import prefer_fast_blas
+assert prefer_fast_blas() is None
+import mlx.core as mx
+print((mx.ones((2, 3)) @ mx.ones((3, 2))).tolist())
+"""
+        )
+        == "[[3.0, 3.0], [3.0, 3.0]]"
+    )
+
+
+def test_too_late_changes_nothing_and_says_so() -> None:
+    assert run("import mlx.core; from engine.blas import prefer_fast_blas; print(prefer_fast_blas())") == "None"
+
+
+def test_macos_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert prefer_fast_blas.__wrapped__() is None
