@@ -92,7 +92,7 @@ class MlxBackend:
             return LoadedDrafter(name, None)
         if name == "ngram":
             return LoadedDrafter(name, self._drafters.NGram())
-        model = self._models.load(name, progress)
+        model = self._models.load(name, progress, target=target)
         report = self._models.check_pair(target, model)
         if not report.usable:
             raise DraftlightError(f"{name} cannot draft for {target.name}: {' '.join(report.reasons)}")

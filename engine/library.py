@@ -67,7 +67,10 @@ class Library:
         began = time.perf_counter()
         self._emit(LoadStarted(name))
         try:
-            target = self._backend.load(name, self._progress(name))
+            progress = self._progress(name)
+            target = self._backend.load(name, progress)
+            progress("computing the checksum", None)
+            described = _describe(target)
         except Closing:
             raise
         except Exception as error:
@@ -77,7 +80,7 @@ class Library:
         self._target, self._target_name = target, name
         self._drafters.clear()
         self.caches.clear()
-        self._emit(LoadFinished(_describe(target), time.perf_counter() - began))
+        self._emit(LoadFinished(described, time.perf_counter() - began))
         return target
 
     def drafter(self, name: str, *, announce: bool = False) -> LoadedDrafter:

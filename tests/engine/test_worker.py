@@ -27,7 +27,6 @@ from engine.types import (
     LoadFailed,
     LoadFinished,
     LoadProgress,
-    LoadStarted,
     Message,
     Milliseconds,
     PrefillProgress,
