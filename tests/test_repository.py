@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -87,6 +88,11 @@ def test_make_targets_in_documents_exist(document: Path) -> None:
     used = set(re.findall(r"`(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8")))
     used |= set(re.findall(r"^ {4}(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8"), re.MULTILINE))
     assert used <= targets | benchmarks
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"^ {4}draftlight ([a-z][a-z-]*)", README, re.MULTILINE))))
+def test_commands_in_the_readme_exist(command: str) -> None:
+    subprocess.run([sys.executable, "-m", "app", command, "--help"], cwd=REPOSITORY, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
