@@ -20,7 +20,7 @@ prefer_fast_blas()
 import mlx.core as mx  # noqa: E402
 
 from engine.distribution import Distribution, OneHot  # noqa: E402
-from engine.noise import NoiseSource  # noqa: E402
+from engine.noise import NO_TOKEN, NoiseSource  # noqa: E402
 from engine.types import Rule  # noqa: E402
 
 Draft = Distribution | OneHot
@@ -97,9 +97,7 @@ def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array 
 def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
     """Temperature 0, whatever the rule: a proposal stands if it is the target's arg-max. Arguments as in `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
-    draws = mx.argmax(p.logits, axis=-1).astype(mx.int32)
-    finite = mx.max(p.logits, axis=-1) > -mx.inf
-    draws = mx.where(finite, draws, -1)
+    draws = likeliest(p)
     return _compared(draws, proposals, (draws[:-1] == proposals).astype(mx.float32))
 
 
@@ -160,6 +158,12 @@ def _as_rows(
     if q_rows.vocab_size != p_rows.vocab_size:
         raise ValueError(f"p and q need the same vocabulary: {p_rows.vocab_size}, {q_rows.vocab_size}")
     return p_rows, q_rows, ids
+
+
+def likeliest(p: Distribution) -> mx.array:
+    """(rows,) int32: the arg-max of each row, ties to the lowest id; NO_TOKEN where no logit is finite."""
+    finite = mx.max(p.logits, axis=-1) > -mx.inf
+    return mx.where(finite, mx.argmax(p.logits, axis=-1).astype(mx.int32), NO_TOKEN)
 
 
 def _leading(kept: mx.array) -> mx.array:

@@ -29,7 +29,12 @@ UNTRIMMABLE = {
     "MambaCache": "it is a recurrent state, from which tokens cannot be taken back",
 }
 
-__all__ = ["cache_length", "check_cache", "make_prompt_cache", "read_prompt", "refusal", "trim_to"]
+__all__ = ["cache_length", "check_cache", "logits_width", "make_prompt_cache", "read_prompt", "refusal", "trim_to"]
+
+
+def logits_width(model: Any) -> int:
+    """Width of a model's logits: the shape of a lazy graph that is never evaluated."""
+    return int(model(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
 
 
 def _leaves(cache: Sequence[Any]) -> list[Any]:

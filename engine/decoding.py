@@ -21,7 +21,7 @@ import mlx.core as mx  # noqa: E402
 import numpy as np  # noqa: E402
 
 from engine import cache as caches  # noqa: E402
-from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy  # noqa: E402
+from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest  # noqa: E402
 from engine.distribution import Distribution, Shaper  # noqa: E402
 from engine.drafters.base import Drafter, DraftPen, Proposals  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
@@ -159,7 +159,7 @@ class _Run:
         self.committed = [int(token) for token in prompt_tokens]
         self.prompt_length = len(self.committed)
         self.cache = cache if cache is not None else caches.make_prompt_cache(self.model)
-        self.vocab_size = _width(self.model)
+        self.vocab_size = caches.logits_width(self.model)
         self.shaper = Shaper(self.options, _known_ids(loaded, self.vocab_size))
         assert self.options.seed is not None
         self.noise = NoiseSource(self.options.seed, self.vocab_size)
@@ -303,8 +303,7 @@ class _Run:
 
     def _judge(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
         if proposals is None:
-            draw = mx.argmax(p.logits, axis=-1) if self.shaper.greedy else noise.shared(p)
-            draws = draw.astype(mx.int32)
+            draws = likeliest(p) if self.shaper.greedy else noise.shared(p)
             return Judgement(mx.array(0), draws[0], mx.zeros((0,)), draws=draws)
         judge = greedy if self.shaper.greedy else JUDGES[self.options.rule]
         return judge(p, proposals.q, proposals.tokens, noise)
@@ -323,8 +322,8 @@ class _Run:
 
     def _verdict(self, position: int, p: Distribution, proposals: Proposals | None, judgement: Judgement) -> Verdict:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
-        check_drawn([token])
         drafted = [] if proposals is None else _integers(proposals.tokens)
+        check_drawn([*drafted, token])
         return Verdict(position, self.options.rule, drafted, accepted, token, p, proposals, judgement)
 
     def _end_of(self, verdict: Verdict) -> tuple[Finish | None, list[int], str]:
@@ -371,11 +370,6 @@ def draw_seed() -> int:
 
 def _gamma_of(options: DecodingOptions) -> FixedGamma | AutoGamma:
     return AutoGamma() if options.gamma == "auto" else FixedGamma(options.gamma)
-
-
-def _width(model: Callable[..., mx.array]) -> int:
-    """Width of the logits: the shape of a lazy graph that is never evaluated."""
-    return int(model(mx.array([[0]]), cache=caches.make_prompt_cache(model)).shape[-1])
 
 
 def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:

@@ -12,7 +12,7 @@ prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
 
-from engine.acceptance import Draft, RoundNoise  # noqa: E402
+from engine.acceptance import Draft, RoundNoise, likeliest  # noqa: E402
 from engine.distribution import Distribution, Shaper, latest, onto_target_ids  # noqa: E402
 from engine.types import Rule  # noqa: E402
 
@@ -80,7 +80,7 @@ class DraftPen:
             history = mx.concatenate([recent, *self._tokens])
         row = self._shaper.shape(onto_target_ids(logits[None], self.vocab_size, target_ids), history)
         if self._shaper.greedy:
-            token = mx.argmax(row.logits, axis=-1)
+            token = likeliest(row)
         elif self._rule == "gumbel":
             token = self._noise.shared(row, first=len(self._tokens))
         else:

@@ -12,7 +12,7 @@ prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
 
-from engine.cache import check_cache, make_prompt_cache, read_prompt, require_rollback, trim_to  # noqa: E402
+from engine.cache import check_cache, logits_width, make_prompt_cache, read_prompt, require_rollback, trim_to  # noqa: E402
 from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
 
@@ -42,6 +42,7 @@ class DraftModel:
             self.name = name or model.name
         self._reset()
         require_rollback(self._cache, "draft model")
+        self._largest_id = None if self._target_ids is not None else logits_width(self._model) - 1
 
     def _reset(self) -> None:
         self._cache = make_prompt_cache(self._model)
@@ -59,7 +60,7 @@ class DraftModel:
             common += 1
         trim_to(self._cache, common, "drafter")
         self._committed, self._read = list(tokens), common
-        complete = read_prompt(self._model, self._cache, self._committed[common:-1], proceed, time.perf_counter)
+        complete = read_prompt(self._known, self._cache, self._committed[common:-1], proceed, time.perf_counter)
         if not complete:
             self._reset()
             return False
@@ -76,7 +77,7 @@ class DraftModel:
         for step in range(limit):
             token = pen.draw(logits, self._target_ids)
             if step + 1 < limit:
-                logits = self._model(token[None], cache=self._cache)[0, -1]
+                logits = self._step(token)
                 self._ahead += 1
         return pen.proposals()
 
@@ -102,7 +103,7 @@ class DraftModel:
         self._drop_drafts()
         target = len(self._committed) - 1
         if self._read < target:
-            self._model(mx.array(self._committed[self._read : target])[None], cache=self._cache)
+            self._step(mx.array(self._committed[self._read : target]))
             self._read = target
         elif self._read > target:
             trim_to(self._cache, target, "drafter")
@@ -114,10 +115,19 @@ class DraftModel:
         """(draft width,) logits after all committed tokens."""
         if self._queued is None:
             pending = mx.array(self._committed[self._read :])
-            self._queued = self._model(pending[None], cache=self._cache)[0, -1]
+            self._queued = self._step(pending)
             self._read = len(self._committed)
         queued, self._queued = self._queued, None
         return queued
+
+    def _step(self, tokens: mx.array) -> mx.array:
+        """(draft width,) logits after the last of (n,) tokens."""
+        return self._known(tokens[None], cache=self._cache)[0, -1]
+
+    def _known(self, tokens: mx.array, cache: Any) -> mx.array:
+        """The model, for ids of the target: one beyond its vocabulary is read as its last, as MLX would read past the table."""
+        known = tokens if self._largest_id is None else mx.minimum(tokens, self._largest_id)
+        return self._model(known, cache=cache)
 
     def _drop_drafts(self) -> None:
         if self._ahead:

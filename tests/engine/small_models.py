@@ -1,0 +1,106 @@
+"""Tiny random models of real architectures, made in the test: they run mlx-lm's own code in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import mlx.nn as nn  # noqa: E402
+from mlx_lm.generate import generate_step  # noqa: E402
+from mlx_lm.models import gemma3_text, llama, qwen3  # noqa: E402
+
+from engine.types import Round  # noqa: E402
+
+VOCAB = 97
+PROMPT = [1, 5, 7, 9, 11, 5, 7]
+NEAR_TIE = 1e-3
+"""Logits closer than this may change places between passes of different width (float32)."""
+
+
+def tiny_llama(seed: int, layers: int = 2, vocab: int = VOCAB) -> nn.Module:
+    """Two heads of 64, so that its cache can be quantised in groups of 64."""
+    mx.random.seed(seed)
+    arguments = llama.ModelArgs(
+        model_type="llama",
+        hidden_size=128,
+        num_hidden_layers=layers,
+        intermediate_size=256,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        rms_norm_eps=1e-5,
+        vocab_size=vocab,
+        rope_theta=1e4,
+        tie_word_embeddings=False,
+    )
+    return _sharpened(llama.Model(arguments))
+
+
+def tiny_qwen3(seed: int, layers: int = 2) -> nn.Module:
+    mx.random.seed(seed)
+    arguments = qwen3.ModelArgs(
+        model_type="qwen3",
+        hidden_size=128,
+        num_hidden_layers=layers,
+        intermediate_size=256,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        rms_norm_eps=1e-6,
+        vocab_size=VOCAB,
+        max_position_embeddings=4096,
+        rope_theta=1e4,
+        head_dim=64,
+        tie_word_embeddings=False,
+    )
+    return _sharpened(qwen3.Model(arguments))
+
+
+def tiny_sliding_window(seed: int) -> nn.Module:
+    """A model whose cache forgets: gemma 3 with a window of 16."""
+    mx.random.seed(seed)
+    arguments = gemma3_text.ModelArgs(
+        model_type="gemma3_text",
+        hidden_size=64,
+        num_hidden_layers=2,
+        intermediate_size=128,
+        num_attention_heads=2,
+        head_dim=32,
+        vocab_size=VOCAB,
+        num_key_value_heads=1,
+        sliding_window=16,
+        sliding_window_pattern=2,
+    )
+    return gemma3_text.Model(arguments)
+
+
+def _sharpened(model: nn.Module) -> nn.Module:
+    """A random head is nearly uniform, which makes every arg-max a near-tie; this one has opinions."""
+    model.lm_head.weight = model.lm_head.weight * 6
+    mx.eval(model.parameters())
+    return model
+
+
+def greedy_of_mlx_lm(model: nn.Module, prompt: Sequence[int], tokens: int, **options: Any) -> list[int]:
+    """The reference: mlx-lm's own plain greedy loop."""
+    steps = generate_step(mx.array(list(prompt)), model, max_tokens=tokens, **options)
+    return [int(token) for token, _ in steps]
+
+
+def emitted_ids(rounds: Sequence[Round]) -> list[int]:
+    return [token.id for current in rounds for token in current.emitted]
+
+
+def same_up_to_near_ties(rounds: Sequence[Round], reference: Sequence[int], near: float = NEAR_TIE) -> bool:
+    """Whether the text equals the reference, or first differs at a near-tie. Fails with both texts otherwise."""
+    tokens = [token for current in rounds for token in current.emitted]
+    for index, (token, wanted) in enumerate(zip(tokens, reference, strict=False)):
+        if token.id != wanted:
+            margin = token.margin
+            assert margin is not None and margin < near, f"differs at token {index} with margin {margin}: {token.id} for {wanted}"
+            return False
+    assert len(tokens) == len(reference)
+    return True
