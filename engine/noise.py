@@ -33,7 +33,8 @@ NO_TOKEN = -1
 lazy graph until the ids are read; `check_drawn` then turns it into an error."""
 
 KEPT_ROWS = 160
-"""Shared rows that a NoiseSource keeps at most: more than twice what one round of the longest draft reads."""
+"""Shared rows that a NoiseSource keeps at most: more than twice what one round of the longest draft reads. Longer lists of positions
+are drawn together by MLX operations, which is faster for many short rows."""
 
 
 def check_drawn(ids: Sequence[int]) -> None:
@@ -107,7 +108,7 @@ class NoiseSource:
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
         """Gumbel noise: (rows, vocab) float32, one row per position."""
-        if domain == "shared" and not isinstance(positions, mx.array):
+        if domain == "shared" and not isinstance(positions, mx.array) and len(positions) <= KEPT_ROWS:
             self.prepare(positions)
             kept = [self._shared[position] for position in positions]
             return kept[0][None] if len(kept) == 1 else mx.stack(kept)
@@ -123,7 +124,7 @@ class NoiseSource:
             if position not in self._shared:
                 self._shared[position] = mx.array(reference.gumbel(self.seed, position, self.vocab_size))
         while len(self._shared) > max(KEPT_ROWS, len(positions)):
-            self._shared.pop(next(position for position in self._shared if position not in positions))
+            del self._shared[next(position for position in self._shared if position not in positions)]
 
     def forget_before(self, position: int) -> None:
         """Drops kept rows below `position`: call it with the next position to be emitted."""
@@ -165,7 +166,7 @@ class NoiseSource:
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
-        if isinstance(positions, mx.array) or isinstance(round_position, mx.array):
+        if _drawn_in_graph(positions, round_position):
             keys = _stream_keys(self.seed, positions, "coin", round_position)
             return (_words(keys, 1)[:, 0] >> 8).astype(mx.float32) * reference.COIN_UNIT
         return mx.array([reference.coin(self.seed, position, round_position) for position in positions], mx.float32)
@@ -187,11 +188,15 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
 
 def _rows(seed: int, positions: Positions, vocab_size: int, domain: str, round_position: Position | None) -> mx.array:
     reference.check_stream(seed, domain)
-    if isinstance(positions, mx.array) or isinstance(round_position, mx.array):
+    if _drawn_in_graph(positions, round_position):
         keys = _stream_keys(seed, positions, domain, round_position)
         return _gumbel_units(_words(keys, vocab_size)).astype(mx.float32) * reference.UNIT
     rows = [reference.gumbel(seed, position, vocab_size, domain, round_position) for position in positions]
     return mx.array(np.stack(rows))
+
+
+def _drawn_in_graph(positions: Positions, round_position: Position | None) -> bool:
+    return isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > KEPT_ROWS
 
 
 def _position_array(positions: Positions) -> mx.array:

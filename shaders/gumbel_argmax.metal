@@ -64,7 +64,7 @@ inline int gumbel_units(uint word, const device int* table) {
 // One token's score. The units are below 2^24, so their product with a power of two is exact.
 inline float gumbel_score(float logit, float inverse_temperature, int units) {
   const float tempered = logit * inverse_temperature;
-  const float noise = float(units) * 0x1p-19f;
+  const float noise = float(units) * (1.0f / 524288.0f);
   return tempered + noise;
 }
 
@@ -86,13 +86,11 @@ inline GumbelBest gumbel_better(GumbelBest a, GumbelBest b) {
   return best;
 }
 
-// One more token; a score that is not a number compares false and is left out.
+// One more token. Every comparison with a score that is not a number is false, so such a token is left out.
 inline GumbelBest gumbel_consider(GumbelBest best, float score, uint id) {
   GumbelBest one = gumbel_nothing();
-  if (score >= -INFINITY) {
-    one.score = score;
-    one.id = id;
-  }
+  one.score = score;
+  one.id = id;
   return gumbel_better(best, one);
 }
 

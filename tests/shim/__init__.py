@@ -1,0 +1,1 @@
+"""Runs the Metal kernel's own source on a machine without Metal: MLX writes the signature, a C++ compiler does the rest."""
