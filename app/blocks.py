@@ -11,9 +11,12 @@ from app.layout import Box, Chunk, Flow, Style
 from app.pieces import Piece
 from app.session import Answer
 from app.wording import FINISH_WORDS, RULE_TITLES, drafter_title, number, seconds
+from engine.types import Rule
 
 PAD = 14.0
 GAP = 26.0
+BUTTONS = 70.0
+"""Room at the end of an answer's last line for its buttons."""
 
 
 class Block:
@@ -149,7 +152,8 @@ class AnswerBlock(Block):
                 painter.setBrush(QColor(theme.accent))
                 painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
             return
-        _paint_words(painter, self.small, 0, baseline, self.width, footer_words(answer, theme.text, theme.dim, theme.rejected))
+        words = footer_words(answer, theme.text, theme.dim, theme.rejected)
+        _paint_words(painter, self.small, 0, baseline, self.width - BUTTONS * self.style.text.pixelSize() / 15, words)
 
 
 def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
@@ -171,7 +175,7 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
     return words
 
 
-def _rules(answer: Answer) -> list[str]:
+def _rules(answer: Answer) -> list[Rule]:
     return answer.rules or [answer.options.rule]
 
 

@@ -51,7 +51,9 @@ class Header(QWidget):
         self._drawn: int | None = None
         self.wordmark = QLabel("Draftlight")
         self.wordmark.setObjectName("wordmark")
-        self.target = self._selector("targetSelector", "Target model", "The model whose text this is. It checks every drafted token.")
+        self.target = self._selector(
+            "targetSelector", "Target model", "The model whose text this is. It checks every drafted token."
+        )
         self.drafter = self._selector(
             "drafterSelector", "Drafter", "What proposes tokens. A change takes effect in the middle of an answer."
         )
@@ -147,7 +149,10 @@ class Header(QWidget):
     def _set_up_seed(self) -> None:
         self.seed.setObjectName("seedControl")
         self.seed.setAccessibleName("Seed")
-        words = "Empty draws a new seed for each answer, shown here. A typed or pinned seed is used again. Takes effect with the next answer."
+        words = (
+            "Empty draws a new seed for each answer, shown here. A typed or pinned seed is used again. "
+            "Takes effect with the next answer."
+        )
         self.seed.setAccessibleDescription(words)
         self.seed.setToolTip(words)
         self.seed.setPlaceholderText("random")
@@ -225,13 +230,18 @@ class Header(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         for button in (self.options, self.panel, self.menu, self.pin):
             tint(button, theme)
-        mono = themes.mono_font(scale, 13)
+        mono = themes.mono_font(scale, 12.5)
         metrics = QFontMetrics(mono)
         for control, example in ((self.gamma, "auto"), (self.temperature, "0.80"), (self.seed, "9007199254740991")):
             control.setFont(mono)
             control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
         self.wordmark.setFixedHeight(round(32 * scale))
-        self.note_row.setContentsMargins(self.wordmark.sizeHint().width() + 16, 0, 0, 0)
+
+    def set_room(self, width: int, scale: float) -> None:
+        """Leaves the name out where the controls need its place."""
+        wide = width >= 1360 * scale
+        self.wordmark.setVisible(wide)
+        self.note_row.setContentsMargins(self.wordmark.sizeHint().width() + 16 if wide else 2, 0, 0, 0)
 
 
 class ModelSelector(QComboBox):

@@ -128,7 +128,9 @@ class Flow:
     def _add(self, text: str, piece: Piece) -> None:
         if not text:
             return
-        text = text.replace("\t", "    ").replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\u2028", " ").replace("\u2029", " ")
+        text = (
+            text.replace("\t", "    ").replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\u2028", " ").replace("\u2029", " ")
+        )
         chunk = self.chunks[-1]
         chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.round))
         chunk.text += text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
@@ -12,10 +12,12 @@ from engine.types import (
     Event,
     LoadFailed,
     Request,
+    Rule,
     RunFailed,
     RunFinished,
 )
 
+Gamma = int | Literal["auto"]
 BUSY_MS = 33
 IDLE_MS = 250
 """Nothing is expected then; an engine that fails on its own accord is still heard."""
@@ -25,10 +27,12 @@ BUDGET_SECONDS = 0.008
 class EngineLike(Protocol):
     """What the window needs of `engine.worker.Engine`."""
 
-    def load(self, target: str, drafter: str = "none") -> Any: ...
+    def load(self, target: str, drafter: str = "none") -> None: ...
     def submit(self, request: Request) -> int: ...
-    def update(self, run_id: int, **changes: Any) -> Any: ...
-    def stop(self, run_id: int) -> Any: ...
+    def update(
+        self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None
+    ) -> None: ...
+    def stop(self, run_id: int) -> None: ...
     def close(self, timeout: float = 5.0) -> bool: ...
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]: ...
 
@@ -76,10 +80,10 @@ class EngineLink(QObject):
         self._timer.setInterval(BUSY_MS)
         return self._run
 
-    def update(self, **changes: Any) -> None:
+    def update(self, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
         """Asks the current run for another rule, gamma or drafter."""
         if self._run is not None:
-            self._engine.update(self._run, **changes)
+            self._engine.update(self._run, rule=rule, gamma=gamma, drafter=drafter)
 
     def stop(self) -> None:
         if self._run is not None:

@@ -52,7 +52,9 @@ class OptionsPopover(QFrame):
             box = self._number(name, title, words, lowest, highest, step, decimals)
             form.addRow(title, box)
         self.stop = self._text("stop", "Stop texts", "One per line. The answer ends before the first that appears.", 2)
-        self.system = self._text("system_prompt", "System prompt", "Stands before the conversation. Empty leaves it to the model.", 4)
+        self.system = self._text(
+            "system_prompt", "System prompt", "Stands before the conversation. Empty leaves it to the model.", 4
+        )
         form.addRow("Stop texts", self.stop)
         form.addRow("System prompt", self.system)
         hint = QLabel("These take effect with the next answer.")

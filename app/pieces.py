@@ -34,7 +34,11 @@ class Piece:
 def ghost_text(proposal: Proposal) -> str:
     """A proposal that never became text, on one line: white space is spelled out, half characters are their bytes."""
     if "\N{REPLACEMENT CHARACTER}" in proposal.text or (not proposal.text and proposal.bytes):
-        return "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}" + proposal.bytes.hex(" ").upper() + "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
+        return (
+            "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"
+            + proposal.bytes.hex(" ").upper()
+            + "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
+        )
     shown = proposal.text.replace("\r\n", "\n").replace("\n", "⏎").replace("\r", "⏎").replace("\t", "⇥")
     return shown.replace(" ", "·") if shown and not shown.strip() else shown
 

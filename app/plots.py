@@ -128,6 +128,7 @@ class Chart(QWidget):
         for side in ("left", "bottom"):
             axis = self.item.getAxis(side)
             axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=5, hideOverlappingLabels=False)
+            axis.enableAutoSIPrefix(False)
             axis.setPen(_cosmetic(theme.line))
             axis.setTextPen(QColor(theme.faint))
         self.item.getAxis("left").setWidth(round(34 * scale))
@@ -141,7 +142,11 @@ class AcceptanceChart(Chart):
 
     def __init__(self) -> None:
         super().__init__(
-            "acceptancePlot", "Accepted, rejected and unjudged proposals per round", "Rounds appear here as they are judged.", "round", 150
+            "acceptancePlot",
+            "Accepted, rejected and unjudged proposals per round",
+            "Rounds appear here as they are judged.",
+            "round",
+            150,
         )
         self.cells = RoundCells()
         self.item.addItem(self.cells)
@@ -161,7 +166,9 @@ class AcceptanceChart(Chart):
         most = 0 if tally is None else max((sum(counts) for counts in tally.statuses[-SHOWN_ROUNDS:]), default=0)
         self.show_data(rounds > 0 and most > 0)
         self.empty.setText(
-            "Without a drafter there are no proposals to judge." if rounds and not most else "Rounds appear here as they are judged."
+            "Without a drafter there are no proposals to judge."
+            if rounds and not most
+            else "Rounds appear here as they are judged."
         )
         if tally is None or not rounds or not most:
             return
@@ -191,7 +198,9 @@ class ThroughputChart(Chart):
     """Tokens per second over the last rounds, and the mean of the answer."""
 
     def __init__(self) -> None:
-        super().__init__("throughputPlot", "Throughput in tokens per second", "Speed appears with the first rounds.", "seconds", 116)
+        super().__init__(
+            "throughputPlot", "Throughput in tokens per second", "Speed appears with the first rounds.", "seconds", 116
+        )
         self.curve = pg.PlotDataItem(connect="finite", antialias=True)
         self.mean = pg.InfiniteLine(angle=0)
         self.item.addItem(self.mean)
@@ -210,7 +219,7 @@ class ThroughputChart(Chart):
         times, speeds = np.array(tally.times), np.array(tally.speeds)
         self.curve.setData(times, speeds)
         self.mean.setValue(tally.summary.throughput or 0.0)
-        self.item.setXRange(0, step_above(float(times[-1])), padding=0)
+        self.item.setXRange(0, step_above(max(2.0, float(times[-1]))), padding=0)
         top = step_above(1.05 * float(np.nanmax(speeds)) if np.isfinite(speeds).any() else 1.0)
         self.item.setYRange(0, top, padding=0)
         self.item.getAxis("left").setTicks([[(value, f"{value:g}") for value in (0, top / 2, top)]])
@@ -227,7 +236,11 @@ class PositionChart(Chart):
 
     def __init__(self) -> None:
         super().__init__(
-            "positionPlot", "Acceptance by position in the round", "Which places hold shows after a few rounds.", "position in the round", 110
+            "positionPlot",
+            "Acceptance by position in the round",
+            "Which places hold shows after a few rounds.",
+            "position in the round",
+            110,
         )
         self.judged = pg.BarGraphItem(x0=[], x1=[], height=[])
         self.drafted = pg.BarGraphItem(x0=[], x1=[], height=[])

@@ -28,6 +28,7 @@ from engine.types import (
     ModelInfo,
     PrefillProgress,
     RoundFinished,
+    Rule,
     RunChanged,
     RunFailed,
     RunFinished,
@@ -56,7 +57,7 @@ class Answer:
     text: AnswerText = field(default_factory=AnswerText)
     tally: Tally = field(default_factory=Tally)
     changes: list[RunChanged] = field(default_factory=list)
-    rules: list[str] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
     prefill: tuple[int, int] = (0, 0)
     first_round: float | None = None
     finish: Finish | None = None

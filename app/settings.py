@@ -52,7 +52,9 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "side_panel"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
-        _check(isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale)
+        _check(
+            isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale
+        )
         _check(len(self.geometry) in (0, 4) and all(isinstance(edge, int) for edge in self.geometry), "geometry", self.geometry)
         for name in ("target", "drafter"):
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))

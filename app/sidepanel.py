@@ -65,7 +65,9 @@ class SidePanel(QWidget):
         self.speed.setToolTip(f"<p>{DEFINITIONS['throughput_plot']}</p>")
         column.addWidget(self.speed, 4)
         column.addSpacing(8)
-        column.addLayout(_heading("Acceptance by position", _note("solid: once judged; light: of all drafted"), DEFINITIONS["position_plot"]))
+        column.addLayout(
+            _heading("Acceptance by position", _note("solid: once judged; light: of all drafted"), DEFINITIONS["position_plot"])
+        )
         self.places.setToolTip(f"<p>{DEFINITIONS['position_plot']}</p>")
         column.addWidget(self.places, 4)
         column.addSpacing(8)
@@ -122,7 +124,9 @@ class SidePanel(QWidget):
         for chart in (self.acceptance, self.speed, self.places, self.split):
             chart.set_look(theme, scale)
         dashes = {"match": "┈", "gumbel": "━", "rejection": "╍"}
-        words = [f'<span style="color:{colour}">{dashes[rule] * 2}</span> {rule}' for rule, (colour, _) in curve_styles(theme).items()]
+        words = [
+            f'<span style="color:{colour}">{dashes[rule] * 2}</span> {rule}' for rule, (colour, _) in curve_styles(theme).items()
+        ]
         self.curve_names.setText("expected:&nbsp; " + "&nbsp;&nbsp; ".join(words))
         self.refresh()
 

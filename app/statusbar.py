@@ -61,6 +61,17 @@ class Legend(QWidget):
         painter.end()
 
 
+class ElidedLabel(QLabel):
+    """A label that ends with dots where it has no room; its text stays whole for everybody who reads it."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(self.palette().windowText().color())
+        words = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, words)
+        painter.end()
+
+
 class StatusStrip(QWidget):
     """Words about the session; `show_session` brings them up to date."""
 
@@ -68,7 +79,8 @@ class StatusStrip(QWidget):
         super().__init__()
         self.setObjectName("statusStrip")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.line = QLabel()
+        self._room_for_context = True
+        self.line = ElidedLabel()
         self.line.setObjectName("statusLine")
         self.line.setAccessibleName("Status")
         self.line.setToolTip("<br>".join(f"<p>{DEFINITIONS[key]}</p>" for key in ("throughput", "alpha", "tau", "first_token")))
@@ -110,11 +122,13 @@ class StatusStrip(QWidget):
             self.line.setAccessibleDescription(text)
         length = None if session.model is None else session.model.context_length
         self.context.setText(f"Context {session.context_used:,} of {length:,}" if length else "")
-        self.context.setVisible(bool(length))
+        self.context.setVisible(self._room_for_context and bool(length))
 
     def set_room(self, width: int, scale: float) -> None:
         """Leaves out the legend, then the context, where there is no room for the figures."""
         self.legend.setVisible(width >= 1060 * scale)
+        self._room_for_context = width >= 760 * scale
+        self.context.setVisible(self._room_for_context and bool(self.context.text()))
 
 
 def status_text(session: Session) -> str:

@@ -100,7 +100,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 7px; padding: 4px 6px;
         color: {theme.text}; selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
-    #popover QAbstractSpinBox:focus, #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
+    #popover QAbstractSpinBox:focus, #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{
+        border: 2px solid {theme.accent}; padding: 3px 5px; }}
     QPushButton#quietButton {{
         background: transparent; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px 12px; color: {theme.text}; }}
     QPushButton#quietButton:hover {{ background: {theme.raised}; }}

@@ -62,7 +62,9 @@ class Transcript(QAbstractScrollArea):
         self._settle.timeout.connect(self.rebuild)
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
-        self.setAccessibleDescription("Prompts and answers. Arrow keys and Page Up or Down scroll, Ctrl+A selects, Ctrl+C copies.")
+        self.setAccessibleDescription(
+            "Prompts and answers. Arrow keys and Page Up or Down scroll, Ctrl+A selects, Ctrl+C copies."
+        )
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -234,11 +236,15 @@ class Transcript(QAbstractScrollArea):
         first, last = sorted((self._anchor, self._cursor))
         return (first, last) if last[0] < len(self._blocks) else None
 
+    def _block_at(self, y: float) -> int:
+        tops = [block.top for block in self._blocks]
+        return max(0, bisect_right(tops, y) - 1)
+
     def _place_at(self, point: QPointF) -> Place | None:
         if not self._blocks:
             return None
         y = point.y() + self.verticalScrollBar().value()
-        index = max(0, bisect_right(self._blocks, y, key=lambda block: block.top) - 1)
+        index = self._block_at(y)
         block = self._blocks[index]
         inside = QPointF(point.x() - self.column.left(), y - block.top) - block.origin
         return index, block.flow.offset_at(inside)
@@ -258,7 +264,7 @@ class Transcript(QAbstractScrollArea):
         painter.fillRect(event.rect(), QColor(self.theme.background))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         column, scrolled = self.column, self.verticalScrollBar().value()
-        first = max(0, bisect_right(self._blocks, scrolled, key=lambda block: block.top) - 1)
+        first = self._block_at(scrolled)
         for index in range(first, len(self._blocks)):
             block = self._blocks[index]
             if block.top - scrolled > event.rect().bottom():

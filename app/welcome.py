@@ -48,7 +48,7 @@ class Welcome(QScrollArea):
         self.grid.setSpacing(10)
         self.body = QWidget()
         self.body.setObjectName("panelBody")
-        column = QVBoxLayout(self.body)
+        column = self.column = QVBoxLayout(self.body)
         column.addStretch(3)
         column.addWidget(title)
         column.addSpacing(4)
@@ -71,7 +71,7 @@ class Welcome(QScrollArea):
 
     def set_column(self, left: int, width: int, whole: int) -> None:
         """Aligns the text with the transcript's column."""
-        self.body.layout().setContentsMargins(left, 16, max(0, whole - left - width), 16)
+        self.column.setContentsMargins(left, 16, max(0, whole - left - width), 16)
         self._arrange(2 if width > 480 else 1)
 
     def set_look(self, theme: Theme) -> None:

@@ -39,10 +39,10 @@ class FlowLayout(QLayout):
     def count(self) -> int:
         return len(self._items)
 
-    def itemAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override]
+    def itemAt(self, index: int) -> QLayoutItem | None:
         return self._items[index] if 0 <= index < len(self._items) else None
 
-    def takeAt(self, index: int) -> QLayoutItem | None:  # type: ignore[override]
+    def takeAt(self, index: int) -> QLayoutItem | None:
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def hasHeightForWidth(self) -> bool:
@@ -53,7 +53,9 @@ class FlowLayout(QLayout):
 
     def sizeHint(self) -> QSize:
         widths = [item.sizeHint().width() for item in self._items]
-        return QSize(sum(widths) + self.spacing() * max(0, len(widths) - 1), max((i.sizeHint().height() for i in self._items), default=0))
+        return QSize(
+            sum(widths) + self.spacing() * max(0, len(widths) - 1), max((i.sizeHint().height() for i in self._items), default=0)
+        )
 
     def minimumSize(self) -> QSize:
         size = QSize()
@@ -70,7 +72,8 @@ class FlowLayout(QLayout):
         used = 0
         rows = []
         for item in self._items:
-            if item.widget() is not None and item.widget().isHidden():
+            widget = item.widget()
+            if widget is not None and widget.isHidden():
                 continue
             width = item.sizeHint().width()
             if row and used + self.spacing() + width > rect.width():
@@ -270,7 +273,7 @@ class PromptCard(QPushButton):
         top.setSpacing(8)
         top.addWidget(self.picture)
         top.addWidget(heading, 1)
-        column = QVBoxLayout(self)
+        column = self.column = QVBoxLayout(self)
         column.setContentsMargins(14, 12, 14, 12)
         column.setSpacing(5)
         column.addLayout(top)
@@ -279,16 +282,16 @@ class PromptCard(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
 
     def sizeHint(self) -> QSize:
-        return self.layout().sizeHint()
+        return self.column.sizeHint()
 
     def minimumSizeHint(self) -> QSize:
-        return self.layout().minimumSize()
+        return self.column.minimumSize()
 
     def hasHeightForWidth(self) -> bool:
         return True
 
     def heightForWidth(self, width: int) -> int:
-        return self.layout().heightForWidth(width)
+        return self.column.heightForWidth(width)
 
     def set_look(self, theme: Theme) -> None:
         self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))

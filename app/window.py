@@ -45,6 +45,7 @@ from engine.types import (
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that act in the middle of an answer."""
+EXPORT_KINDS = "JSON (*.json);;CSV (*.csv)"
 NARROW = 900
 """Below this width the charts make room for the conversation."""
 
@@ -71,6 +72,7 @@ class Window(QMainWindow):
         self._settings_path = settings_path
         self._painted = False
         self._closed = False
+        self.ended_in_time = True
         self._editing = False
         self._menu = QMenu(self)
         self.session = Session()
@@ -349,9 +351,12 @@ class Window(QMainWindow):
         """Takes in a setting from a control; what can act in the middle of an answer does."""
         if getattr(self.settings, name) == value:
             return
-        self._change(**{name: value})
+        changes = {name: value}
+        if name == "target" and value != "builtin" and self.settings.drafter == "builtin-draft":
+            changes["drafter"] = "none"  # that one was trained for the built-in target and fits no other
+        self._change(**changes)
         if self.session.running is not None and name in LIVE:
-            self.link.update(**{name: value})
+            self.link.update(**{name: value})  # type: ignore[arg-type]
         elif name in ("target", "drafter"):
             self.link.load(self.settings.target, self.settings.drafter)
 
@@ -456,6 +461,7 @@ class Window(QMainWindow):
     def _make_room(self) -> None:
         self.panel.setVisible(self.settings.side_panel and self.width() >= NARROW * self.settings.text_scale)
         self.status.set_room(self.width(), self.settings.text_scale)
+        self.header.set_room(self.width(), self.settings.text_scale)
         self._align()
 
     def _align(self) -> None:
@@ -477,15 +483,18 @@ class Window(QMainWindow):
 
     def export(self) -> None:
         """Writes the conversation's metrics where the user says, as JSON or CSV."""
-        chosen, kind = QFileDialog.getSaveFileName(self, "Export metrics", "draftlight-metrics.json", "JSON (*.json);;CSV (*.csv)")
+        chosen, kind = QFileDialog.getSaveFileName(self, "Export metrics", "draftlight-metrics.json", EXPORT_KINDS)
         if not chosen:
             return
+        path = Path(chosen)
+        if kind.startswith("CSV") and path.suffix.lower() != ".csv":
+            path = path.with_suffix(".csv")
         try:
-            written = export_session(self.session.trace_paths, Path(chosen), "csv" if "csv" in kind else "json")
-        except (OSError, DraftlightError) as error:
-            self.banner.show_message(f"The metrics could not be exported: {error}")
+            written = export_session(self.session.trace_paths, path)
+        except DraftlightError as error:
+            self.banner.show_message(str(error))
         else:
-            self.banner.show_message(f"Metrics written to {written}.", "note")
+            self.banner.show_message(f"Metrics written to {' and '.join(str(name) for name in written)}.", "note")
 
     # Qt
 

@@ -39,7 +39,8 @@ DEFINITIONS = {
     "tau_block": "Tau: emitted tokens per round, correction or bonus included. Block judges jointly, so alpha predicts no tau.",
     "accepted": "Accepted proposals of all drafted ones; their ratio is the draft yield. "
     "Many articles call it alpha, but it counts unjudged proposals too.",
-    "acceptance_plot": "One column per round, one cell per proposal: filled was accepted, hatched was rejected, outlined was never judged. "
+    "acceptance_plot": "One column per round, one cell per proposal: filled was accepted, hatched was rejected, outlined was "
+    "never judged. "
     "The lines are the accepted tokens to expect per round under each rule: a + a² + … + a^gamma, where a is the rule's mean "
     "closed-form probability to accept at the positions judged in the last 16 rounds.",
     "throughput_plot": "Emitted tokens per second over the last 8 rounds. The dashed line is the mean of the answer.",

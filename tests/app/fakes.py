@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from engine.types import (
@@ -53,9 +54,18 @@ def tokens_of(text: str) -> list[str]:
 def proposal(text: str, status: Status, identity: int = 7) -> Proposal:
     top = (Candidate(identity, text, 0.4),)
     return Proposal(
-        identity, text, text.encode(), status, q=0.4, p=0.3, acceptance=0.5, draft_argmax=identity, target_argmax=9,
-        draft_top=top, target_top=top,
-    )  # fmt: skip
+        identity,
+        text,
+        text.encode(),
+        status,
+        q=0.4,
+        p=0.3,
+        acceptance=0.5,
+        draft_argmax=identity,
+        target_argmax=9,
+        draft_top=top,
+        target_top=top,
+    )
 
 
 def emitted(text: str, origin: Origin) -> Emitted:
@@ -115,9 +125,17 @@ def story_rounds(text: str = STORY, gamma: int = 4, rule: Rule = "gumbel", finis
         total = 48.0 + 5 * ((index * 7) % 6)
         rounds.append(
             make_round(
-                index, accepted, last, ghosts, rule=rule, started=started, total=total, staged=index % 16 == 3,
-                position=40 + sum(len(round_.emitted) for round_ in rounds), finish=None if tokens else finish,
-            )  # fmt: skip
+                index,
+                accepted,
+                last,
+                ghosts,
+                rule=rule,
+                started=started,
+                total=total,
+                staged=index % 16 == 3,
+                position=40 + sum(len(round_.emitted) for round_ in rounds),
+                finish=None if tokens else finish,
+            )
         )
         started += total + 1
     return rounds
@@ -163,7 +181,7 @@ class FakeEngine:
 
     def update(self, run_id: int, **changes: Any) -> None:
         if self._run is not None and self._run[0] == run_id:
-            self._wishes.update(changes)
+            self._wishes.update({name: value for name, value in changes.items() if value is not None})
 
     def stop(self, run_id: int) -> None:
         self.stopped.append(run_id)
@@ -209,6 +227,4 @@ class FakeEngine:
 
 
 def _under(round_: Round, in_force: dict[str, Any]) -> Round:
-    from dataclasses import replace
-
     return replace(round_, rule=in_force["rule"], drafter=in_force["drafter"])

@@ -1,0 +1,61 @@
+"""Opens the window."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from dataclasses import replace
+
+import pyqtgraph as pg
+from PySide6.QtWidgets import QApplication
+
+from app import settings as stored
+from app import theme as themes
+from app.cli import default_drafter
+from app.settings import Settings
+from app.window import Window
+from engine.worker import Engine
+
+_log = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The window, until it is closed; returns the exit status. `arguments.target` and `.drafter` override the settings."""
+    application = make_application()
+    path = stored.settings_path()
+    settings, note = stored.load(path)
+    window = Window(Engine(), _with_arguments(settings, arguments), path, note)
+    window.first_painted.connect(window.load_models)
+    previous = signal.signal(signal.SIGINT, lambda *_: window.close())
+    window.show()
+    status = application.exec()
+    signal.signal(signal.SIGINT, previous)
+    if not window.ended_in_time:
+        _log.warning("The engine had not ended when the window closed")
+    return status
+
+
+def make_application() -> QApplication:
+    """The one QApplication, with our style and icon."""
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    existing = QApplication.instance()
+    application = existing if isinstance(existing, QApplication) else QApplication(sys.argv[:1])
+    application.setApplicationName("draftlight")
+    application.setApplicationDisplayName("Draftlight")
+    application.setDesktopFileName("draftlight")
+    application.setStyle("Fusion")
+    application.setWindowIcon(themes.app_icon())
+    pg.setConfigOptions(antialias=False)
+    return application
+
+
+def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    target = getattr(arguments, "target", None)
+    drafter = getattr(arguments, "drafter", None)
+    if target is not None and target != settings.target:
+        settings = replace(settings, target=target, drafter=drafter or default_drafter(target))
+    return settings if drafter is None else replace(settings, drafter=drafter)
