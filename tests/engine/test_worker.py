@@ -6,14 +6,12 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.backend import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.trace import read
 from engine.types import (
@@ -21,18 +19,14 @@ from engine.types import (
     DecodingOptions,
     DrafterReady,
     DrafterRefused,
-    Emitted,
     EngineFailed,
     Event,
     LoadFailed,
     LoadFinished,
     LoadProgress,
     Message,
-    Milliseconds,
     PrefillProgress,
-    Proposal,
     Request,
-    Round,
     RoundFinished,
     RunChanged,
     RunFailed,
@@ -40,174 +34,7 @@ from engine.types import (
     RunStarted,
 )
 from engine.worker import Engine
-
-PATIENCE = 30.0
-"""Seconds after which something that should have happened counts as not happening."""
-
-
-class FakeTokenizer:
-    """One token per character."""
-
-    def apply_chat_template(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> list[int]:
-        text = "".join(f"<{message.role}>{message.content}" for message in messages)
-        return [ord(letter) for letter in text + ("<assistant>" if add_generation_prompt else "")]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return "".join(chr(token) for token in ids)
-
-
-@dataclass
-class FakeTarget:
-    name: str
-    path: str = "/models/fake"
-    sha256: str = "00"
-    context_length: int = 1000
-    vocabulary: tuple[bytes, ...] = (b"a",) * 128
-    tokenizer: FakeTokenizer = field(default_factory=FakeTokenizer)
-
-
-@dataclass
-class FakeDrafter:
-    name: str
-    has_distribution: bool = True
-
-
-@dataclass
-class FakeCache:
-    tokens: list[int] = field(default_factory=list)
-
-
-class FakeControl:
-    def __init__(self) -> None:
-        self.stopped = threading.Event()
-        self.changes: dict[str, Any] = {}
-
-    def stop(self) -> None:
-        self.stopped.set()
-
-    def update(self, **changes: Any) -> None:
-        self.changes.update(changes)
-
-
-class FakeBackend:
-    """Answers "abc..." a letter a round, reads prompts in chunks of four, and notes who called.
-
-    `gate`, if given, is passed once per round and chunk, so that a test holds the answer where it wants it.
-    """
-
-    def __init__(self) -> None:
-        self.threads = {threading.get_ident()}
-        self.loads: list[str] = []
-        self.read: list[list[int]] = []
-        self.closed = 0
-        self.gate: threading.Semaphore | None = None
-        self.arrived = threading.Semaphore(0)
-        self.load_gate: threading.Event | None = None
-        self.fail_at: dict[int, Exception] = {}
-        self.forget_eos = False
-
-    def _pass(self) -> None:
-        self.threads.add(threading.get_ident())
-        self.arrived.release()
-        if self.gate is not None:
-            assert self.gate.acquire(timeout=PATIENCE)
-
-    def load(self, name: str, progress: Callable[[str, float | None], None]) -> FakeTarget:
-        self.threads.add(threading.get_ident())
-        self.loads.append(name)
-        progress("reading", 0.0)
-        if self.load_gate is not None:
-            assert self.load_gate.wait(PATIENCE)
-        progress("reading", 0.5)
-        if name == "broken":
-            raise DraftlightError("broken is not a model. Choose another file.")
-        if name == "crash":
-            raise KeyError("layers")
-        return FakeTarget(name)
-
-    def drafter(self, name: str, target: FakeTarget, progress: Callable[[str, float | None], None]) -> LoadedDrafter:
-        self.threads.add(threading.get_ident())
-        if name == "none":
-            return LoadedDrafter(name, None)
-        if name == "misfit":
-            raise DraftlightError(f"misfit cannot draft for {target.name}: token 7 differs.")
-        self.loads.append(name)
-        return LoadedDrafter(name, FakeDrafter(name, has_distribution=name != "ngram"), "11")
-
-    def control(self, on_prefill: Callable[[int, int], None]) -> FakeControl:
-        control = FakeControl()
-        control.on_prefill = on_prefill  # type: ignore[attr-defined]
-        return control
-
-    def decode(
-        self,
-        target: FakeTarget,
-        prompt: Sequence[int],
-        drafter: FakeDrafter | None,
-        options: DecodingOptions,
-        cache: FakeCache,
-        control: Any,
-    ) -> Generator[Round, None, None]:
-        assert list(prompt[: len(cache.tokens)]) == cache.tokens
-        assert len(cache.tokens) < len(prompt)
-        fresh = list(prompt[len(cache.tokens) : -1])
-        self.read.append(fresh)
-        control.on_prefill(0, len(fresh))
-        for start in range(0, len(fresh), 4):
-            self._pass()
-            if control.stopped.is_set():
-                return
-            cache.tokens.extend(fresh[start : start + 4])
-            control.on_prefill(min(start + 4, len(fresh)), len(fresh))
-        committed = list(prompt)
-        for index in range(options.max_tokens):
-            if control.stopped.is_set():
-                return
-            changes, control.changes = control.changes, {}
-            drafter = changes.pop("drafter", drafter)
-            options = options.replace(**changes)
-            self._pass()
-            if index in self.fail_at:
-                raise self.fail_at[index]
-            letter = ord("a") + index % 26
-            cache.tokens.append(committed[-1])
-            committed.append(letter)
-            finish = "cancelled" if control.stopped.is_set() else "length" if index + 1 == options.max_tokens else None
-            if self.forget_eos and finish == "length":
-                return
-            proposals = () if drafter is None else (Proposal(1, "x", b"x", "rejected"),)
-            yield Round(
-                index=index,
-                position=len(committed) - 1,
-                drafter="none" if drafter is None else drafter.name,
-                rule=options.rule,
-                proposals=proposals,
-                emitted=(Emitted(letter, chr(letter), bytes([letter]), "correction" if proposals else "plain"),),
-                expected=(),
-                milliseconds=Milliseconds(10.0),
-                rows=len(proposals) + 1,
-                cache_length=len(committed) - 1,
-                started=10.0 * index,
-                text=chr(letter),
-                finish=finish,  # type: ignore[arg-type]
-            )
-
-    def make_cache(self, target: FakeTarget) -> FakeCache:
-        return FakeCache()
-
-    def cache_length(self, cache: FakeCache) -> int:
-        return len(cache.tokens)
-
-    def trim(self, cache: FakeCache, length: int) -> bool:
-        del cache.tokens[length:]
-        return True
-
-    def device(self) -> str:
-        return "fake"
-
-    def close(self) -> None:
-        self.threads.add(threading.get_ident())
-        self.closed += 1
+from tests.engine.fakes import PATIENCE, FakeBackend, FakeTokenizer
 
 
 class Desk:
@@ -268,8 +95,7 @@ def test_an_answer_comes_as_events_in_order_and_leaves_its_trace(desk: Desk, hom
     finished = desk.answer(drafter="ngram")
     assert names(desk.seen) == [
         "LoadStarted",
-        "LoadProgress",
-        "LoadProgress",
+        *["LoadProgress"] * 3,
         "LoadFinished",
         "DrafterReady",
         "RunStarted",
@@ -632,7 +458,7 @@ def test_a_closed_engine_takes_nothing_more_and_closes_again_quietly(home: Path)
 def test_an_engine_that_was_never_closed_does_not_hang_the_exit(home: Path) -> None:
     program = textwrap.dedent(
         """
-        from tests.engine.test_worker import FakeBackend, PATIENCE
+        from tests.engine.fakes import FakeBackend, PATIENCE
         from engine.types import DecodingOptions, Message, Request
         from engine.worker import Engine
 
