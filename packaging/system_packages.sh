@@ -40,7 +40,7 @@ fi
 if [ "$run" != cannot ] && command -v apt-get >/dev/null 2>&1; then
     echo "Installing system packages: $all"
     log=$(mktemp)
-    if { $run apt-get update -q && DEBIAN_FRONTEND=noninteractive $run apt-get install -q -y --no-install-recommends $all; } >"$log" 2>&1; then
+    if { $run apt-get update -q && $run env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $all; } >"$log" 2>&1; then
         rm -f "$log"
         exit 0
     fi

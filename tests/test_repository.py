@@ -15,6 +15,7 @@ import engine
 
 REPOSITORY = Path(__file__).parents[1]
 DOCUMENTS = sorted(REPOSITORY.glob("*.md"))
+WORKFLOWS = [REPOSITORY / ".ci" / "run", *sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))]
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -81,12 +82,13 @@ def test_changelog_and_package_agree_on_the_version() -> None:
     assert f"## {project['version']}" in (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *WORKFLOWS], ids=lambda path: path.name)
 def test_make_targets_in_documents_exist(document: Path) -> None:
+    """Those in backquotes, at the start of an indented line, or run by a workflow."""
     targets = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
     benchmarks = {f"bench-{path.stem.replace('_', '-')}" for path in (REPOSITORY / "tests" / "benchmarks").glob("*.py")}
-    used = set(re.findall(r"`(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8")))
-    used |= set(re.findall(r"^ {4}(?:\w+=\S+ )*make ([a-z][\w-]*)", document.read_text(encoding="utf-8"), re.MULTILINE))
+    text = document.read_text(encoding="utf-8")
+    used = set(re.findall(r"(?:`|^ {4}|^|run: )(?:\w+=\S+ )*make ([a-z][\w-]*)", text, re.MULTILINE))
     assert used <= targets | benchmarks
 
 
