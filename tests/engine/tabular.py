@@ -97,17 +97,24 @@ def pair(drafter: str, vocab_size: int, seed: int = 0) -> Pair:
     return Pair(target.astype(np.float32), draft.astype(np.float32))
 
 
-def distribution(logits: np.ndarray, temperature: float = 1.0, top_p: float = 1.0) -> np.ndarray:
-    """float64 probabilities: top-p on the untempered ones, then temperature. logits: (..., vocab)."""
+def distribution(
+    logits: np.ndarray, temperature: float = 1.0, top_p: float = 1.0, min_p: float = 0.0, top_k: int = 0
+) -> np.ndarray:
+    """float64 probabilities: top-p, min-p and top-k on the untempered ones, then temperature. logits: (..., vocab)."""
     logits = logits.astype(np.float64)
+    likely = softmax(logits)
+    ascending = np.argsort(likely, axis=-1)
+    ranked = np.take_along_axis(likely, ascending, axis=-1)
+    keep = np.ones_like(ranked, dtype=bool)
     if 0 < top_p < 1:
-        likely = softmax(logits)
-        order = np.argsort(likely, axis=-1)
-        below = np.cumsum(np.take_along_axis(likely, order, axis=-1), axis=-1) <= 1 - top_p
-        dropped = np.zeros_like(below)
-        np.put_along_axis(dropped, order, below, axis=-1)
-        logits = np.where(dropped, -np.inf, logits)
-    return softmax(logits / temperature)
+        keep &= np.cumsum(ranked, axis=-1) > 1 - top_p
+    if min_p:
+        keep &= ranked >= min_p * ranked[..., -1:]
+    if top_k:
+        keep &= np.arange(ranked.shape[-1]) >= ranked.shape[-1] - top_k
+    kept = np.zeros_like(keep)
+    np.put_along_axis(kept, ascending, keep, axis=-1)
+    return softmax(np.where(kept, logits, -np.inf) / temperature)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
