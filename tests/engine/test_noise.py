@@ -1,0 +1,268 @@
+"""One definition of noise: known answers, MLX's own hash as a second opinion, numpy and MLX alike to the bit."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine import noise
+from engine import noise_reference as reference
+from engine.blas import prefer_fast_blas
+from engine.errors import DraftlightError
+from tests.shim import cases
+
+prefer_fast_blas()
+import mlx.core as mx  # noqa: E402
+
+SEED = 2**40 + 12_345
+DRAWS = cases.draws()
+DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+
+# Of the Random123 distribution: key, counter, words.
+KNOWN_ANSWERS = [
+    ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
+]
+
+# What a seed means must never change: the units of the first and the last of 1000 tokens, and the digest of all in float32.
+FROZEN = {
+    "shared": (42031, -178042, "390f435335919d54"),
+    "draft": (-38324, 967834, "0632bcde2730d3fc"),
+    "coin": (-210996, -48525, "15c025c66246d672"),
+    "residual": (-124282, 54903, "16f1d94c5e493809"),
+}
+
+
+@pytest.mark.parametrize(("key", "counter", "expected"), KNOWN_ANSWERS)
+def test_threefry_gives_its_known_answers(key: tuple[int, int], counter: tuple[int, int], expected: tuple[int, int]) -> None:
+    assert reference.threefry(key, *counter) == expected
+    arrays = [mx.array([value], mx.uint32) for value in (*key, *counter)]
+    in_mlx = noise._threefry((arrays[0], arrays[1]), arrays[2], arrays[3])
+    assert tuple(int(word.item()) for word in in_mlx) == expected
+
+
+def test_words_are_those_of_mlx_for_any_token_it_can_split_off() -> None:
+    key = reference.stream_key(SEED, 321, "draft", 300)
+    split = np.array(mx.random.split(mx.array(key, mx.uint32), 2**17)).reshape(-1)
+    token = np.arange(2**18)
+    np.testing.assert_array_equal(reference.words(key, 2**18), split[(token >> 1) + (token & 1) * 2**17])
+
+
+def test_keys_are_hashed_as_defined() -> None:
+    first = reference.threefry((SEED >> 32, SEED & 0xFFFFFFFF), 7, 0)
+    assert reference.stream_key(SEED, 7) == first
+    assert reference.stream_key(SEED, 7, "shared", 3) == first
+    for domain, number in (("draft", 1), ("coin", 2), ("residual", 3)):
+        by_position = reference.threefry((SEED >> 32, SEED & 0xFFFFFFFF), 7, number)
+        assert reference.stream_key(SEED, 7, domain, 3) == reference.threefry(by_position, 3, 0)
+        assert reference.stream_key(SEED, 7, domain) == reference.stream_key(SEED, 7, domain, 7)
+
+
+@pytest.mark.parametrize("vocab_size", [1, 2, 3, 1000, 2**18 + 5])
+def test_a_tokens_noise_does_not_depend_on_the_vocabulary(vocab_size: int) -> None:
+    key = reference.stream_key(SEED, 9)
+    longest = reference.words(key, 2**18 + 5)
+    np.testing.assert_array_equal(reference.words(key, vocab_size), longest[:vocab_size])
+    token = vocab_size - 1
+    assert int(longest[token]) == reference.threefry(key, token >> 1, (token >> 1) + 2**17)[token & 1]
+
+
+@pytest.mark.parametrize("domain", noise.DOMAINS)
+@pytest.mark.parametrize("the_round", [None, 77])
+@pytest.mark.parametrize("vocab_size", [1, 2, 33, 4097, 2**18 + 1])
+def test_numpy_and_mlx_make_the_same_rows(domain: str, the_round: int | None, vocab_size: int) -> None:
+    positions = [0, 80, 2**32 - 1]
+    source = noise.NoiseSource(SEED, vocab_size)
+    expected = np.stack([reference.gumbel(SEED, position, vocab_size, domain, the_round) for position in positions])
+    np.testing.assert_array_equal(np.array(source.rows(positions, domain, the_round)), expected)
+    in_graph = source.rows(mx.array(positions, mx.uint32), domain, the_round)
+    assert in_graph.dtype == mx.float32
+    np.testing.assert_array_equal(np.array(in_graph), expected)
+    if the_round is not None:
+        both_in_graph = source.rows(mx.array(positions, mx.uint32), domain, mx.array(the_round))
+        np.testing.assert_array_equal(np.array(both_in_graph), expected)
+
+
+def test_every_word_maps_alike_in_numpy_and_mlx() -> None:
+    generator = np.random.default_rng(4)
+    of_all_sizes = generator.integers(0, 2**32, 300_000, dtype=np.uint32) >> generator.integers(0, 32, 300_000, dtype=np.uint32)
+    drawn = np.concatenate([np.arange(70_000, dtype=np.uint32), of_all_sizes, ~of_all_sizes])
+    units = np.array(noise._gumbel_units(mx.array(drawn)))
+    np.testing.assert_array_equal(units, reference.gumbel_units(drawn))
+
+
+def test_gumbel_takes_a_position_from_python_or_from_the_graph() -> None:
+    expected = reference.gumbel(SEED, 12, 50, "residual", 10)
+    np.testing.assert_array_equal(np.array(noise.gumbel(SEED, 12, 50, "residual", 10)), expected)
+    np.testing.assert_array_equal(np.array(noise.gumbel(SEED, mx.array(12), 50, "residual", mx.array(10))), expected)
+    np.testing.assert_array_equal(expected, np.round(expected * 2**19) / np.float32(2**19))
+
+
+@pytest.mark.parametrize("domain", noise.DOMAINS)
+def test_a_seed_keeps_its_meaning(domain: str) -> None:
+    drawn = reference.gumbel(SEED, 41, 1000, domain, 40)
+    digest = hashlib.sha256(drawn.astype("<f4").tobytes()).hexdigest()[:16]
+    assert (int(drawn[0] * 2**19), int(drawn[999] * 2**19), digest) == FROZEN[domain]
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["known positions", "positions in the graph"])
+@pytest.mark.parametrize("draw", DRAWS, ids=lambda draw: draw.name)
+def test_mlx_draws_what_numpy_draws(draw: cases.Draw, in_graph: bool) -> None:
+    logits = mx.array(draw.logits).astype(DTYPES[draw.dtype])
+    positions = mx.array(draw.positions, mx.uint32) if in_graph else draw.positions
+    source = noise.NoiseSource(draw.seed, draw.logits.shape[1])
+    ids, margins = source.argmax_and_margin(logits, draw.inverse_temperature, positions, draw.domain, draw.round_position)
+    expected_ids, expected_margins = draw.expected
+    np.testing.assert_array_equal(np.array(ids), expected_ids)
+    np.testing.assert_array_equal(np.array(margins), expected_margins)
+    alone = noise.gumbel_argmax(logits, draw.inverse_temperature, draw.seed, positions, draw.domain, draw.round_position)
+    assert alone.dtype == mx.int32
+    np.testing.assert_array_equal(np.array(alone), expected_ids)
+
+
+def test_a_draw_can_live_inside_a_graph(tmp_path: Path) -> None:
+    """A graph that is only being recorded refuses every evaluation."""
+    source = noise.NoiseSource(SEED, 40)
+
+    def draw(logits: mx.array, accepted: mx.array) -> list[mx.array]:
+        return [
+            source.argmax(logits, 1.25, [5]),
+            source.argmax(logits, 1.25, (5 + accepted).reshape(1), "residual", 5),
+            source.coins([5, 6], 5),
+        ]
+
+    mx.export_function(str(tmp_path / "draw.mlxfn"), draw, mx.zeros((1, 40)), mx.array(2, mx.uint32))
+
+
+def test_a_row_without_a_finite_score_is_an_error_once_the_ids_are_read() -> None:
+    logits = mx.array([[0.0, 1.0], [-np.inf, np.nan]])
+    ids = noise.gumbel_argmax(logits, 1.0, SEED, [1, 2]).tolist()
+    assert ids[1] == noise.NO_TOKEN
+    noise.check_drawn(ids[:1])
+    with pytest.raises(DraftlightError, match="no finite value"):
+        noise.check_drawn(ids)
+    with pytest.raises(DraftlightError, match="token 2 has no finite"):
+        reference.gumbel_argmax(np.array(logits), 1.0, SEED, [1, 2])
+
+
+def test_an_id_of_no_token_is_harmless_as_an_index() -> None:
+    """It may reach an embedding in the same graph before anybody reads it."""
+    assert mx.arange(5)[mx.array([noise.NO_TOKEN])].tolist() == [4]
+
+
+def test_coins_are_24_bits_of_the_first_word() -> None:
+    source = noise.NoiseSource(SEED, 10)
+    many = list(range(500))
+    expected = []
+    for position in many:
+        word = reference.words(reference.stream_key(SEED, position, "coin", 3), 1)[0]
+        expected.append(float(word >> np.uint32(8)) * 2.0**-24)
+    assert [noise.coin(SEED, position, 3) for position in many] == expected
+    assert source.coins(many, 3).tolist() == expected
+    assert source.coins(many[:5], 3).tolist() == expected[:5]
+    assert source.coins(mx.array(many, mx.uint32), mx.array(3)).tolist() == expected
+    assert source.coins([9]).tolist() == [noise.coin(SEED, 9)] == [noise.coin(SEED, 9, 9)]
+    assert source.coins([9], 3).dtype == mx.float32
+
+
+@pytest.fixture
+def drawn_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The positions whose rows numpy was asked for, in order."""
+    asked: list[int] = []
+    original = reference.gumbel
+
+    def counting(seed: int, position: int, *rest: object) -> object:
+        asked.append(position)
+        return original(seed, position, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reference, "gumbel", counting)
+    return asked
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU draws in its kernel and keeps no rows")
+def test_a_shared_row_is_drawn_once_for_both_sides_and_for_the_next_round(drawn_positions: list[int]) -> None:
+    source = noise.NoiseSource(SEED, 64)
+    for position in (10, 11, 12):
+        source.argmax(mx.zeros((1, 64)), 1.0, [position])
+    source.argmax(mx.zeros((4, 64)), 1.0, [10, 11, 12, 13])
+    source.forget_before(12)
+    source.argmax(mx.zeros((1, 64)), 1.0, [12])
+    assert drawn_positions == [10, 11, 12, 13]
+    source.rows([11])
+    assert drawn_positions == [10, 11, 12, 13, 11]
+
+
+def test_rows_can_be_prepared_before_logits_exist(drawn_positions: list[int]) -> None:
+    source = noise.NoiseSource(SEED, 64)
+    source.prepare([3, 4])
+    row = source.rows([4, 3])
+    assert drawn_positions == [3, 4]
+    np.testing.assert_array_equal(np.array(row[0]), reference.gumbel(SEED, 4, 64))
+
+
+def test_rows_of_other_domains_are_not_kept(drawn_positions: list[int]) -> None:
+    source = noise.NoiseSource(SEED, 64)
+    source.rows([3], "draft", 3)
+    source.rows([3], "draft", 3)
+    assert drawn_positions == [3, 3]
+
+
+def test_a_forgetful_caller_does_not_fill_the_memory(drawn_positions: list[int]) -> None:
+    source = noise.NoiseSource(SEED, 8)
+    for position in range(3 * noise.KEPT_ROWS):
+        source.rows([position])
+    assert len(source._shared) == noise.KEPT_ROWS
+    source.rows(list(range(10_000)))
+    assert len(source._shared) == noise.KEPT_ROWS
+
+
+def test_long_lists_of_positions_give_the_same_rows() -> None:
+    source = noise.NoiseSource(SEED, 5)
+    positions = list(range(noise.KEPT_ROWS + 1))
+    for domain in noise.DOMAINS:
+        together = np.array(source.rows(positions, domain, 4))
+        alone = np.stack([reference.gumbel(SEED, position, 5, domain, 4) for position in positions])
+        np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_out_of_range_is_refused(seed: int) -> None:
+    for attempt in (
+        lambda: noise.NoiseSource(seed, 5),
+        lambda: noise.gumbel(seed, 0, 5),
+        lambda: noise.gumbel(seed, mx.array(0), 5),
+        lambda: noise.coin(seed, 0),
+    ):
+        with pytest.raises(ValueError, match="seed must be from 0 to 2"):
+            attempt()
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    source = noise.NoiseSource(SEED, 5)
+    with pytest.raises(ValueError, match="domain must be one of shared, draft, coin, residual"):
+        source.rows([1], "target")
+    with pytest.raises(ValueError, match="positions must be from 0"):
+        source.rows([-1])
+    with pytest.raises(ValueError, match="positions must be from 0"):
+        noise.coin(SEED, 2**32)
+    with pytest.raises(ValueError, match="vocab_size must be from 1"):
+        noise.NoiseSource(SEED, 0)
+    with pytest.raises(ValueError, match=r"logits must be \(rows, 5\)"):
+        source.argmax(mx.zeros((1, 6)), 1.0, [1])
+    with pytest.raises(ValueError, match="one per row: 2 for 1 rows"):
+        source.argmax(mx.zeros((1, 5)), 1.0, [1, 2])
+
+
+def test_a_foreign_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = bytearray(reference.TABLE_FILE.read_bytes())
+    damaged[40_000] ^= 1
+    monkeypatch.setattr(reference, "TABLE_FILE", tmp_path / "gumbel_table.bin")
+    with pytest.raises(DraftlightError, match="missing"):
+        reference.load_table.__wrapped__()
+    (tmp_path / "gumbel_table.bin").write_bytes(damaged)
+    with pytest.raises(DraftlightError, match="damaged"):
+        reference.load_table.__wrapped__()
