@@ -8,6 +8,7 @@ key whose field has a default may be missing. Nothing here imports MLX.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
@@ -32,20 +33,27 @@ Choice = TypeVar("Choice", bound=str)
 FINISHES: tuple[Finish, ...] = get_args(Finish)
 
 
-def plain(value: object) -> Any:
+@functools.cache
+def _field_names(kind: type[Any]) -> tuple[str, ...] | None:
+    """Names of a dataclass's fields; None for any other type. Asked for every value of every round, hence remembered."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
+
+
+def plain(value: Any) -> Any:
     """The JSON value of plain data: dataclasses become objects, tuples lists, bytes hexadecimal, non-finite numbers None."""
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    names = _field_names(type(value))  # type: ignore[arg-type]  # mypy mistakes the __hash__ of instances for that of the class
+    if names is not None:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(entry) for entry in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
     raise TypeError(f"{type(value).__name__} has no JSON form in a trace")
 
 
