@@ -1,0 +1,80 @@
+"""How often the built-in target accepts what a drafter proposes, by category and rule, and what a draft step costs.
+
+    python -m tests.benchmarks.drafter_acceptance --prompts FILE [--drafter builtin-draft] [--limit 14] [--tokens 64]
+
+Alpha is accepted / (accepted + rejected); tau counts the emitted tokens of a round. Speed is not compared here: that needs a
+plain run beside every other one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
+
+from engine.decoding import DecodingOptions, decode  # noqa: E402
+from engine.drafters import DraftModel  # noqa: E402
+from engine.metrics import counts, summarise  # noqa: E402
+from engine.models import LoadedModel, load  # noqa: E402
+from tests.exactness import OWN_PROMPTS, prompt_tokens, read_prompts  # noqa: E402
+
+GREEDY = "temperature 0"
+
+
+def step_milliseconds(model: LoadedModel, context: int = 64, steps: int = 50) -> float:
+    """Median time of one row over a cache of `context` tokens."""
+    cache = make_prompt_cache(model.model)
+    mx.eval(model.model(mx.zeros((1, context), mx.int32), cache=cache))
+    times = []
+    for _ in range(steps):
+        began = time.perf_counter()
+        mx.eval(model.model(mx.zeros((1, 1), mx.int32), cache=cache))
+        times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=Path, default=OWN_PROMPTS, help="JSON Lines with id, category and turns")
+    parser.add_argument("--drafter", default="builtin-draft", help="a draft model, as engine.models knows it")
+    parser.add_argument("--limit", type=int, default=14, help="prompts to take, the categories in turn")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens of each answer")
+    parser.add_argument("--temperature", type=float, default=0.8)
+    parser.add_argument("--gamma", type=int, default=4)
+    parser.add_argument("--rules", default="rejection,gumbel,match", help="compared at the temperature; at 0 they are one")
+    chosen = parser.parse_args(arguments)
+
+    target = load("builtin")
+    drafter = load(chosen.drafter, target=target)
+    print(f"a step of {drafter.name}: {step_milliseconds(drafter):.1f} ms; of the target: {step_milliseconds(target):.1f} ms")
+    plain = DecodingOptions(max_tokens=chosen.tokens, gamma=chosen.gamma, phase_every=0, analyse=False, seed=1)
+    settings = {rule: plain.replace(rule=rule, temperature=chosen.temperature) for rule in chosen.rules.split(",")}
+    settings[GREEDY] = plain.replace(temperature=0.0)
+    prompts = read_prompts(chosen.prompts, chosen.limit)
+    rounds = defaultdict(list)
+    for prompt in prompts:
+        ids = prompt_tokens(target, prompt)
+        for name, options in settings.items():
+            answered = [counts(round) for round in decode(target, ids, DraftModel(drafter), options)]
+            rounds[prompt.category, name] += answered
+            rounds["all", name] += answered
+    print(f"{len(prompts)} prompts, {chosen.tokens} tokens, gamma {chosen.gamma}, temperature {chosen.temperature} unless said")
+    print(f"{'category':12} {'rule':14} {'alpha':>6} {'95 % interval':>15} {'tau':>6} {'tokens':>7}")
+    for (category, name), answered in sorted(rounds.items()):
+        summary = summarise(answered)
+        low, high, alpha = (value or 0.0 for value in (summary.alpha_low, summary.alpha_high, summary.alpha))
+        tau = summary.tau or 0.0
+        print(f"{category:12} {name:14} {alpha:6.3f}   {low:5.3f} - {high:5.3f} {tau:6.2f} {summary.emitted:7}")
+
+
+if __name__ == "__main__":
+    main()
