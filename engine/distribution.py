@@ -1,7 +1,7 @@
 """Distributions over the target's token ids, and the way from a model's logits to them.
 
 A distribution is kept as the scores that noise is added to, not as probabilities: the arg-max draw and its kernel want
-logits, and a probability is only computed where a rule or an analysis asks for it. Everything is lazy.
+logits, and a probability is only computed where a rule or an analysis asks for it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,22 @@ from engine.blas import prefer_fast_blas
 prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
+import numpy as np  # noqa: E402
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p  # noqa: E402
 
 from engine.types import DecodingOptions  # noqa: E402
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
 """Beyond it float32(logit) * float32(1/T) overflows: such a temperature is 0 in all but name."""
+
+
+def computes_on_host() -> bool:
+    """Whether exponentials over the vocabulary are left to numpy.
+
+    On the CPU back-end MLX's exponential takes ten times as long (one value at a time), and there is no device whose queue an
+    early evaluation would stall. On a GPU everything stays in the lazy graph.
+    """
+    return bool(mx.default_device() == mx.Device(mx.cpu))
 
 
 class Distribution:
@@ -57,11 +67,21 @@ class Distribution:
     @cached_property
     def log_normaliser(self) -> mx.array:
         """(rows, 1) float32."""
+        if computes_on_host():
+            scores = np.asarray(self.scores)
+            highest = scores.max(axis=-1, keepdims=True)
+            finite = np.where(np.isfinite(highest), highest, 0)
+            total = np.exp(scores - finite).sum(axis=-1, keepdims=True)
+            with np.errstate(divide="ignore"):
+                return mx.array(np.log(total) + finite)
         return mx.logsumexp(self.scores, axis=-1, keepdims=True)
 
     @cached_property
     def probabilities(self) -> mx.array:
         """(rows, vocab) float32."""
+        if computes_on_host():
+            with np.errstate(invalid="ignore"):
+                return mx.array(np.exp(np.asarray(self.scores) - np.asarray(self.log_normaliser)))
         return mx.exp(self.scores - self.log_normaliser)
 
     def probability_of(self, ids: mx.array) -> mx.array:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mlx_lm import sample_utils
 
+from engine import distribution
 from engine.distribution import Distribution, OneHot, Shaper, onto_target_ids
 from engine.types import DecodingOptions
 
@@ -110,3 +111,22 @@ def test_a_one_hot_proposal_counts_like_the_dense_distribution_it_stands_for():
     scale = mx.array([0.7, 1.0])
     np.testing.assert_allclose(np.array(short.residual_mass(p, scale)), np.array(dense.residual_mass(p, scale)), rtol=1e-5)
     assert np.array_equal(np.array(short.row(1).probabilities), np.array(dense.row(1).probabilities))
+
+
+@pytest.mark.parametrize("inverse_temperature", [0.5, 1.25, 40.0])
+def test_probabilities_on_the_host_are_those_of_the_lazy_graph(inverse_temperature, monkeypatch):
+    logits = mx.where(mx.arange(VOCAB) % 7 == 0, -math.inf, some_logits())
+    outcomes = []
+    for on_host in (True, False):
+        monkeypatch.setattr(distribution, "computes_on_host", lambda answer=on_host: answer)
+        rows = Distribution(logits, inverse_temperature)
+        outcomes.append(
+            (np.array(rows.log_normaliser), np.array(rows.probabilities), np.array(rows.probability_of(mx.array([1, 2, 3]))))
+        )
+    for host, lazy in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(host, lazy, rtol=1e-5, atol=1e-30)
+
+
+def test_a_row_without_a_finite_logit_has_no_probability_and_warns_of_nothing():
+    rows = Distribution(mx.full((1, VOCAB), -math.inf))
+    assert not np.array(rows.probabilities > 0).any()
