@@ -66,7 +66,7 @@ def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tupl
         own = [("head.weight", weights.pop("head.weight"))] + [(f"model.{name}", array) for name, array in weights.items()]
         shared = [(f"model.embed_tokens.{name}", array) for name, array in embedding.items() if isinstance(array, mx.array)]
         model.load_weights(own + shared)
-    except (ValueError, RuntimeError, KeyError, TypeError) as error:
+    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
         raise DraftlightError(f"{folder} is no usable draft model: its weights do not fit its config.json ({error}).") from error
     model.eval()
     return model, target_ids

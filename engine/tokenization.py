@@ -71,7 +71,11 @@ class Tokenizer:
         self._ids = {token.text: token.id for token in self.special.values()}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:
-        """Token ids of `text`; nothing is put before or after it. Unpaired surrogates become question marks."""
+        """Token ids of `text`; nothing is put before or after it.
+
+        Unpaired surrogates become question marks. A few control characters are no token of some vocabularies and are left
+        out, as in those models' own tokenizers.
+        """
         text = text.encode("utf-8", "replace").decode()
         ids: list[int] = (self._full if allow_special else self._plain).encode(text, add_special_tokens=False).ids
         return ids
