@@ -91,6 +91,9 @@ class MlxBackend:
         if name == "none":
             return LoadedDrafter(name, None)
         if name == "ngram":
+            reason = self._models.cache_reason(target.model)
+            if reason is not None:
+                raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
             return LoadedDrafter(name, self._drafters.NGram())
         model = self._models.load(name, progress, target=target)
         report = self._models.check_pair(target, model)

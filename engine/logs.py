@@ -19,18 +19,24 @@ def log_path() -> Path:
     return data_folder() / "draftlight.log"
 
 
+class _LogFile(logging.handlers.RotatingFileHandler):
+    """Keeps quiet where the file cannot be written: the user was told in a sentence and must not get a traceback instead."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        return
+
+
 def log_to_file() -> None:
-    """Send warnings and errors of every module to the log file; without effect where that cannot be written."""
+    """Send warnings and errors of every module to the log file, and none of them to the terminal. Once is enough."""
     root = logging.getLogger()
-    if any(getattr(handler, "is_draftlight", False) for handler in root.handlers):
+    if any(isinstance(handler, _LogFile) for handler in root.handlers):
         return
     with contextlib.suppress(OSError):
         log_path().parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.handlers.RotatingFileHandler(log_path(), maxBytes=_BYTES, backupCount=1, encoding="utf-8", delay=True)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s (%(threadName)s): %(message)s"))
-        handler.setLevel(logging.WARNING)
-        handler.is_draftlight = True  # type: ignore[attr-defined]
-        root.addHandler(handler)
+    handler = _LogFile(log_path(), maxBytes=_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s (%(threadName)s): %(message)s"))
+    handler.setLevel(logging.WARNING)
+    root.addHandler(handler)
 
 
 def explain(error: BaseException, doing: str) -> str:

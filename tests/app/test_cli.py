@@ -280,6 +280,40 @@ def test_ctrl_c_stops_the_answer_and_leaves_a_whole_trace(home: Path) -> None:
     assert found.summary["finish"] == "cancelled"
 
 
+def test_a_killed_process_leaves_a_trace_of_complete_rounds(home: Path) -> None:
+    process = subprocess.Popen(
+        program("chat", "hi", "--max-tokens", "1000000"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    shown = process.stdout.read(20)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    (path,) = (home / "traces").iterdir()
+    found = read(path)
+    assert found.missing is not None
+    assert "cut off" in found.missing
+    assert "".join(round.text for round in found.rounds).startswith(shown.decode())
+
+
+def test_a_data_folder_that_cannot_be_written_costs_the_trace_and_nothing_else(home: Path) -> None:
+    (home / "file").write_text("")
+    environment = {**os.environ, "DRAFTLIGHT_HOME": str(home / "file")}
+    command = program("chat", "hi", "--max-tokens", "3")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=environment)
+    assert (done.returncode, done.stdout) == (0, "abc\n")
+    assert len(done.stderr.splitlines()) == 2
+    assert "trace of this answer could not be written" in done.stderr
+
+
+def test_defects_go_to_the_log_file(home: Path) -> None:
+    command = program("chat", "hi", "--target", "crash")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert str(home / "draftlight.log") in done.stderr
+    assert "Traceback" in (home / "draftlight.log").read_text()
+
+
 def run_on_a_terminal(*arguments: str, **environment: str) -> str:
     """What the command shows on a terminal, standard output and error together."""
     ours, theirs = pty.openpty()

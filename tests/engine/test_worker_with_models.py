@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from engine.backend import MlxBackend
+from engine.errors import DraftlightError
 from engine.metrics import summarise, violations
 from engine.trace import Trace, read
 from engine.types import (
@@ -29,6 +32,7 @@ from engine.types import (
 )
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
+from tests.engine.small_models import tiny_sliding_window
 from tests.engine.tiny_models import tokens, weights, write_gguf
 
 CONTEXT = 3000
@@ -305,3 +309,10 @@ def test_the_built_in_target_answers_and_says_what_it_is(home: Path) -> None:
     found = read(str(end.trace_path))
     assert found.missing is None
     assert len(found.header["target"]["sha256"]) == 64
+
+
+def test_no_drafter_is_offered_for_a_target_whose_cache_forgets() -> None:
+    target = SimpleNamespace(model=tiny_sliding_window(1), name="sliding")
+    with pytest.raises(DraftlightError, match="sliding window"):
+        MlxBackend().drafter("ngram", target, lambda step, fraction: None)
+    assert MlxBackend().drafter("none", target, lambda step, fraction: None).drafter is None
