@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import DraftlightError
-from engine.gguf_header import read_header
-from engine.models import load
-from tests.engine import tiny_models
+from engine.blas import prefer_fast_blas
 
-import mlx.core as mx  # isort: skip
-from mlx.utils import tree_flatten  # isort: skip
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+from mlx.utils import tree_flatten  # noqa: E402
+
+from engine.errors import DraftlightError  # noqa: E402
+from engine.gguf_header import read_header  # noqa: E402
+from engine.models import load  # noqa: E402
+from tests.engine import tiny_models  # noqa: E402
 
 PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]
 

@@ -11,19 +11,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten
-from mlx_lm.models.cache import ArraysCache, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
-from mlx_lm.utils import save_model
 from safetensors.numpy import load_file, save_file
 
-from engine import models
-from engine.builtin import SHA256
-from engine.errors import DraftlightError
-from engine.models import LoadedModel, check_pair, load
-from tests.engine import tiny_models
+from engine.blas import prefer_fast_blas
 
-import mlx.core as mx  # isort: skip
-import mlx.nn as nn  # isort: skip
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import mlx.nn as nn  # noqa: E402
+from mlx.utils import tree_flatten  # noqa: E402
+from mlx_lm.models.cache import (  # noqa: E402
+    ArraysCache,
+    ChunkedKVCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
+from mlx_lm.utils import save_model  # noqa: E402
+
+from engine import models  # noqa: E402
+from engine.builtin import SHA256  # noqa: E402
+from engine.errors import DraftlightError  # noqa: E402
+from engine.models import LoadedModel, check_pair, load  # noqa: E402
+from tests.engine import tiny_models  # noqa: E402
 
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "builtin_reference.json").read_text(encoding="utf-8"))
 PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]
