@@ -14,7 +14,7 @@ from engine.blas import prefer_fast_blas
 prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
-from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
+from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache  # noqa: E402
 
 from engine.errors import DraftlightError  # noqa: E402
 
@@ -84,6 +84,29 @@ def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
         if hasattr(layer, "offset") and int(layer.offset) > length:
             layer.trim(int(layer.offset) - length)
     check_cache(cache, length, whose)
+
+
+def can_hide(cache: Sequence[Any]) -> bool:
+    """Whether `hide_newest` is right for this cache: its layers keep rows beyond their offset until they are overwritten."""
+    return all(type(layer) in (KVCache, QuantizedKVCache) for layer in _leaves(cache))
+
+
+def hide_newest(cache: Sequence[Any]) -> None:
+    """Rolls one token back that `show_newest` may bring again, as long as nothing was written in between.
+
+    So a plain round can queue the next one's forward pass, and the cache still holds exactly the committed tokens less the
+    newest for whoever looks at it between two rounds.
+    """
+    for layer in _leaves(cache):
+        if not _is_unused(layer):
+            layer.offset -= 1
+
+
+def show_newest(cache: Sequence[Any]) -> None:
+    """Takes `hide_newest` back."""
+    for layer in _leaves(cache):
+        if getattr(layer, "keys", None) is not None:
+            layer.offset += 1
 
 
 def state_of(cache: Sequence[Any]) -> list[Any]:

@@ -159,6 +159,7 @@ class _Run:
         self.committed = [int(token) for token in prompt_tokens]
         self.prompt_length = len(self.committed)
         self.cache = cache if cache is not None else caches.make_prompt_cache(self.model)
+        self.queues = caches.can_hide(self.cache)
         self.vocab_size = caches.logits_width(self.model)
         self.shaper = Shaper(self.options, _known_ids(loaded, self.vocab_size))
         assert self.options.seed is not None
@@ -166,6 +167,7 @@ class _Run:
         self.text = AnswerText(self.tokenizer, self.options.stop, self.eos_ids)
         self.index = 0
         self.started = 0.0
+        self.queued: mx.array | None = None
         self._check()
 
     def _check(self) -> None:
@@ -244,15 +246,17 @@ class _Run:
                 return self.drafter.begin(self.committed, self._proceed)
         return True
 
+    def _room(self) -> int:
+        """How many tokens may still be emitted."""
+        left = self.options.max_tokens - (len(self.committed) - self.prompt_length)
+        return left if self.context_length is None else min(left, self.context_length - len(self.committed))
+
     def _limit(self) -> int:
         """How many proposals the rest of the answer has room for: one place is the round's own token."""
-        left = self.options.max_tokens - (len(self.committed) - self.prompt_length)
-        if self.context_length is not None:
-            left = min(left, self.context_length - len(self.committed))
-        return min(self.gamma.choose(), left - 1)
+        return min(self.gamma.choose(), self._room() - 1)
 
     def _round(self) -> Round:
-        staged = self.options.phase_every > 0 and self.index % self.options.phase_every == self.options.phase_every - 1
+        staged = self._is_staged(self.index)
         position = len(self.committed)
         began = time.perf_counter()
         noise = RoundNoise(self.noise, position)
@@ -261,11 +265,12 @@ class _Run:
 
         newest = mx.array(self.committed[-1:], dtype=mx.int32)
         inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
-        logits = self.model(inputs[None], cache=self.cache)[0]
+        logits = self._forward(inputs)
         verified = _evaluated(logits) if staged else None
 
         p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
         judgement = self._judge(p, proposals, noise)
+        self._queue_plain(judgement)
         self._evaluate(p, proposals, judgement)
         stages = _Stages(began, time.perf_counter(), drafted, verified)
 
@@ -293,6 +298,29 @@ class _Run:
         if self.index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
         return finished
+
+    def _is_staged(self, index: int) -> bool:
+        return self.options.phase_every > 0 and index % self.options.phase_every == self.options.phase_every - 1
+
+    def _forward(self, inputs: mx.array) -> mx.array:
+        """(rows, vocab) logits of the target after each input; a queued plain step is used if it is the one wanted."""
+        queued, self.queued = self.queued, None
+        if queued is not None and inputs.shape[0] == 1:
+            caches.show_newest(self.cache)
+            return queued
+        return self.model(inputs[None], cache=self.cache)[0]
+
+    def _queue_plain(self, judgement: Judgement) -> None:
+        """In a run without drafter, starts the next forward pass before the host looks at this round's token.
+
+        Only the logits are queued: the draw is made with the options of its own round.
+        """
+        if self.drafter is not None or self._room() < 2 or self._is_staged(self.index + 1) or not self.queues:
+            return
+        mx.async_eval(judgement.token)
+        self.queued = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0]
+        mx.async_eval(self.queued)
+        caches.hide_newest(self.cache)
 
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
