@@ -174,5 +174,5 @@ class _JsonLines:
 
 
 def _tell_incomplete(end: RunFinished) -> None:
-    if end.trace_path is None and end.tokens:
-        print("draftlight: the trace of this answer could not be written completely.", file=sys.stderr)
+    if end.trace_error is not None:
+        print(f"draftlight: {end.trace_error}", file=sys.stderr)

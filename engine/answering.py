@@ -124,6 +124,7 @@ class _Answer:
                 prefill_seconds=self._prefill_seconds,
                 seconds_to_first_token=self._first_token,
                 trace_path=None if writer.failure else str(path),
+                trace_error=writer.failure,
             )
         )
 

@@ -369,7 +369,8 @@ class RunChanged:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """`seconds_to_first_token` counts from submission; `prefill_seconds` is reading the prompt alone."""
+    """`seconds_to_first_token` counts from submission; `prefill_seconds` is reading the prompt alone. `trace_error` says why the
+    trace is incomplete, and `trace_path` is None then."""
 
     run_id: int
     finish: Finish
@@ -379,6 +380,7 @@ class RunFinished:
     prefill_seconds: float
     seconds_to_first_token: float | None
     trace_path: str | None
+    trace_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
