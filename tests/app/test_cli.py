@@ -138,7 +138,7 @@ def test_a_trace_that_cannot_be_written_is_told_and_the_answer_given(
     assert main(["chat", "hi", "--max-tokens", "2"]) == 0
     printed = capsys.readouterr()
     assert printed.out == "ab\n"
-    assert "trace of this answer could not be written" in printed.err
+    assert "is incomplete" in printed.err
 
 
 # Bad input
@@ -302,7 +302,7 @@ def test_a_data_folder_that_cannot_be_written_costs_the_trace_and_nothing_else(h
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=environment)
     assert (done.returncode, done.stdout) == (0, "abc\n")
     assert len(done.stderr.splitlines()) == 2
-    assert "trace of this answer could not be written" in done.stderr
+    assert "is incomplete" in done.stderr
 
 
 def test_defects_go_to_the_log_file(home: Path) -> None:
