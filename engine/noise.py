@@ -263,6 +263,7 @@ def _gumbel_units(words: mx.array) -> mx.array:
     distance = words ^ (0 - upper)
     # Dropping the bit below the 24 that float32 keeps (and some lower ones) makes the conversion cut instead of round.
     exact = distance ^ (distance & (distance >> 24))
+    # A distance of 0 has no leading bit and is read as 511/512, the node below that of distance 1.
     bits = mx.maximum(exact.astype(mx.float32), mx.array(511 / 512)).view(mx.uint32)
     index = (bits >> 15) - mx.array(126 << 8, mx.uint32) + (upper << 13)
     fraction = (bits >> 3 & 4095).astype(mx.int32)

@@ -7,6 +7,7 @@ not, so a row costs about a third of what it costs there (`tests/benchmarks/nois
 from __future__ import annotations
 
 import hashlib
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,13 @@ TABLE_FILE = Path(__file__).resolve().parent.parent / "shaders" / "gumbel_table.
 TABLE_SHA256 = "9dc29d53d96f945e78b1b9be48db58a0efe041b093cd7f4aec9061ad71602563"
 TABLE_SIZE = 16384
 MIDDLE = TABLE_SIZE // 2
+FIRST_NODE = 255
 
 _MASK = 0xFFFFFFFF
 _PARITY = 0x1BD11BDA
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PAIRS_AT_ONCE = 32768
-# The word at an end of the range is at distance 0, which has no leading bit. It is read as if it were 511/512, whose float
-# stands at the unused node 255, one below the node of distance 1.
-_ZERO_DISTANCE = 511 / 512
+_HIGH_WORD = 1 if sys.byteorder == "little" else 0
 
 
 def check_stream(seed: int, domain: str) -> None:
@@ -136,37 +136,42 @@ def half_tables() -> tuple[Units, Units]:
     """The table as (values, steps), each (16384,) int32, indexed by node + 8192 * (word is in the upper half).
 
     A step leads from the value at a node to the value at the next one towards the middle. Both tables save the
-    CPU paths the mirrored index.
+    CPU paths the mirrored index. Nodes that no distance reaches repeat the end.
     """
     table = load_table()
-    node = np.arange(MIDDLE)
-    upper = (TABLE_SIZE - node) % TABLE_SIZE
-    values = np.concatenate([table[node], table[upper]])
+    node = np.maximum(np.arange(MIDDLE), FIRST_NODE)
+    values = np.concatenate([table[node], table[TABLE_SIZE - node]])
     neighbours = np.concatenate([table[node + 1], table[TABLE_SIZE - 1 - node]])
     return values, neighbours - values
 
 
+@cache
+def _turned_tables() -> tuple[Units, Units]:
+    """`half_tables` indexed by the low 14 bits of a float64's biased exponent and 8 mantissa bits, plus 8192 for the upper half."""
+    values, steps = half_tables()
+    turn = (1022 << 8) % TABLE_SIZE
+    return np.roll(values, turn), np.roll(steps, turn)
+
+
 def gumbel_units(drawn: Words) -> Units:
     """The Gumbel values of words of any shape as integer multiples of 2^-19."""
-    values, steps = half_tables()
+    values, steps = _turned_tables()
     signed = np.ascontiguousarray(drawn).view(np.int32)
-    sign = signed >> 31
-    distance = (signed ^ sign).astype(np.float64)
-    np.maximum(distance, _ZERO_DISTANCE, out=distance)
-    # The high word of a float64 holds the exponent and exactly the 8 + 12 mantissa bits that are wanted.
-    high = distance.view(np.int32)[..., _HIGH_WORD::2]
-    index = (high >> 12).astype(np.intp)
-    index -= 1022 << 8
-    index -= np.multiply(sign, MIDDLE, dtype=np.intp)
-    units = steps.take(index, mode="wrap")
-    units *= high & 4095
+    upper = signed >> 31
+    distance = (signed ^ upper).astype(np.float64)
+    # Changes a distance of 0 alone, which has no leading bit: 2^-65 stands one turn of the table below the unused node 0.
+    distance += 2.0**-65
+    index = distance.view(np.int64) >> 44
+    upper &= MIDDLE
+    index += upper
+    index &= TABLE_SIZE - 1
+    units = steps.take(index, mode="clip")
+    # The high word of a float64 ends with exactly the 8 + 12 mantissa bits that are wanted.
+    units *= distance.view(np.int32)[..., _HIGH_WORD::2] & 4095
     units += 2048
     units >>= 12
-    units += values.take(index, mode="wrap")
+    units += values.take(index, mode="clip")
     return units
-
-
-_HIGH_WORD = 1 if np.little_endian else 0
 
 
 def gumbel(seed: int, position: int, vocab_size: int, domain: str = "shared", round_position: int | None = None) -> Floats:
