@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
 from app.layout import Box, Chunk, Flow, Style
-from app.pieces import Piece
+from app.pieces import Kind, Piece
 from app.session import Answer
+from app.theme import Theme
 from app.wording import FINISH_WORDS, RULE_TITLES, drafter_title, number, seconds
 from engine.types import Rule
 
@@ -56,8 +58,7 @@ class Block:
             painter.fillRect(QRectF(0, chunk.top, 2, chunk.height), QColor(self.style.theme.line))
         painter.save()
         painter.translate(0, chunk.top)
-        for box in self.flow.boxes(chunk):
-            paint_mark(painter, box, self.style)
+        paint_marks(painter, self.flow.boxes(chunk), self.style)
         painter.restore()
         if chunk.layout is not None:
             painter.setPen(QColor(self.style.theme.text))
@@ -74,6 +75,7 @@ class UserBlock(Block):
         self.flow = Flow(self.style, widest - 2 * PAD)
         self.flow.append([Piece(prompt, "plain", 0)])
         inner = min(widest - 2 * PAD, self.flow.natural_width)
+        self.flow.width = inner  # the lines stay as they are; only what fills their whole width takes less
         self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)
         self.origin = QPointF(self.bubble.left() + PAD, 8)
         self.height = self.bubble.height() + GAP * 0.75
@@ -115,6 +117,11 @@ class AnswerBlock(Block):
         self.origin = QPointF(0, self.line)
         body = self.flow.height if self.shown else 0.0
         self.height = self.line + body + self.line + 10 + GAP
+
+    @property
+    def open_top(self) -> float:
+        """Where the part begins that the next round may change."""
+        return self.origin.y() + self.flow.chunks[-1].top if self.shown else 0.0
 
     @property
     def footer_top(self) -> float:
@@ -195,32 +202,58 @@ def _paint_words(
         x += metrics.horizontalAdvance(text) + metrics.horizontalAdvance(" ") * 1.4
 
 
-def paint_mark(painter: QPainter, box: Box, style: Style) -> None:
-    """The mark of one kind of token: tint, underline, dots or dashes. Rejected ones are struck through by their font."""
-    theme, rect = style.theme, box.rect
-    match box.kind:
-        case "accepted":
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(theme.accepted_tint))
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.drawRoundedRect(rect.adjusted(0.5, -1, -0.5, 1), 3, 3)
-        case "correction":
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            painter.fillRect(QRectF(rect.left() + 0.5, box.baseline + 4, rect.width() - 1, 2), QColor(theme.correction))
-        case "bonus":
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            pen = QPen(QColor(theme.bonus), 2, Qt.PenStyle.CustomDashLine)
-            pen.setDashPattern([0.01, 2.0])
-            pen.setCapStyle(Qt.PenCapStyle.RoundCap)
-            painter.setPen(pen)
-            painter.drawLine(QPointF(rect.left() + 2, box.baseline + 5), QPointF(rect.right() - 1, box.baseline + 5))
-        case "unjudged":
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            pen = QPen(QBrush(QColor(theme.unjudged)), 1, Qt.PenStyle.CustomDashLine)
-            pen.setDashPattern([2.0, 2.0])
-            painter.setPen(pen)
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(rect.adjusted(1, 0.5, -1, -0.5), 3, 3)
+def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
+    """The marks of tokens: tint, underline, dots or dashes. Rejected ones are struck through by their font."""
+    by_kind: dict[Kind, list[Box]] = {}
+    for box in boxes:
+        by_kind.setdefault(box.kind, []).append(box)
+    for kind, paint in _MARKS.items():
+        if kind in by_kind:
+            paint(painter, by_kind[kind], style.theme)
+
+
+def _tint(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(theme.accepted_tint))
+    for box in boxes:
+        painter.drawRoundedRect(box.rect.adjusted(0.5, -1, -0.5, 1), 3, 3)
+
+
+def _underline(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    colour = QColor(theme.correction)
+    for box in boxes:
+        painter.fillRect(QRectF(box.rect.left() + 0.5, box.baseline + 4, box.rect.width() - 1, 2), colour)
+
+
+def _dots(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    pen = QPen(QColor(theme.bonus), 2, Qt.PenStyle.CustomDashLine)
+    pen.setDashPattern([0.01, 2.0])
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    painter.setPen(pen)
+    for box in boxes:
+        y = box.baseline + 5
+        painter.drawLine(QPointF(box.rect.left() + 2, y), QPointF(box.rect.right() - 1, y))
+
+
+def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    pen = QPen(QColor(theme.unjudged), 1, Qt.PenStyle.CustomDashLine)
+    pen.setDashPattern([2.0, 2.0])
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for box in boxes:
+        painter.drawRoundedRect(box.rect.adjusted(0, 0.5, 0, -0.5), 3, 3)
+
+
+_MARKS: dict[Kind, Callable[[QPainter, list[Box], Theme], None]] = {
+    "accepted": _tint,
+    "correction": _underline,
+    "bonus": _dots,
+    "unjudged": _dashes,
+}
 
 
 def _selected(chunk: Chunk, selection: tuple[int, int] | None, style: Style) -> list[QTextLayout.FormatRange]:

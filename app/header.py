@@ -229,7 +229,7 @@ class Header(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         for button in (self.options, self.panel, self.menu, self.pin):
-            tint(button, theme)
+            tint(button, theme, scale)
         mono = themes.mono_font(scale, 12.5)
         metrics = QFontMetrics(mono)
         for control, example in ((self.gamma, "auto"), (self.temperature, "0.80"), (self.seed, "9007199254740991")):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
@@ -36,12 +37,17 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One piece inside a chunk: its place in the chunk's text, in UTF-16 units."""
+    """One piece inside a chunk: its place in the chunk's text, in UTF-16 units.
+
+    Attributes:
+        blanks: blanks before its letters, which its mark leaves out; 0 where it is all blank.
+    """
 
     start: int
     length: int
     kind: Kind
     round: int
+    blanks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,8 @@ class Flow:
             text.replace("\t", "    ").replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\u2028", " ").replace("\u2029", " ")
         )
         chunk = self.chunks[-1]
-        chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.round))
+        blanks = len(text) - len(text.lstrip(" ")) if piece.kind != "accepted" and text.strip() else 0
+        chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.round, blanks))
         chunk.text += text
         if not piece.ghost and len(self._committed) < 16:
             self._committed += text
@@ -155,24 +162,12 @@ class Flow:
                 chunk.start, chunk.top = before.start + before.length, before.top + before.height
             self._lay_out(chunk)
             lines = _lines(chunk)
-            if len(lines) > MAX_LINES and chunk.layout is not None:
-                self._split(index, chunk.layout.lineAt(len(lines) - KEPT_LINES).textStart())
-                self._lay_out(chunk)
+            if len(lines) > MAX_LINES:
+                firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
+                self.chunks[index : index + 1] = _cut(chunk, [lines[line].textStart() for line in firsts])
+                self._lay_out(self.chunks[index])
+                self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
             index += 1
-
-    def _split(self, index: int, at: int) -> None:
-        chunk = self.chunks[index]
-        head, tail = split_units(chunk.text, at)
-        rest = Chunk(0, 0.0, tail, newline=chunk.newline, code=chunk.code, fence=chunk.fence)
-        kept: list[Run] = []
-        for run in chunk.runs:
-            before = max(0, min(run.length, at - run.start))
-            if before:
-                kept.append(Run(run.start, before, run.kind, run.round))
-            if run.length > before:
-                rest.runs.append(Run(max(0, run.start - at), run.length - before, run.kind, run.round))
-        chunk.text, chunk.runs, chunk.newline = head, kept, None
-        self.chunks.insert(index + 1, rest)
 
     def _lay_out(self, chunk: Chunk) -> None:
         font = self.style.code if chunk.code or chunk.fence else self.style.text
@@ -256,6 +251,27 @@ class Flow:
         return "".join(parts)
 
 
+def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
+    """The chunk in pieces that begin at these offsets, without places or layouts."""
+    edges = [0, *cuts, units(chunk.text)]
+    raw = chunk.text.encode("utf-16-le", "surrogatepass")
+    parts = [
+        Chunk(0, 0.0, raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"), code=chunk.code, fence=chunk.fence)
+        for start, end in pairwise(edges)
+    ]
+    parts[-1].newline = chunk.newline
+    part = 0
+    for run in chunk.runs:
+        start, end, blanks = run.start, run.start + run.length, run.blanks
+        while start < end:
+            while start >= edges[part + 1]:
+                part += 1
+            stop = min(end, edges[part + 1])
+            parts[part].runs.append(Run(start - edges[part], stop - start, run.kind, run.round, min(blanks, stop - start)))
+            start, blanks = stop, 0
+    return parts
+
+
 def _format_range(
     start: int, length: int, colour: str, font: QFont, struck: bool = False, factor: float = 1.0
 ) -> QTextLayout.FormatRange:
@@ -291,8 +307,8 @@ def _boxes(chunk: Chunk, width: float) -> Iterator[Box]:
             if run.start + run.length <= start:
                 first = index
                 continue
-            begin = run.start if run.kind == "accepted" else run.start + _leading_blanks(chunk, run)
-            left, right = _span(line, max(start, begin), max(start, begin, min(end, run.start + run.length)))
+            begin = max(start, run.start + run.blanks)
+            left, right = _span(line, begin, max(begin, min(end, run.start + run.length)))
             edge = min(width + line.x(), line.x() + line.naturalTextWidth()) if end < units(chunk.text) else line.x() + width
             left, right = min(left, edge), min(right, edge)  # blanks that hang over the end of a line carry no mark
             if right - left > 0.5:
@@ -302,12 +318,6 @@ def _boxes(chunk: Chunk, width: float) -> Iterator[Box]:
         left = min(line.x() + line.naturalTextWidth(), width - 6)
         height = min(line.height(), chunk.height - line.y())
         yield Box(QRectF(left, line.y(), 6, height), min(line.y() + line.ascent(), chunk.height - 5), chunk.newline)
-
-
-def _leading_blanks(chunk: Chunk, run: Run) -> int:
-    """Blanks before a token's letters, which its mark leaves out; none in a token that is all blank."""
-    text = slice_units(chunk.text, run.start, run.start + run.length)
-    return len(text) - len(text.lstrip(" ")) if text.strip() else 0
 
 
 def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QLabel, QSizePolicy, QStackedLayout, QWidget
+from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
 
 from app.tally import Tally
 from app.theme import Theme, mono_font
 from engine.types import RunChanged
 
 SHOWN_ROUNDS = 60
+NO_ROUNDS = "Rounds appear here as they are judged."
+NO_ROUNDS = "Rounds appear here as they are judged."
 CURVES = ("match", "gumbel", "rejection")
 
 
@@ -98,15 +100,22 @@ class Chart(QWidget):
         self.setObjectName(name)
         self.setAccessibleName(words)
         self._height = height
-        self.plot = pg.PlotWidget()
+        # put together from parts: a PlotItem would make menus that belong to no window and stay behind
+        self.plot = pg.GraphicsView()
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.plot.setMouseEnabled(x=False, y=False)
-        self.plot.setMenuEnabled(False)
-        self.plot.hideButtons()
-        self.plot.setFrameShape(pg.QtWidgets.QFrame.Shape.NoFrame)
-        self.item = self.plot.getPlotItem()
-        self.item.vb.disableAutoRange()
-        self.item.setContentsMargins(0, 7, 12, 0)
+        self.view = pg.ViewBox(enableMouse=False, enableMenu=False)
+        self.view.disableAutoRange()
+        self.axes = {side: pg.AxisItem(side) for side in ("left", "bottom")}
+        whole = pg.GraphicsWidget()
+        grid = QGraphicsGridLayout(whole)
+        grid.setContentsMargins(0, 7, 12, 0)
+        grid.setSpacing(0)
+        grid.addItem(self.axes["left"], 0, 0)
+        grid.addItem(self.view, 0, 1)
+        grid.addItem(self.axes["bottom"], 1, 1)
+        for axis in self.axes.values():
+            axis.linkToView(self.view)
+        self.plot.setCentralItem(whole)
         self._across = across
         self.empty = QLabel(empty)
         self.empty.setObjectName("plotEmpty")
@@ -121,20 +130,22 @@ class Chart(QWidget):
     def show_data(self, there_is_some: bool) -> None:
         self._stack.setCurrentIndex(1 if there_is_some else 0)
 
+    def sizeHint(self) -> QSize:
+        return QSize(200, self.minimumHeight())
+
     def set_look(self, theme: Theme, scale: float) -> None:
         self.setMinimumHeight(round(self._height * scale))
         self.plot.setBackground(theme.panel)
         font = mono_font(scale, 10)
-        for side in ("left", "bottom"):
-            axis = self.item.getAxis(side)
+        for axis in self.axes.values():
             axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=5, hideOverlappingLabels=False)
             axis.enableAutoSIPrefix(False)
             axis.setPen(_cosmetic(theme.line))
             axis.setTextPen(QColor(theme.faint))
-        self.item.getAxis("left").setWidth(round(34 * scale))
+        self.axes["left"].setWidth(round(34 * scale))
         label = {"color": theme.faint, "font-size": f"{round(10 * scale)}px"}
-        self.item.setLabel("bottom", self._across, **label)
-        self.item.getAxis("bottom").setHeight(round(34 * scale))
+        self.axes["bottom"].setLabel(self._across, **label)
+        self.axes["bottom"].setHeight(round(34 * scale))
 
 
 class AcceptanceChart(Chart):
@@ -144,15 +155,15 @@ class AcceptanceChart(Chart):
         super().__init__(
             "acceptancePlot",
             "Accepted, rejected and unjudged proposals per round",
-            "Rounds appear here as they are judged.",
+            NO_ROUNDS,
             "round",
             150,
         )
         self.cells = RoundCells()
-        self.item.addItem(self.cells)
+        self.view.addItem(self.cells)
         self.curves = {rule: pg.PlotDataItem(connect="finite", antialias=True) for rule in CURVES}
         for curve in self.curves.values():
-            self.item.addItem(curve)
+            self.view.addItem(curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         super().set_look(theme, scale)
@@ -165,20 +176,16 @@ class AcceptanceChart(Chart):
         rounds = 0 if tally is None else tally.rounds
         most = 0 if tally is None else max((sum(counts) for counts in tally.statuses[-SHOWN_ROUNDS:]), default=0)
         self.show_data(rounds > 0 and most > 0)
-        self.empty.setText(
-            "Without a drafter there are no proposals to judge."
-            if rounds and not most
-            else "Rounds appear here as they are judged."
-        )
+        self.empty.setText("Nothing was proposed in the latest rounds." if rounds and not most else NO_ROUNDS)
         if tally is None or not rounds or not most:
             return
         first = max(0, rounds - SHOWN_ROUNDS)
         columns = list(enumerate(tally.statuses[first:], start=first))
         self.cells.set_data(columns, [change.index for change in changes if change.index > first], most)
-        self.item.setXRange(first - 0.6, first + SHOWN_ROUNDS - 0.4, padding=0)
-        self.item.setYRange(0, most + 0.15, padding=0)
+        self.view.setXRange(first - 0.6, first + SHOWN_ROUNDS - 0.4, padding=0)
+        self.view.setYRange(0, most + 0.15, padding=0)
         step = max(1, math.ceil(most / 5))
-        self.item.getAxis("left").setTicks([[(value, str(value)) for value in range(0, most + 1, step)]])
+        self.axes["left"].setTicks([[(value, str(value)) for value in range(0, most + 1, step)]])
         x = np.arange(first, rounds, dtype=float)
         expected = np.array(tally.expected[first:], dtype=float).reshape(-1, 3)
         for place, rule in enumerate(CURVES):
@@ -201,10 +208,10 @@ class ThroughputChart(Chart):
         super().__init__(
             "throughputPlot", "Throughput in tokens per second", "Speed appears with the first rounds.", "seconds", 116
         )
-        self.curve = pg.PlotDataItem(connect="finite", antialias=True)
+        self.curve = pg.PlotDataItem(connect="finite", antialias=True, autoDownsample=True, downsampleMethod="mean")
         self.mean = pg.InfiniteLine(angle=0)
-        self.item.addItem(self.mean)
-        self.item.addItem(self.curve)
+        self.view.addItem(self.mean)
+        self.view.addItem(self.curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         super().set_look(theme, scale)
@@ -219,10 +226,10 @@ class ThroughputChart(Chart):
         times, speeds = np.array(tally.times), np.array(tally.speeds)
         self.curve.setData(times, speeds)
         self.mean.setValue(tally.summary.throughput or 0.0)
-        self.item.setXRange(0, step_above(max(2.0, float(times[-1]))), padding=0)
+        self.view.setXRange(0, step_above(max(2.0, float(times[-1]))), padding=0)
         top = step_above(1.05 * float(np.nanmax(speeds)) if np.isfinite(speeds).any() else 1.0)
-        self.item.setYRange(0, top, padding=0)
-        self.item.getAxis("left").setTicks([[(value, f"{value:g}") for value in (0, top / 2, top)]])
+        self.view.setYRange(0, top, padding=0)
+        self.axes["left"].setTicks([[(value, f"{value:g}") for value in (0, top / 2, top)]])
 
 
 def step_above(value: float) -> float:
@@ -244,10 +251,10 @@ class PositionChart(Chart):
         )
         self.judged = pg.BarGraphItem(x0=[], x1=[], height=[])
         self.drafted = pg.BarGraphItem(x0=[], x1=[], height=[])
-        self.item.addItem(self.judged)
-        self.item.addItem(self.drafted)
-        self.item.setYRange(0, 1, padding=0)
-        self.item.getAxis("left").setTicks([[(0, "0"), (0.5, ".5"), (1, "1")]])
+        self.view.addItem(self.judged)
+        self.view.addItem(self.drafted)
+        self.view.setYRange(0, 1, padding=0)
+        self.axes["left"].setTicks([[(0, "0"), (0.5, ".5"), (1, "1")]])
 
     def set_look(self, theme: Theme, scale: float) -> None:
         super().set_look(theme, scale)
@@ -265,9 +272,9 @@ class PositionChart(Chart):
         x = np.array([place.position for place in places], dtype=float)
         self.judged.setOpts(x0=x - 0.3, x1=x - 0.02, height=[place.conditional or 0.0 for place in places])
         self.drafted.setOpts(x0=x + 0.02, x1=x + 0.3, height=[place.unconditional or 0.0 for place in places])
-        self.item.setXRange(0.4, len(places) + 0.6, padding=0)
+        self.view.setXRange(0.4, len(places) + 0.6, padding=0)
         step = max(1, math.ceil(len(places) / 16))
-        self.item.getAxis("bottom").setTicks([[(place, str(place)) for place in range(1, len(places) + 1, step)]])
+        self.axes["bottom"].setTicks([[(place, str(place)) for place in range(1, len(places) + 1, step)]])
 
 
 class TimeSplit(QWidget):

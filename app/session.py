@@ -102,7 +102,7 @@ class Session:
         turns: finished turns and, last, perhaps a running one.
         model: the loaded target, None until one is there; `target` is the name it was asked for by.
         loading: name of what is being loaded, None when nothing is; `load_step` and `load_fraction` say how far.
-        drafter: name of the drafter in force; `has_distribution` is False when its proposals are one-hot.
+        drafter: name of the drafter that was made ready last.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -116,7 +116,7 @@ class Session:
         self.load_fraction: float | None = None
         self._asked_for = ""
         self.drafter = "none"
-        self.has_distribution = True
+        self._distributions: dict[str, bool] = {}
 
     @property
     def answer(self) -> Answer | None:
@@ -140,6 +140,10 @@ class Session:
             if turn.answer.cache_length:
                 return turn.answer.cache_length
         return 0
+
+    def has_distribution(self, drafter: str) -> bool:
+        """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
+        return self._distributions.get(drafter, drafter not in ("none", "ngram"))
 
     def clear(self) -> None:
         """A new conversation."""
@@ -171,12 +175,13 @@ class Session:
             case LoadFailed():
                 self.loading = None
             case DrafterReady(name, has_distribution):
-                self.drafter, self.has_distribution, self.loading = name, has_distribution, None
+                self.drafter, self.loading = name, None
+                self._distributions[name] = has_distribution
             case DrafterRefused():
                 self.loading = None
             case EngineFailed():
                 self.loading = None
-            case _:
+            case RunStarted() | PrefillProgress() | RoundFinished() | RunChanged() | RunFinished() | RunFailed():
                 answer = self.answer
                 if answer is not None and answer.run_id == event.run_id:
                     self._apply_to(answer, event)
@@ -197,8 +202,10 @@ class Session:
                 answer.text.add(round_)
                 if round_.rule not in answer.rules:
                     answer.rules.append(round_.rule)
-            case RunChanged():
+            case RunChanged(rule=rule):
                 answer.changes.append(event)
+                if rule not in answer.rules:
+                    answer.rules.append(rule)
             case RunFinished(_, finish):
                 answer.state, answer.finish, answer.result = "finished", finish, event
                 answer.trace_path = event.trace_path or answer.trace_path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app.plots import AcceptanceChart, PositionChart, ThroughputChart, TimeSplit, curve_styles
@@ -25,6 +25,8 @@ class SidePanel(QWidget):
         self.setMinimumWidth(320)
         self.session = session
         self._stale = False
+        self._scale = 1.0
+        self._notes: list[QLabel] = []
         self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
         self.throughput = Tile("Throughput", DEFINITIONS["throughput"])
@@ -44,12 +46,10 @@ class SidePanel(QWidget):
         return self.throughput, self.alpha, self.tau, self.accepted
 
     def _arrange(self) -> None:
-        grid = QGridLayout()
+        self.grid = grid = QGridLayout()
         grid.setSpacing(8)
         for place, tile in enumerate(self.tiles):
             grid.addWidget(tile, 0, place)
-            grid.setColumnStretch(place, 1)
-        self.grid = grid
         body = QWidget()
         body.setObjectName("panelBody")
         column = QVBoxLayout(body)
@@ -61,17 +61,21 @@ class SidePanel(QWidget):
         self.acceptance.setToolTip(f"<p>{DEFINITIONS['acceptance_plot']}</p>")
         column.addWidget(self.acceptance, 6)
         column.addSpacing(8)
-        column.addLayout(_heading("Throughput", _note("tokens/s, last 8 rounds; dashed: mean"), DEFINITIONS["throughput_plot"]))
+        column.addLayout(
+            _heading("Throughput", self._note("tokens/s, last 8 rounds; dashed: mean"), DEFINITIONS["throughput_plot"])
+        )
         self.speed.setToolTip(f"<p>{DEFINITIONS['throughput_plot']}</p>")
         column.addWidget(self.speed, 4)
         column.addSpacing(8)
         column.addLayout(
-            _heading("Acceptance by position", _note("solid: once judged; light: of all drafted"), DEFINITIONS["position_plot"])
+            _heading(
+                "Acceptance by position", self._note("solid: once judged; light: of all drafted"), DEFINITIONS["position_plot"]
+            )
         )
         self.places.setToolTip(f"<p>{DEFINITIONS['position_plot']}</p>")
         column.addWidget(self.places, 4)
         column.addSpacing(8)
-        column.addLayout(_heading("Time of a round", _note("newest staged round"), DEFINITIONS["time_plot"]))
+        column.addLayout(_heading("Time of a round", self._note("newest staged round"), DEFINITIONS["time_plot"]))
         self.split.setToolTip(f"<p>{DEFINITIONS['time_plot']}</p>")
         column.addWidget(self.split)
         scroll = QScrollArea()
@@ -83,6 +87,23 @@ class SidePanel(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(1, 0, 0, 0)
         outer.addWidget(scroll)
+
+    def _note(self, text: str) -> QLabel:
+        note = QLabel(text)
+        note.setObjectName("sectionNote")
+        self._notes.append(note)
+        return note
+
+    def _make_room(self) -> None:
+        """In a narrow panel the figures take two rows, and the charts go without their notes."""
+        wide = self.width() >= 420 * self._scale
+        columns = 4 if wide else 2
+        for place, tile in enumerate(self.tiles):
+            self.grid.addWidget(tile, place // columns, place % columns)
+        for column in range(4):
+            self.grid.setColumnStretch(column, 1 if column < columns else 0)
+        for note in self._notes:
+            note.setVisible(wide)
 
     def touch(self) -> None:
         """Something changed: repaint soon."""
@@ -119,6 +140,7 @@ class SidePanel(QWidget):
         self.accepted.show_value(f"{summary.accepted:,}", f"of {summary.proposals:,}")
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        self._scale = scale
         for tile in self.tiles:
             tile.set_look(scale)
         for chart in (self.acceptance, self.speed, self.places, self.split):
@@ -128,12 +150,17 @@ class SidePanel(QWidget):
             f'<span style="color:{colour}">{dashes[rule] * 2}</span> {rule}' for rule, (colour, _) in curve_styles(theme).items()
         ]
         self.curve_names.setText("expected:&nbsp; " + "&nbsp;&nbsp; ".join(words))
+        self._make_room()
         self.refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if self._stale:
             self.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()
 
     def stop(self) -> None:
         """No more repaints: the window is closing."""
@@ -148,9 +175,3 @@ def _heading(title: str, note: QLabel, definition: str) -> QHBoxLayout:
     row.addWidget(name)
     row.addWidget(note, 1, Qt.AlignmentFlag.AlignRight)
     return row
-
-
-def _note(text: str) -> QLabel:
-    note = QLabel(text)
-    note.setObjectName("sectionNote")
-    return note

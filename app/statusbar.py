@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
 
 from app import theme as themes
-from app.blocks import paint_mark
+from app.blocks import paint_marks
 from app.layout import Box, Style
 from app.pieces import Kind
 from app.session import Session
@@ -51,7 +51,7 @@ class Legend(QWidget):
         for kind in LEGEND_KINDS:
             width = metrics.horizontalAdvance(kind)
             box = Box(QRectF(x, 4, width + 8, metrics.height()), baseline - 1.5, kind)
-            paint_mark(painter, box, self._style)
+            paint_marks(painter, [box], self._style)
             font = self.font()
             font.setStrikeOut(kind == "rejected")
             painter.setFont(font)

@@ -26,6 +26,7 @@ from app.blocks import AnswerBlock, Block, UserBlock
 from app.layout import Style
 from app.session import Answer, Session
 from app.theme import Theme
+from app.widgets import tint
 
 COLUMN = 720
 TOP = 26.0
@@ -94,7 +95,7 @@ class Transcript(QAbstractScrollArea):
         self.theme, self.scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale))
         for button in (self.latest, self.copy_button, self.regenerate_button):
-            button.setIcon(themes.icon(button.property("drawing"), theme.dim))
+            tint(button, theme, scale)
         self.rebuild()
 
     def set_ghosts(self, shown: bool) -> None:
@@ -118,14 +119,23 @@ class Transcript(QAbstractScrollArea):
         if self._answers != answers[: len(self._answers)]:
             self._blocks, self._answers = [], []
             self._anchor = self._cursor = None
-        for turn in self.session.turns[len(self._answers) :]:
+        known = len(self._answers)
+        for turn in self.session.turns[known:]:
             self._blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
             self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.name, self.ghosts))
             self._answers.append(turn.answer)
         if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
             newest.status, newest.fraction = self.status, self.fraction
             newest.name = self.name or newest.name
+            scrolled = self.verticalScrollBar().value()
+            unchanged = newest.top + newest.open_top
             newest.grow()
+            self._place()
+            if len(self._answers) == known and self.verticalScrollBar().value() == scrolled:
+                rest = self.viewport().rect()
+                rest.setTop(round(unchanged) - scrolled - 4)
+                self.viewport().update(rest)  # what stands above has not changed
+                return
         self._place()
         self.viewport().update()
 

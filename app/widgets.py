@@ -240,10 +240,10 @@ class Banner(QWidget):
         self._paint_icon()
         self.show()
 
-    def set_look(self, theme: Theme) -> None:
+    def set_look(self, theme: Theme, scale: float) -> None:
         self._theme = theme
         self._paint_icon()
-        tint(self.dismiss, theme)
+        tint(self.dismiss, theme, scale)
 
     def _paint_icon(self) -> None:
         note = self.frame.property("tone") == "note"
@@ -310,6 +310,7 @@ def icon_button(drawing: str, words: str, pressed: Callable[[], object] | None =
     return button
 
 
-def tint(button: QToolButton | QPushButton, theme: Theme, colour: str = "") -> None:
-    """Draws a button's icon in the theme's colours."""
-    button.setIcon(themes.icon(button.property("drawing"), colour or theme.dim))
+def tint(button: QToolButton, theme: Theme, scale: float) -> None:
+    """Draws a button's icon in the theme's colours, as large as the text."""
+    button.setIcon(themes.icon(button.property("drawing"), theme.dim))
+    button.setIconSize(QSize(round(17 * scale), round(17 * scale)))

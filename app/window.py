@@ -37,6 +37,7 @@ from engine.types import (
     LoadFailed,
     LoadFinished,
     Request,
+    RoundFinished,
     RunChanged,
     RunFailed,
     RunFinished,
@@ -269,6 +270,8 @@ class Window(QMainWindow):
         for event in events:
             self.session.apply(event)
             self._react(event)
+        if not all(isinstance(event, RoundFinished) for event in events):
+            self.transcript.viewport().update()
         self._refresh()
 
     def _react(self, event: Event) -> None:
@@ -288,7 +291,6 @@ class Window(QMainWindow):
                 self.header.show_drawn_seed(options.seed)
             case RunChanged(drafter=drafter):
                 self.session.drafter = drafter
-                self._show_note()
             case RunFinished(finish=finish):
                 self._announce(f"Answer finished: {FINISH_WORDS[finish]}")
             case RunFailed(_, message):
@@ -376,9 +378,7 @@ class Window(QMainWindow):
         self._make_room()
 
     def _show_note(self) -> None:
-        known = self.session.drafter == self.settings.drafter
-        distribution = self.session.has_distribution if known else self.settings.drafter != "ngram"
-        self.header.show_note(self.settings, distribution)
+        self.header.show_note(self.settings, self.session.has_distribution(self.settings.drafter))
 
     def _revert_target(self) -> None:
         """The model before is still loaded; go on with it."""
@@ -430,7 +430,7 @@ class Window(QMainWindow):
         self.setStyleSheet(stylesheet(theme, scale))
         self.header.set_look(theme, scale)
         self.composer.set_look(theme, scale)
-        self.banner.set_look(theme)
+        self.banner.set_look(theme, scale)
         self.welcome.set_look(theme)
         self.panel.set_look(theme, scale)
         self.status.set_look(theme, scale)

@@ -1,0 +1,110 @@
+"""Text that grows round by round is laid out like text that was there at once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from PySide6.QtCore import QPointF
+from pytestqt.qtbot import QtBot
+
+from app import theme as themes
+from app.layout import MAX_LINES, Flow, Style, units
+from app.pieces import AnswerText, Piece
+from tests.app.fakes import story_rounds
+
+MIXED = "An emoji 😀 and 日本語, a\ttab.\n\n```python\nfor token in answer:\n    print(token)\n```\nDone. " * 6
+
+
+def flow(width: float = 420) -> Flow:
+    return Flow(Style(themes.DARK, themes.reading_font(1), themes.mono_font(1)), width)
+
+
+def pieces(text: str) -> list[Piece]:
+    answer = AnswerText()
+    for round_ in story_rounds(text):
+        answer.add(round_)
+    return answer.pieces
+
+
+def lines(laid_out: Flow) -> list[str]:
+    found = []
+    for chunk in laid_out.chunks:
+        assert chunk.layout is not None
+        raw = chunk.text.encode("utf-16-le")
+        for index in range(chunk.layout.lineCount()):
+            line = chunk.layout.lineAt(index)
+            start, end = line.textStart(), line.textStart() + line.textLength()
+            found.append(raw[2 * start : 2 * end].decode("utf-16-le"))
+    return found
+
+
+@pytest.mark.parametrize("text", [MIXED, "one long paragraph without any end " * 60])
+def test_growing_gives_the_same_lines_as_all_at_once(qtbot: QtBot, text: str) -> None:
+    together, grown = flow(), flow()
+    together.append(pieces(text))
+    for piece in pieces(text):
+        grown.append([piece])
+    assert lines(grown) == lines(together)
+    assert grown.height == together.height
+    assert grown.text_between(0, grown.length) == together.text_between(0, together.length)
+
+
+def test_a_chunk_never_grows_tall_so_a_round_costs_the_same_at_the_end(qtbot: QtBot) -> None:
+    grown = flow()
+    for piece in pieces("word " * 3000):
+        grown.append([piece])
+    assert len(grown.chunks) > 20
+    assert max(chunk.layout.lineCount() for chunk in grown.chunks if chunk.layout) <= MAX_LINES
+
+
+def test_copied_text_is_the_answer_without_ghosts(qtbot: QtBot) -> None:
+    laid_out = flow()
+    shown = pieces(MIXED)
+    laid_out.append(shown)
+    answer = "".join(piece.text for piece in shown if not piece.ghost)
+    assert laid_out.text_between(0, laid_out.length) == answer.replace("\t", "    ")
+
+
+def test_offsets_and_points_agree_also_behind_characters_of_two_units(qtbot: QtBot) -> None:
+    laid_out = flow()
+    laid_out.append([Piece("😀😀 abc", "plain", 0)])
+    chunk = laid_out.chunks[0]
+    assert chunk.layout is not None
+    for offset in (0, 2, 4, 5, 6, 8):
+        x = chunk.layout.lineAt(0).cursorToX(offset)[0]  # type: ignore[index]
+        assert laid_out.offset_at(QPointF(x, 5)) == offset
+    assert laid_out.text_between(4, laid_out.length) == " abc"
+
+
+def test_fenced_code_is_set_in_its_own_font_and_ghosts_open_no_fence(qtbot: QtBot) -> None:
+    laid_out = flow()
+    laid_out.append([Piece("```", "rejected", 0), Piece("text\n```py\ncode\n```\nend", "plain", 0)])
+    assert [(chunk.text, chunk.code or chunk.fence) for chunk in laid_out.chunks] == [
+        ("```text", False),
+        ("```py", True),
+        ("code", True),
+        ("```", True),
+        ("end", False),
+    ]
+
+
+def test_every_run_lies_within_its_chunk_whatever_the_pieces(qtbot: QtBot) -> None:
+    chance = random.Random(5)
+    kinds = ("accepted", "correction", "bonus", "plain", "rejected", "unjudged")
+    laid_out = flow(200)
+    for index in range(300):
+        text = "".join(chance.choice(["a", "bc ", "😀", "\n", " ", "日"]) for _ in range(chance.randint(0, 6)))
+        kind = chance.choice(kinds)
+        laid_out.append([Piece(text.replace("\n", "⏎") if kind in ("rejected", "unjudged") else text, kind, index)])
+    for chunk in laid_out.chunks:
+        assert "".join(run_texts(chunk)) == chunk.text
+        for box in laid_out.boxes(chunk):
+            assert -1 <= box.rect.left() <= box.rect.right() <= laid_out.width + 7
+    assert [chunk.start for chunk in laid_out.chunks[1:]] == [chunk.start + chunk.length for chunk in laid_out.chunks[:-1]]
+
+
+def run_texts(chunk) -> list[str]:  # type: ignore[no-untyped-def]
+    raw = chunk.text.encode("utf-16-le")
+    assert sum(run.length for run in chunk.runs) == units(chunk.text)
+    return [raw[2 * run.start : 2 * (run.start + run.length)].decode("utf-16-le") for run in chunk.runs]
