@@ -32,8 +32,23 @@ def prefer_fast_blas() -> str | None:
     packaged = site / "cmeel.prefix" / "lib" / "libopenblas.so"
     if packaged.is_file():
         if _load(packaged.as_posix()) or (_load_fortran_runtime(site / "mlx_cpu.libs") and _load(packaged.as_posix())):
+            _leave_a_core(ctypes.CDLL(packaged.as_posix()))
             return packaged.as_posix()
-    return "libopenblas.so.0" if _load("libopenblas.so.0") else None
+    if _load("libopenblas.so.0"):
+        _leave_a_core(ctypes.CDLL("libopenblas.so.0"))
+        return "libopenblas.so.0"
+    return None
+
+
+def _leave_a_core(library: ctypes.CDLL) -> None:
+    """Use all cores but one, unless OPENBLAS_NUM_THREADS says otherwise.
+
+    OpenBLAS's threads wait for each other busily, so a product stands still whenever the window, or another program, takes
+    the core of one of them: with as many threads as cores, a busy machine decodes five to ten times slower than with one
+    thread, and an idle one with two cores hardly faster.
+    """
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        library.openblas_set_num_threads(max(1, len(os.sched_getaffinity(0)) - 1))
 
 
 def _load(name: str) -> bool:
