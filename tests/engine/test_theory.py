@@ -28,14 +28,25 @@ def random_pair(generator: np.random.Generator, size: int, zeros: float = 0.0) -
     return p, q
 
 
-def language_model_pair(generator: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Float32 rows with a few likely tokens and a long tail, the drafter's a noisy copy of the target's."""
+def language_model_pair(
+    generator: np.random.Generator, size: int, noise: float, temperature: float = 0.8
+) -> tuple[np.ndarray, np.ndarray]:
+    """Float32 rows with a few likely tokens and a long tail, the drafter's logits the target's with some noise."""
     target = generator.normal(0.0, 2.5, size)
     target[:100] += generator.exponential(3.0, 100)
-    draft = target + generator.normal(0.0, 1.0, size)
-    weights = np.exp(np.stack([target, draft]) / 0.8)
+    logits = np.stack([target, target + generator.normal(0.0, noise, size)]) / temperature
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     p, q = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
     return p, q
+
+
+def nucleus(row: np.ndarray, mass: float) -> np.ndarray:
+    """The likeliest tokens that hold `mass`, renormalised."""
+    order = np.argsort(-row)
+    kept = np.zeros_like(row)
+    keep = order[: int(np.searchsorted(np.cumsum(row[order]), mass)) + 1]
+    kept[keep] = row[keep] / row[keep].sum()
+    return kept
 
 
 # Single positions
@@ -112,32 +123,52 @@ def test_simulated_draws_agree_as_often_as_predicted() -> None:
             assert abs(outcomes.mean() - probability) < 5 * np.sqrt(probability * (1 - probability) / draws)
 
 
-@pytest.mark.parametrize("size", [2_000, 20_000])
-def test_leaving_out_the_tail_stays_within_the_stated_bound(size: int) -> None:
-    generator = np.random.default_rng(size)
-    p, q = language_model_pair(generator, size)
-    exact_p, exact_q = (row / row.sum() for row in (p.astype(np.float64), q.astype(np.float64)))
+@pytest.mark.parametrize("temperature", [0.3, 0.8, 1.5])
+@pytest.mark.parametrize("noise", [0.0, 0.001, 0.05, 1.0, 4.0])
+def test_the_three_at_once_are_the_three_alone_on_long_rows(noise: float, temperature: float) -> None:
+    p, q = language_model_pair(np.random.default_rng(7), 20_000, noise, temperature)
     match, gumbel, rejection = theory.expected(p, q)
-    ratio = np.argsort(-exact_p / exact_q)
-    ordered_p, ordered_q = exact_p[ratio], exact_q[ratio]
-    at_least, below = np.cumsum(ordered_p), 1.0 - np.cumsum(ordered_q)
-    complete = (ordered_p * ordered_q / (ordered_q * at_least + ordered_p * below)).sum()
-    assert gumbel == pytest.approx(complete, abs=2e-6)
-    assert theory.gumbel_probability(p, q) == gumbel
-    assert match == pytest.approx((exact_p * exact_q).sum(), abs=1e-6)
-    assert rejection == pytest.approx(np.minimum(exact_p, exact_q).sum(), abs=1e-6)
+    assert match == pytest.approx(theory.match_probability(p, q), abs=1e-9)
+    assert rejection == pytest.approx(theory.rejection_probability(p, q), abs=1e-6)
+    assert -1e-9 <= gumbel - theory.gumbel_probability(p, q) <= theory.EXPECTED_TOLERANCE
 
 
-def test_leaving_out_the_tail_equals_the_definition_on_a_large_row() -> None:
-    p, q = language_model_pair(np.random.default_rng(7), 3_000)
+@pytest.mark.parametrize("top_p", [0.9, 0.999])
+def test_the_three_at_once_are_the_three_alone_under_top_p(top_p: float) -> None:
+    p, q = (nucleus(row, top_p) for row in language_model_pair(np.random.default_rng(8), 20_000, 1.0, temperature=2.0))
+    assert ((p > 0) & (q == 0)).any()
+    assert ((p == 0) & (q > 0)).any()
+    alone = (theory.match_probability(p, q), theory.gumbel_probability(p, q), theory.rejection_probability(p, q))
+    assert theory.expected(p, q) == pytest.approx(alone, abs=2e-6)
+    assert theory.expected(q, q) == pytest.approx((theory.match_probability(q, q), 1.0, 1.0), abs=1e-6)
+
+
+def test_rows_that_cannot_be_gathered_exactly_are_sorted_completely(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, q = language_model_pair(np.random.default_rng(9), 50_000, noise=0.01, temperature=3.0)
+    exact = theory.gumbel_probability(p, q)
+    assert theory.expected(p, q)[1] == pytest.approx(exact, abs=1e-12)
+    monkeypatch.setattr(theory, "EXPECTED_TOLERANCE", 1.0)
+    assert theory.expected(p, q)[1] > exact + 2e-6
+
+
+def test_the_sorted_form_equals_the_definition_on_a_long_row() -> None:
+    p, q = language_model_pair(np.random.default_rng(7), 3_000, 1.0)
     exact_p, exact_q = (row / row.sum() for row in (p.astype(np.float64), q.astype(np.float64)))
-    assert theory.gumbel_probability(p, q) == pytest.approx(quadratic_gumbel(exact_p, exact_q), abs=2e-6)
+    assert theory.gumbel_probability(p, q) == pytest.approx(quadratic_gumbel(exact_p, exact_q), abs=1e-12)
+
+
+def test_one_hot_and_disjoint_long_rows() -> None:
+    p, _ = language_model_pair(np.random.default_rng(10), 20_000, 1.0)
+    one_hot = np.zeros_like(p)
+    one_hot[17] = 1.0
+    assert theory.expected(p, one_hot) == pytest.approx([float(p[17])] * 3, rel=1e-5)
+    low, high = p * (np.arange(20_000) < 10_000), p * (np.arange(20_000) >= 10_000)
+    assert theory.expected(low / low.sum(), high / high.sum()) == (0.0, 0.0, 0.0)
 
 
 def test_flat_rows_lose_nothing() -> None:
-    """Every token is as small as every other: there is no tail to leave out."""
-    row = np.full(4_096, 1 / 4_096, dtype=np.float32)
-    assert theory.expected(row, row) == pytest.approx((1 / 4_096, 1.0, 1.0), rel=1e-9)
+    row = np.full(8_192, 1 / 8_192, dtype=np.float32)
+    assert theory.expected(row, row) == pytest.approx((1 / 8_192, 1.0, 1.0), rel=1e-9)
 
 
 def test_totals_off_by_rounding_are_divided_out() -> None:
