@@ -33,8 +33,8 @@ NO_TOKEN = -1
 lazy graph until the ids are read; `check_drawn` then turns it into an error."""
 
 KEPT_ROWS = 160
-"""Shared rows that a NoiseSource keeps at most: more than twice what one round of the longest draft reads. Longer lists of positions
-are drawn together by MLX operations, which is faster for many short rows."""
+"""Shared rows that a NoiseSource keeps at most: more than twice what one round of the longest draft reads. Longer lists of
+positions are drawn together by MLX operations, which is faster for many short rows."""
 
 
 def check_drawn(ids: Sequence[int]) -> None:
@@ -166,7 +166,7 @@ class NoiseSource:
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
-        if _drawn_in_graph(positions, round_position):
+        if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > KEPT_ROWS:
             keys = _stream_keys(self.seed, positions, "coin", round_position)
             return (_words(keys, 1)[:, 0] >> 8).astype(mx.float32) * reference.COIN_UNIT
         return mx.array([reference.coin(self.seed, position, round_position) for position in positions], mx.float32)
@@ -188,15 +188,11 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
 
 def _rows(seed: int, positions: Positions, vocab_size: int, domain: str, round_position: Position | None) -> mx.array:
     reference.check_stream(seed, domain)
-    if _drawn_in_graph(positions, round_position):
+    if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > KEPT_ROWS:
         keys = _stream_keys(seed, positions, domain, round_position)
         return _gumbel_units(_words(keys, vocab_size)).astype(mx.float32) * reference.UNIT
     rows = [reference.gumbel(seed, position, vocab_size, domain, round_position) for position in positions]
     return mx.array(np.stack(rows))
-
-
-def _drawn_in_graph(positions: Positions, round_position: Position | None) -> bool:
-    return isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > KEPT_ROWS
 
 
 def _position_array(positions: Positions) -> mx.array:
