@@ -55,14 +55,14 @@ class LoadedModel:
         target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
     """
 
-    model: Any
-    tokenizer: Tokenizer
+    model: Any = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
     eos_ids: frozenset[int]
-    vocabulary: tuple[bytes | None, ...]
+    vocabulary: tuple[bytes | None, ...] = field(repr=False)
     context_length: int
     name: str
     path: str
-    target_ids: mx.array | None = None
+    target_ids: mx.array | None = field(default=None, repr=False)
     weight_files: tuple[Path, ...] = field(default=(), repr=False)
 
     @cached_property

@@ -47,7 +47,11 @@ print(first, info.path.decode())
 
 @linux_only
 def test_one_core_is_left_to_the_window_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "import ctypes; from engine.blas import prefer_fast_blas; print(ctypes.CDLL(prefer_fast_blas()).openblas_get_num_threads())"
+    code = """
+import ctypes
+from engine.blas import prefer_fast_blas
+print(ctypes.CDLL(prefer_fast_blas()).openblas_get_num_threads())
+"""
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     assert run(code) == str(max(1, len(os.sched_getaffinity(0)) - 1))
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
