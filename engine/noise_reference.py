@@ -147,7 +147,7 @@ def half_tables() -> tuple[Units, Units]:
 
 @cache
 def _turned_tables() -> tuple[Units, Units]:
-    """`half_tables` indexed by the low 14 bits of a float64's exponent and first 8 mantissa bits, plus 8192 for the upper half."""
+    """`half_tables` indexed by the low 14 bits of a float64's exponent and 8 mantissa bits, plus 8192 for the upper half."""
     values, steps = half_tables()
     turn = (1022 << 8) % TABLE_SIZE
     return np.roll(values, turn), np.roll(steps, turn)
