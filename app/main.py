@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication
 
+from app import accessibility
 from app import settings as stored
 from app import theme as themes
 from app.cli import default_drafter
@@ -43,12 +44,15 @@ def make_application() -> QApplication:
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     existing = QApplication.instance()
-    application = existing if isinstance(existing, QApplication) else QApplication(sys.argv[:1])
+    if isinstance(existing, QApplication):
+        return existing
+    application = QApplication(sys.argv[:1])
     application.setApplicationName("draftlight")
     application.setApplicationDisplayName("Draftlight")
     application.setDesktopFileName("draftlight")
     application.setStyle("Fusion")
     application.setWindowIcon(themes.app_icon())
+    accessibility.install()
     pg.setConfigOptions(antialias=False)
     return application
 

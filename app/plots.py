@@ -21,6 +21,7 @@ from engine.types import RunChanged
 SHOWN_ROUNDS = 60
 NO_ROUNDS = "Rounds appear here as they are judged."
 NO_ROUNDS = "Rounds appear here as they are judged."
+NO_PLACES = "Which places hold shows after a few rounds."
 CURVES = ("match", "gumbel", "rejection")
 
 
@@ -245,7 +246,7 @@ class PositionChart(Chart):
         super().__init__(
             "positionPlot",
             "Acceptance by position in the round",
-            "Which places hold shows after a few rounds.",
+            NO_PLACES,
             "position in the round",
             110,
         )
@@ -267,6 +268,7 @@ class PositionChart(Chart):
         """Draws one pair of bars per place."""
         places = () if tally is None else tally.summary.by_position
         self.show_data(bool(places))
+        self.empty.setText(NO_PLACES if tally is None or not tally.rounds else "Nothing was proposed yet.")
         if not places:
             return
         x = np.array([place.position for place in places], dtype=float)

@@ -13,6 +13,8 @@ from app.widgets import Tile
 from app.wording import DEFINITIONS, number
 
 REFRESH_MS = 80
+DASHES = {"match": "┈┈", "gumbel": "━━", "rejection": "╍╍"}
+"""The lines of the expected curves, in letters."""
 
 
 class SidePanel(QWidget):
@@ -27,6 +29,7 @@ class SidePanel(QWidget):
         self._stale = False
         self._scale = 1.0
         self._notes: list[QLabel] = []
+        self._curves = ""
         self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
         self.throughput = Tile("Throughput", DEFINITIONS["throughput"])
@@ -39,6 +42,7 @@ class SidePanel(QWidget):
         self.split = TimeSplit()
         self.curve_names = QLabel()
         self.curve_names.setObjectName("sectionNote")
+        self.curve_names.setMinimumWidth(1)
         self._arrange()
 
     @property
@@ -104,6 +108,7 @@ class SidePanel(QWidget):
             self.grid.setColumnStretch(column, 1 if column < columns else 0)
         for note in self._notes:
             note.setVisible(wide)
+        self.curve_names.setText(f"expected: &nbsp;{self._curves}" if wide else self._curves)
 
     def touch(self) -> None:
         """Something changed: repaint soon."""
@@ -145,11 +150,9 @@ class SidePanel(QWidget):
             tile.set_look(scale)
         for chart in (self.acceptance, self.speed, self.places, self.split):
             chart.set_look(theme, scale)
-        dashes = {"match": "┈", "gumbel": "━", "rejection": "╍"}
-        words = [
-            f'<span style="color:{colour}">{dashes[rule] * 2}</span> {rule}' for rule, (colour, _) in curve_styles(theme).items()
-        ]
-        self.curve_names.setText("expected:&nbsp; " + "&nbsp;&nbsp; ".join(words))
+        self._curves = " &nbsp;".join(
+            f'<span style="color:{colour}">{DASHES[rule]}</span>&nbsp;{rule}' for rule, (colour, _) in curve_styles(theme).items()
+        )
         self._make_room()
         self.refresh()
 

@@ -50,6 +50,7 @@ class Transcript(QAbstractScrollArea):
         super().__init__(parent)
         self.session = session
         self.ghosts = ghosts
+        self.accessible: object = None
         self.name = ""
         self.status = ""
         self.fraction: float | None = None

@@ -509,7 +509,8 @@ class Window(QMainWindow):
         self.splitter.setSizes([self.width() - self._panel_width(), self._panel_width()])
 
     def _panel_width(self) -> int:
-        return max(340, min(560, round(self.width() * 0.35)))
+        scale = self.settings.text_scale
+        return round(max(340 * scale, min(560 * scale, self.width() * 0.35)))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.chat and event.type() == QEvent.Type.Resize:

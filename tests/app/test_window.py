@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QAccessible, QGuiApplication, QImage, QPainter
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
+from app import accessibility
 from app import theme as themes
 from app.settings import Settings
 from app.window import Window
@@ -608,6 +610,30 @@ def test_everything_can_be_found_by_name_and_is_named_for_screen_readers(qtbot: 
     controls = [control for kind in kinds for control in window.findChildren(kind) if control.isVisible()]
     assert len(controls) > 12
     assert [control for control in controls if not control.accessibleName()] == []
+
+
+def test_a_screen_reader_gets_the_conversation(qtbot: QtBot, open_window: Open) -> None:
+    accessibility.install()
+    window, _ = open_window()
+    ask(qtbot, window, "Tell me")
+    wait_for_answer(qtbot, window)
+    interface = QAccessible.queryAccessibleInterface(window.transcript)
+    assert interface is not None
+    assert interface.role() == QAccessible.Role.Document
+    assert interface.text(QAccessible.Text.Name) == "Conversation"
+    assert interface.text(QAccessible.Text.Value) == f"You: Tell me\nSmolLM2 135M: {STORY}"
+
+
+def test_painting_keeps_pythons_none_alive(qtbot: QtBot) -> None:
+    """PySide6 6.12.0 gives back a reference to None with every call that returns nothing: before Python 3.12 it crashes."""
+    picture = QImage(8, 8, QImage.Format.Format_ARGB32)
+    painter = QPainter(picture)
+    before = sys.getrefcount(None)
+    for _ in range(100):
+        painter.setPen(Qt.PenStyle.NoPen)
+    after = sys.getrefcount(None)
+    painter.end()
+    assert after > before - 50
 
 
 def test_every_control_can_be_reached_by_tab(qtbot: QtBot, open_window: Open) -> None:
