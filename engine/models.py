@@ -1,4 +1,4 @@
-"""Loading a target or a draft model from wherever people have one, and whether two fit together.
+"""Loading a target or a draft model from wherever people have one. Whether two fit together is in `engine.pairing`.
 
 Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is
 a GGUF file, an mlx-lm folder, a folder of the format in `engine.cut_draft`, or an "organisation/model" id of the Hugging
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from engine.blas import prefer_fast_blas
 
@@ -22,15 +22,17 @@ import mlx.core as mx  # noqa: E402
 import mlx.nn as nn  # noqa: E402
 import mlx_lm.utils  # noqa: E402
 from huggingface_hub import snapshot_download  # noqa: E402
-from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache  # noqa: E402
 
 from engine import builtin, cut_draft, gguf  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.gguf_header import read_header  # noqa: E402
 from engine.hashes import files_sha256  # noqa: E402
+from engine.pairing import PairReport, cache_reason, check_pair  # noqa: E402
 from engine.safetensors_header import check_safetensors  # noqa: E402
 from engine.tokenization import Tokenizer  # noqa: E402
 from engine.tokenizer_files import from_folder, from_gguf, read_json  # noqa: E402
+
+__all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load"]
 
 Progress = Callable[[str, float | None], None]
 
@@ -71,14 +73,6 @@ class LoadedModel:
         return files_sha256(self.weight_files)
 
 
-@dataclass(frozen=True)
-class PairReport:
-    """Whether a drafter can propose for a target; `reasons` are sentences and empty if it can."""
-
-    usable: bool
-    reasons: tuple[str, ...]
-
-
 def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedModel | None = None) -> LoadedModel:
     """Load a model for the calling thread. What was loaded before stays usable if this fails.
 
@@ -114,67 +108,6 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or an organisation/model id of the Hub."
         )
     return _load_folder(_from_hub(name_or_path, report), name_or_path, report, target)
-
-
-def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
-    """Compare what speculation relies on: equal tokens for equal ids, and caches that can be rolled back.
-
-    Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must
-    be the same bytes, control tokens included.
-    """
-    reasons = [reason for reason in (_vocabulary_reason(target, drafter), _head_reason(target, drafter)) if reason]
-    for side, loaded in (("target", target), ("drafter", drafter)):
-        if reason := cache_reason(loaded.model):
-            reasons.append(f"The {side} {loaded.name} {reason}")
-    return PairReport(not reasons, tuple(reasons))
-
-
-def cache_reason(model: Any) -> str | None:
-    """Why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
-    kinds = {type(entry) for entry in make_prompt_cache(model)}
-    unsupported = sorted(kind.__name__ for kind in kinds if kind not in (KVCache, QuantizedKVCache))
-    if not unsupported:
-        return None
-    why = {
-        "RotatingKVCache": "attends to a sliding window, and tokens that left the window cannot be brought back",
-        "ArraysCache": "keeps a recurrent state, which cannot be taken back to an earlier token",
-        "ChunkedKVCache": "attends in chunks, and a dropped chunk cannot be brought back",
-    }.get(unsupported[0], "keeps a cache that cannot be rolled back")
-    return f"{why} ({unsupported[0]}); rejected proposals could not be undone."
-
-
-def _vocabulary_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
-    pairs = zip(target.vocabulary, drafter.vocabulary, strict=False)
-    differing = [
-        index for index, (ours, theirs) in enumerate(pairs) if ours != theirs and ours is not None and theirs is not None
-    ]
-    if not differing:
-        shared = any(
-            ours is not None and ours == theirs for ours, theirs in zip(target.vocabulary, drafter.vocabulary, strict=False)
-        )
-        return None if shared else f"{drafter.name} and {target.name} have no token in common."
-    first = differing[0]
-    kind = "control token" if first in target.tokenizer.special else "token"
-    return (
-        f"The vocabularies differ in {len(differing)} entries, first at {kind} {first}: "
-        f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(drafter.vocabulary[first])} in {drafter.name}."
-    )
-
-
-def _head_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
-    if drafter.target_ids is None:
-        return None
-    ids = cast(list[int], drafter.target_ids.tolist())
-    outside = [token for token in ids if not 0 <= token < len(target.vocabulary)]
-    if outside:
-        return f"The trimmed head of {drafter.name} names token {outside[0]}, but {target.name} has {len(target.vocabulary)}."
-    if len(set(ids)) != len(ids):
-        return f"The trimmed head of {drafter.name} names a token twice."
-    return None
-
-
-def _shown(token: bytes | None) -> str:
-    return repr((token or b"").decode("utf-8", "backslashreplace"))
 
 
 def _load_gguf(path: Path, name: str) -> LoadedModel:
