@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache  # noqa: E402
+from engine.cache import make_prompt_cache, refusal
 
 if TYPE_CHECKING:
     from engine.models import LoadedModel
@@ -38,16 +34,8 @@ def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
 
 def cache_reason(model: Any) -> str | None:
     """Why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
-    kinds = {type(entry) for entry in make_prompt_cache(model)}
-    unsupported = sorted(kind.__name__ for kind in kinds if kind not in (KVCache, QuantizedKVCache))
-    if not unsupported:
-        return None
-    why = {
-        "RotatingKVCache": "attends to a sliding window, and tokens that left the window cannot be brought back",
-        "ArraysCache": "keeps a recurrent state, which cannot be taken back to an earlier token",
-        "ChunkedKVCache": "attends in chunks, and a dropped chunk cannot be brought back",
-    }.get(unsupported[0], "keeps a cache that cannot be rolled back")
-    return f"{why} ({unsupported[0]}); rejected proposals could not be undone."
+    reason = refusal(make_prompt_cache(model))
+    return None if reason is None else f"cannot take back rejected proposals: {reason}."
 
 
 def _vocabulary_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:

@@ -24,6 +24,7 @@ import mlx.nn as nn  # noqa: E402
 from mlx.utils import tree_flatten  # noqa: E402
 from mlx_lm.models.cache import (  # noqa: E402
     ArraysCache,
+    CacheList,
     ChunkedKVCache,
     KVCache,
     QuantizedKVCache,
@@ -317,6 +318,7 @@ def test_vocabularies_without_a_common_token_are_refused(tiny: LoadedModel) -> N
         ((KVCache(), RotatingKVCache(max_size=8)), "sliding window"),
         ((ArraysCache(2), KVCache()), "recurrent state"),
         ((ChunkedKVCache(8),), "chunks"),
+        ((CacheList(KVCache(), ArraysCache(1)),), "recurrent state"),
         ((object(),), "cannot be rolled back"),
     ],
 )
