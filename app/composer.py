@@ -131,6 +131,10 @@ class Composer(QWidget):
             (self.stop if running else self.edit).setFocus()
         self._refresh()
 
+    def show_hint(self, words: str) -> None:
+        """What to know while writing; empty for what the keys do."""
+        self.hint.setText(words or ("Esc stops" if self._running else "Enter sends, Shift+Enter starts a line"))
+
     def set_editing(self, editing: bool) -> None:
         self._editing = editing
         self.edit_note.setVisible(editing)

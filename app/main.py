@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = stored.settings_path()
     settings, note = stored.load(path)
     window = Window(Engine(), _with_arguments(settings, arguments), path, note)
-    window.first_painted.connect(window.load_models)
+    window.first_painted.connect(window.chat.load_models)
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())
     window.show()
     status = application.exec()

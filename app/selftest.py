@@ -61,7 +61,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
         return window.banner.words.text() if window.banner.isVisible() else ""
 
     painted = [picture("first-start")]
-    window.load_models()
+    window.chat.load_models()
     window.send(PROMPT)
     _wait(lambda: window.session.loading is not None, 5)
     painted.append(picture("loading"))

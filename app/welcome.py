@@ -74,7 +74,7 @@ class Welcome(QScrollArea):
         self.column.setContentsMargins(left, 16, max(0, whole - left - width), 16)
         self._arrange(2 if width > 480 else 1)
 
-    def set_look(self, theme: Theme) -> None:
+    def set_look(self, theme: Theme, scale: float) -> None:
         for card in self.cards:
             card.set_look(theme)
 

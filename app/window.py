@@ -1,52 +1,36 @@
-"""The window: puts the parts together and carries wishes between them, the session and the engine."""
+"""The window: puts the parts together and brings them to the state of the chat."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QMenu, QSplitter, QStackedWidget, QVBoxLayout, QWidget
 
-from app import settings as stored
 from app import theme as themes
-from app.commands import Command, ShortcutSheet, make_actions, make_menus
+from app.chat import Chat
+from app.commands import ShortcutSheet, make_actions, make_menus
 from app.composer import Composer
-from app.exporting import export_session
 from app.header import Header, model_path
-from app.link import EngineLike, EngineLink
+from app.link import EngineLike
 from app.options import OptionsPopover
-from app.session import Answer, Session
+from app.session import Answer
 from app.settings import MAX_SCALE, MIN_SCALE, Settings
 from app.sidepanel import SidePanel
 from app.statusbar import StatusStrip, phase_text
 from app.stylesheet import stylesheet
-from app.theme import APPEARANCES, Appearance
+from app.theme import Appearance
 from app.transcript import Transcript
 from app.welcome import Welcome
 from app.widgets import Banner
-from app.wording import FINISH_WORDS, target_title
-from engine.errors import DraftlightError
-from engine.types import (
-    DrafterReady,
-    DrafterRefused,
-    EngineFailed,
-    Event,
-    LoadFailed,
-    LoadFinished,
-    Request,
-    RoundFinished,
-    RunChanged,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-)
+from app.window_commands import window_commands
+from app.wording import target_title
+from engine.types import Event, RoundFinished, RunStarted
 
-LIVE = ("rule", "gamma", "drafter")
-"""Settings that act in the middle of an answer."""
 EXPORT_KINDS = "JSON (*.json);;CSV (*.csv)"
+MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 NARROW = 900
 """Below this width the charts make room for the conversation."""
 
@@ -59,6 +43,9 @@ class Window(QMainWindow):
         settings: what to start with; `settings_path` is where changes are kept, None keeps them nowhere.
         note: something to tell the user at once.
 
+    Attributes:
+        ended_in_time: whether the engine had ended when the window closed.
+
     Signals:
         first_painted: the window has been painted for the first time.
     """
@@ -69,22 +56,17 @@ class Window(QMainWindow):
         super().__init__()
         self.setObjectName("window")
         self.setWindowTitle("Draftlight")
-        self.settings = settings
-        self._settings_path = settings_path
+        self.ended_in_time = True
         self._painted = False
         self._closed = False
-        self.ended_in_time = True
         self._editing = False
-        self._menu = QMenu(self)
-        self.session = Session()
-        self.session.drafter = settings.drafter
-        self.link = EngineLink(engine, self)
-        self.link.received.connect(self._received)
+        self.chat = Chat(engine, settings, settings_path, self)
+        self.session = self.chat.session
         self._theme = themes.resolve(settings.appearance)
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
         self._build()
-        self.commands = self._commands()
+        self.commands = window_commands(self)
         self.actions_by_id = make_actions(self.commands, self)
         self._build_menus()
         self._connect()
@@ -95,13 +77,16 @@ class Window(QMainWindow):
         if note:
             self.banner.show_message(note, "note")
 
+    @property
+    def settings(self) -> Settings:
+        return self.chat.settings
+
     # Parts
 
     def _build(self) -> None:
-        settings = self.settings
         self.header = Header()
         self.banner = Banner()
-        self.transcript = Transcript(self.session, self._theme, settings.text_scale, settings.ghosts)
+        self.transcript = Transcript(self.session, self._theme, self.settings.text_scale, self.settings.ghosts)
         self.welcome = Welcome()
         self.composer = Composer()
         self.panel = SidePanel(self.session)
@@ -110,113 +95,66 @@ class Window(QMainWindow):
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
-        chat = QWidget()
-        chat.setObjectName("chatColumn")
-        chat.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        column = QVBoxLayout(chat)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        column.addWidget(self.banner)
-        column.addWidget(self.stack, 1)
-        column.addWidget(self.composer)
+        self.column = QWidget()
+        self.column.setObjectName("chatColumn")
+        self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.column.installEventFilter(self)
+        _stacked(self.column, self.banner, (self.stack, 1), self.composer)
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setChildrenCollapsible(False)
         self.splitter.setHandleWidth(1)
-        self.splitter.addWidget(chat)
+        self.splitter.addWidget(self.column)
         self.splitter.addWidget(self.panel)
-        self.splitter.setStretchFactor(0, 3)
-        self.splitter.setStretchFactor(1, 1)
         whole = QWidget()
-        outer = QVBoxLayout(whole)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.setSpacing(0)
-        outer.addWidget(self.header)
-        outer.addWidget(self.splitter, 1)
-        outer.addWidget(self.status)
+        _stacked(whole, self.header, (self.splitter, 1), self.status)
         self.setCentralWidget(whole)
-        self.chat = chat
-        chat.installEventFilter(self)
         self.setMinimumSize(560, 460)
 
     def _build_menus(self) -> None:
         menus = make_menus(self.commands, self.actions_by_id, self)
+        everything = QMenu(self)
         for menu in menus:
-            self._menu.addMenu(menu)
-        self.header.menu.setMenu(self._menu)
-        if sys.platform == "darwin":
-            for menu in menus:
+            everything.addMenu(menu)
+            if sys.platform == "darwin":
                 self.menuBar().addMenu(menu)
+        self.header.menu.setMenu(everything)
 
     def _connect(self) -> None:
-        self.header.changed.connect(self.change_setting)
+        chat = self.chat
+        chat.received.connect(self._received)
+        chat.changed.connect(self._changed)
+        chat.said.connect(self.banner.show_message)
+        chat.unanswered.connect(self._unanswered)
+        chat.seed_drawn.connect(self.header.show_drawn_seed)
+        chat.finished.connect(self._announce)
+        self.header.changed.connect(chat.change)
         self.header.open_model.connect(self._open_model)
         self.header.options.clicked.connect(self.open_options)
         self.header.panel.clicked.connect(self.toggle_panel)
-        self.options.changed.connect(self.change_setting)
+        self.options.changed.connect(chat.change)
         self.composer.sent.connect(self.send)
-        self.composer.stopped.connect(self.stop)
+        self.composer.stopped.connect(chat.stop)
         self.composer.recalled.connect(self.edit_last)
         self.composer.abandoned.connect(self._abandon_edit)
         self.welcome.chosen.connect(self.send)
-        self.transcript.regenerate.connect(self.regenerate)
+        self.transcript.regenerate.connect(chat.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
 
-    def _commands(self) -> list[Command]:
-        settings = self.settings
-        appearances = [
-            Command(
-                f"{name}ThemeAction",
-                {"system": "Theme of the system", "dark": "Dark", "light": "Light"}[name],
-                "View",
-                lambda name=name: self.set_appearance(name),  # type: ignore[misc]
-                checked=settings.appearance == name,
-                group="theme",
-            )
-            for name in APPEARANCES
-        ]
-        return [
-            Command("newChatAction", "New chat", "Chat", self.new_chat, ("Ctrl+N",)),
-            Command("regenerateAction", "Answer again", "Chat", self.regenerate, ("Ctrl+R",)),
-            Command("editAction", "Edit the last prompt", "Chat", self.edit_last, ("Ctrl+Up",)),
-            Command("copyAnswerAction", "Copy the answer", "Chat", self.transcript.copy_answer, ("Ctrl+Shift+C",)),
-            Command("stopAction", "Stop the answer", "Chat", self.stop, ("Ctrl+.",)),
-            Command("exportAction", "Export metrics…", "Chat", self.export, ("Ctrl+E",)),
-            Command("quitAction", "Quit", "Chat", self.close, ("Ctrl+Q",)),
-            Command("ghostsAction", "Ghosts", "View", self.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
-            Command("panelAction", "Charts", "View", self.toggle_panel, ("F3",), checked=settings.side_panel),
-            *appearances,
-            Command("largerAction", "Larger text", "View", self.larger, ("Ctrl++", "Ctrl+="), group="text"),
-            Command("smallerAction", "Smaller text", "View", self.smaller, ("Ctrl+-",), group="text"),
-            Command("normalAction", "Normal text", "View", self.normal, ("Ctrl+0",), group="text"),
-            Command("messageAction", "Go to the message", "Go", self.composer.edit.setFocus, ("Ctrl+L",)),
-            Command("transcriptAction", "Go to the conversation", "Go", self._focus_transcript, ("Ctrl+J",)),
-            Command("ruleAction", "Go to the rules", "Go", self._focus_rule, ("Ctrl+D",)),
-            Command("optionsAction", "Sampling options", "Go", self.open_options, ("Ctrl+,",)),
-            Command("shortcutsAction", "Keyboard shortcuts", "Help", self.show_shortcuts, ("F1", "Ctrl+/")),
-        ]
-
     # Conversation
 
+    @Slot(str)
     def send(self, text: str) -> None:
-        """Asks for an answer to `text`; while a model loads, it waits for it."""
-        if self.session.running is not None:
-            return
-        if self._editing and self.session.turns:
-            self.session.turns.pop()
+        """Sends a message, in place of the last prompt if that is being edited."""
+        editing = self._editing
         self._set_editing(False)
-        self.session.add_turn(text, self.settings.options(), self.settings.drafter)
         self.composer.set_text("")
-        self._submit()
+        self.banner.hide()
+        self.transcript.follow()
+        self.chat.send(text, instead_of_last=editing)
 
-    def regenerate(self) -> None:
-        """Answers the last prompt again, in place of the answer there is."""
-        if self.session.turns and self.session.running is None:
-            prompt = self.session.turns.pop().prompt
-            self.session.add_turn(prompt, self.settings.options(), self.settings.drafter)
-            self._submit()
-
+    @Slot()
     def edit_last(self) -> None:
         """Takes the last prompt back into the message field; sending replaces its turn."""
         if self.session.turns and self.session.running is None:
@@ -224,88 +162,43 @@ class Window(QMainWindow):
             self._set_editing(True)
 
     def new_chat(self) -> None:
-        """Leaves the conversation for an empty one. A message being written stays."""
-        self.link.forget()
+        """An empty conversation. A message being written stays."""
         self._set_editing(False)
-        self.session.clear()
-        self._refresh()
+        self.chat.new()
         self.composer.edit.setFocus()
-
-    def stop(self) -> None:
-        if self.session.running is not None:
-            self.link.stop()
-
-    def _submit(self) -> None:
-        settings, answer = self.settings, self.session.turns[-1].answer
-        request = Request(
-            messages=self.session.messages(settings.system_prompt),
-            options=answer.options,
-            target=settings.target,
-            drafter=settings.drafter,
-            conversation=f"window-{self.session.conversation}",
-        )
-        try:
-            answer.run_id = self.link.submit(request)
-        except DraftlightError as error:
-            answer.state = "failed"
-            self._unanswered(str(error))
-        self.banner.hide()
-        self.header.show_drawn_seed(None)
-        self.transcript.follow()
-        self.composer.edit.setFocus()
-        self._refresh()
 
     def _set_editing(self, editing: bool) -> None:
         self._editing = editing
         self.composer.set_editing(editing)
 
+    @Slot()
     def _abandon_edit(self) -> None:
         self._set_editing(False)
         self.composer.set_text("")
 
-    # Events
-
-    @Slot(list)
-    def _received(self, events: list[Event]) -> None:
-        for event in events:
-            self.session.apply(event)
-            self._react(event)
-        if not all(isinstance(event, RoundFinished) for event in events):
-            self.transcript.viewport().update()
-        self._refresh()
-
-    def _react(self, event: Event) -> None:
-        match event:
-            case LoadFinished(model):
-                self.transcript.name = target_title(self.settings.target) if self.settings.target == "builtin" else model.name
-            case LoadFailed(name, message):
-                self.banner.show_message(message)
-                if self.session.model is not None and self.settings.target == name:
-                    self._revert_target()
-            case DrafterReady():
-                self._show_note()
-            case DrafterRefused(_, message):
-                self.banner.show_message(message)
-                self._change(drafter=self.session.drafter if self.session.drafter != self.settings.drafter else "none")
-            case RunStarted(_, options):
-                self.header.show_drawn_seed(options.seed)
-            case RunChanged(drafter=drafter):
-                self.session.drafter = drafter
-            case RunFinished(finish=finish):
-                self._announce(f"Answer finished: {FINISH_WORDS[finish]}")
-            case RunFailed(_, message):
-                self._unanswered(message)
-            case EngineFailed(message):
-                self.banner.show_message(message)
-
+    @Slot(str)
     def _unanswered(self, message: str) -> None:
         """Nothing the user wrote is lost: without any answer the prompt goes back to the message field."""
         self.banner.show_message(message)
         self._announce(message)
-        turn = self.session.turns[-1]
-        if not turn.answer.tally.rounds and not self.composer.text.strip():
-            self.session.turns.pop()
-            self.composer.set_text(turn.prompt)
+        if not self.session.turns[-1].answer.tally.rounds and not self.composer.text.strip():
+            self.composer.set_text(self.chat.withdraw())
+
+    # From the chat to the views
+
+    @Slot(list)
+    def _received(self, events: list[Event]) -> None:
+        if not all(isinstance(event, RoundFinished) for event in events):
+            self.transcript.viewport().update()
+            self._show_note()
+        if any(isinstance(event, RunStarted) for event in events):
+            self.banner.hide()  # what went wrong before has been overcome
+        self._refresh()
+
+    @Slot()
+    def _changed(self) -> None:
+        self._show_settings()
+        self._refresh()
 
     def _refresh(self) -> None:
         """Every view to the session's state."""
@@ -316,8 +209,8 @@ class Window(QMainWindow):
         self.transcript.sync()
         self.panel.touch()
         self.status.show_session(session)
-        loading = "" if session.model is not None or session.loading is None else "You can write while the model loads."
-        self.composer.hint.setText(loading or ("Enter sends, Shift+Enter starts a line" if answer is None else "Esc stops"))
+        waiting = session.model is None and session.loading is not None
+        self.composer.show_hint("You can write while the model loads." if waiting else "")
         for name in ("regenerateAction", "editAction"):
             self.actions_by_id[name].setEnabled(bool(session.turns) and answer is None)
         self.actions_by_id["stopAction"].setEnabled(answer is not None)
@@ -328,6 +221,9 @@ class Window(QMainWindow):
             self._clock.start() if ticking else self._clock.stop()
 
     def _show_wait(self, answer: Answer | None) -> None:
+        target = self.session.target or self.settings.target
+        named = self.session.model is None or target == "builtin"
+        self.transcript.name = target_title(target) if named else self.session.model.name  # type: ignore[union-attr]
         self.transcript.status = "" if answer is None else phase_text(self.session)
         self.transcript.fraction = None
         if answer is not None and answer.state == "reading" and answer.prefill[1]:
@@ -341,77 +237,30 @@ class Window(QMainWindow):
         self.transcript.sync()
         self.status.show_session(self.session)
 
+    @Slot(str)
     def _announce(self, words: str) -> None:
         """Says it to a screen reader."""
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
 
-    # Settings
-
-    @Slot(str, object)
-    def change_setting(self, name: str, value: object) -> None:
-        """Takes in a setting from a control; what can act in the middle of an answer does."""
-        if getattr(self.settings, name) == value:
-            return
-        changes = {name: value}
-        if name == "target" and value != "builtin" and self.settings.drafter == "builtin-draft":
-            changes["drafter"] = "none"  # that one was trained for the built-in target and fits no other
-        self._change(**changes)
-        if self.session.running is not None and name in LIVE:
-            self.link.update(**{name: value})  # type: ignore[arg-type]
-        elif name in ("target", "drafter"):
-            self.link.load(self.settings.target, self.settings.drafter)
-
-    def _change(self, **changes: object) -> None:
-        self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
-        self._show_settings()
-        self._save()
-
     def _show_settings(self) -> None:
-        self.header.show_settings(self.settings)
-        self.options.show_settings(self.settings)
-        self.status.show_ghosts(self.settings.ghosts)
-        self.actions_by_id["ghostsAction"].setChecked(self.settings.ghosts)
-        self.actions_by_id["panelAction"].setChecked(self.settings.side_panel)
-        self.actions_by_id[f"{self.settings.appearance}ThemeAction"].setChecked(True)
+        settings = self.settings
+        self.header.show_settings(settings)
+        self.options.show_settings(settings)
+        self.status.show_ghosts(settings.ghosts)
+        self.actions_by_id["ghostsAction"].setChecked(settings.ghosts)
+        self.actions_by_id["panelAction"].setChecked(settings.side_panel)
+        self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
         self._show_note()
         self._make_room()
 
     def _show_note(self) -> None:
         self.header.show_note(self.settings, self.session.has_distribution(self.settings.drafter))
 
-    def _revert_target(self) -> None:
-        """The model before is still loaded; go on with it."""
-        self._change(target=self.session.target or "builtin")
-
-    def _save(self) -> None:
-        if self._settings_path is None:
-            return
-        try:
-            stored.save(self._settings_path, self.settings)
-        except OSError as error:
-            self.banner.show_message(f"The settings could not be saved: {error.strerror or error}.", "note")
-
-    def load_models(self) -> None:
-        """Asks for the models of the settings."""
-        self.transcript.name = target_title(self.settings.target)
-        self.link.load(self.settings.target, self.settings.drafter)
-
-    @Slot(str, str)
-    def _open_model(self, kind: str, what: str) -> None:
-        title = f"Open a {'target' if kind == 'target' else 'draft'} model"
-        if what == "folder":
-            chosen = QFileDialog.getExistingDirectory(self, title)
-        else:
-            chosen, _ = QFileDialog.getOpenFileName(self, title, "", "GGUF models (*.gguf);;All files (*)")
-        self._show_settings()
-        if chosen:
-            self.change_setting(kind, model_path(chosen))
-
     # Look
 
     def set_appearance(self, appearance: Appearance) -> None:
-        self._change(appearance=appearance)
+        self.chat.keep(appearance=appearance)
         self._apply_look()
 
     @Slot()
@@ -428,22 +277,18 @@ class Window(QMainWindow):
             application.setPalette(themes.palette(theme))
             application.setFont(themes.body_font(scale))
         self.setStyleSheet(stylesheet(theme, scale))
-        self.header.set_look(theme, scale)
-        self.composer.set_look(theme, scale)
-        self.banner.set_look(theme, scale)
-        self.welcome.set_look(theme)
-        self.panel.set_look(theme, scale)
-        self.status.set_look(theme, scale)
-        self.transcript.set_look(theme, scale)
+        for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
+            part.set_look(theme, scale)
         self._make_room()
 
+    @Slot()
     def toggle_ghosts(self) -> None:
-        self._change(ghosts=not self.settings.ghosts)
+        self.chat.keep(ghosts=not self.settings.ghosts)
         self.transcript.set_ghosts(self.settings.ghosts)
 
+    @Slot()
     def toggle_panel(self) -> None:
-        """Shows or hides the charts; in a narrow window they show only when asked for."""
-        self._change(side_panel=not self.settings.side_panel)
+        self.chat.keep(side_panel=not self.settings.side_panel)
 
     def larger(self) -> None:
         self._scale(self.settings.text_scale + 0.1)
@@ -455,46 +300,55 @@ class Window(QMainWindow):
         self._scale(1.0)
 
     def _scale(self, scale: float) -> None:
-        self._change(text_scale=round(min(MAX_SCALE, max(MIN_SCALE, scale)), 2))
+        self.chat.keep(text_scale=round(min(MAX_SCALE, max(MIN_SCALE, scale)), 2))
         self._apply_look()
 
     def _make_room(self) -> None:
-        self.panel.setVisible(self.settings.side_panel and self.width() >= NARROW * self.settings.text_scale)
-        self.status.set_room(self.width(), self.settings.text_scale)
-        self.header.set_room(self.width(), self.settings.text_scale)
+        """Leaves out what a narrow window has no place for."""
+        width, scale = self.width(), self.settings.text_scale
+        self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
+        self.status.set_room(width, scale)
+        self.header.set_room(width, scale)
         self._align()
 
     def _align(self) -> None:
-        column = self.transcript.column_in(self.chat.width())
-        self.composer.set_column(column.left(), column.width(), self.chat.width())
-        self.welcome.set_column(column.left(), column.width(), self.chat.width())
+        whole = self.column.width()
+        column = self.transcript.column_in(whole)
+        self.composer.set_column(column.left(), column.width(), whole)
+        self.welcome.set_column(column.left(), column.width(), whole)
 
+    # Asked for by menus and keys
+
+    @Slot()
     def open_options(self) -> None:
         self.options.open_below(self.header.options)
 
     def show_shortcuts(self) -> None:
         ShortcutSheet(self.commands, self).open()
 
-    def _focus_transcript(self) -> None:
+    def focus_transcript(self) -> None:
         self.transcript.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _focus_rule(self) -> None:
+    def focus_rule(self) -> None:
         self.header.rule.buttons[self.settings.rule].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def export(self) -> None:
         """Writes the conversation's metrics where the user says, as JSON or CSV."""
         chosen, kind = QFileDialog.getSaveFileName(self, "Export metrics", "draftlight-metrics.json", EXPORT_KINDS)
-        if not chosen:
-            return
-        path = Path(chosen)
-        if kind.startswith("CSV") and path.suffix.lower() != ".csv":
-            path = path.with_suffix(".csv")
-        try:
-            written = export_session(self.session.trace_paths, path)
-        except DraftlightError as error:
-            self.banner.show_message(str(error))
+        if chosen:
+            path = Path(chosen)
+            self.chat.export(path.with_suffix(".csv") if kind.startswith("CSV") and path.suffix == ".json" else path)
+
+    @Slot(str, str)
+    def _open_model(self, kind: str, what: str) -> None:
+        title = f"Open a {'target' if kind == 'target' else 'draft'} model"
+        if what == "folder":
+            chosen = QFileDialog.getExistingDirectory(self, title)
         else:
-            self.banner.show_message(f"Metrics written to {' and '.join(str(name) for name in written)}.", "note")
+            chosen, _ = QFileDialog.getOpenFileName(self, title, "", MODEL_KINDS)
+        self._show_settings()
+        if chosen:
+            self.chat.change(kind, model_path(chosen))
 
     # Qt
 
@@ -506,14 +360,15 @@ class Window(QMainWindow):
                 self.setGeometry(wanted)
         elif (screen := QGuiApplication.primaryScreen()) is not None:
             self.resize(self.size().boundedTo(screen.availableGeometry().size()))
-        self.splitter.setSizes([self.width() - self._panel_width(), self._panel_width()])
+        self._divide()
 
-    def _panel_width(self) -> int:
+    def _divide(self) -> None:
         scale = self.settings.text_scale
-        return round(max(340 * scale, min(560 * scale, self.width() * 0.35)))
+        charts = round(max(340 * scale, min(560 * scale, self.width() * 0.35)))
+        self.splitter.setSizes([self.width() - charts, charts])
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if watched is self.chat and event.type() == QEvent.Type.Resize:
+        if watched is self.column and event.type() == QEvent.Type.Resize:
             self._align()
         return False
 
@@ -521,22 +376,36 @@ class Window(QMainWindow):
         super().paintEvent(event)
         if not self._painted:
             self._painted = True
-            QTimer.singleShot(0, self.first_painted.emit)
+            QTimer.singleShot(0, self, self._tell_painted)
+
+    @Slot()
+    def _tell_painted(self) -> None:
+        self.first_painted.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if event.oldSize().width() != event.size().width():
-            self.splitter.setSizes([self.width() - self._panel_width(), self._panel_width()])
+            self._divide()
         self._make_room()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        """In stages: remember the place, go quiet, then stop the engine and wait for it, at most a few seconds."""
         if not self._closed:
             self._closed = True
             area = self.geometry()
-            self.settings = replace(self.settings, geometry=(area.x(), area.y(), area.width(), area.height()))
-            self._save()
+            self.chat.keep(geometry=(area.x(), area.y(), area.width(), area.height()))
             self.hide()
             self._clock.stop()
             self.panel.stop()
-            self.ended_in_time = self.link.close()
+            self.ended_in_time = self.chat.close()
         event.accept()
+
+
+def _stacked(parent: QWidget, *children: QWidget | tuple[QWidget, int]) -> None:
+    """One below the other without gaps; a pair gives the share of the room that is left."""
+    column = QVBoxLayout(parent)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(0)
+    for child in children:
+        widget, stretch = child if isinstance(child, tuple) else (child, 0)
+        column.addWidget(widget, stretch)

@@ -73,7 +73,7 @@ def open_window(qtbot: QtBot, home: Path) -> Iterator[Open]:
         window.resize(1440, 900)
         window.show()
         qtbot.waitExposed(window)
-        window.load_models()
+        window.chat.load_models()
         qtbot.waitUntil(lambda: window.session.model is not None)
         return window, engine
 
@@ -156,7 +156,7 @@ def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBo
     window = Window(Engine(), Settings(target=target, drafter=drafter, rule="match", seed=3, max_tokens=2500))
     qtbot.addWidget(window)
     window.show()
-    window.load_models()
+    window.chat.load_models()
     ask(qtbot, window, "hello")
     answer = window.session.turns[0].answer
     for rule in ("match", "rejection", "gumbel"):
@@ -165,7 +165,7 @@ def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBo
         assert answer.running
     rounds = answer.tally.rounds
     qtbot.waitUntil(lambda: answer.tally.rounds > rounds + 3, timeout=TIMEOUT)
-    window.stop()
+    window.chat.stop()
     wait_for_answer(qtbot, window)
     assert answer.finish == "cancelled"
     assert answer.result is not None
@@ -185,7 +185,7 @@ def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
     window = Window(Engine(), Settings(target=tiny[0], drafter=tiny[1], seed=3, max_tokens=12))
     qtbot.addWidget(window)
     window.show()
-    window.load_models()
+    window.chat.load_models()
     for prompt in ("hello", "hello again"):
         ask(qtbot, window, prompt)
         wait_for_answer(qtbot, window)
@@ -304,7 +304,7 @@ def test_a_failure_in_the_middle_keeps_the_text_and_allows_another_try(qtbot: Qt
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer.text.text == "Half an answer"
     engine.hold = False
-    window.regenerate()
+    window.chat.regenerate()
     wait_for_answer(qtbot, window)
     assert window.session.turns[0].answer.text.text == STORY
 
@@ -314,7 +314,7 @@ def test_a_target_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open
     engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         LoadStarted(target), LoadFailed(target, "This folder holds no model. Choose another.")
     )
-    window.change_setting("target", "/models/broken")
+    window.chat.change("target", "/models/broken")
     qtbot.waitUntil(window.banner.isVisible)
     assert window.settings.target == "builtin"
     assert window.header.target.currentData() == "builtin"
@@ -328,7 +328,7 @@ def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Op
     engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         DrafterRefused(drafter, "Its vocabulary differs from token 139 on.")
     )
-    window.change_setting("drafter", "/models/other")
+    window.chat.change("drafter", "/models/other")
     qtbot.waitUntil(window.banner.isVisible)
     assert "token 139" in window.banner.words.text()
     assert window.settings.drafter == "builtin-draft"
@@ -374,14 +374,14 @@ def test_closing_in_the_middle_of_an_answer_stops_and_closes_the_engine(qtbot: Q
     window.close()
     assert engine.stopped == [1]
     assert engine.closed
-    assert not window.link._timer.isActive()
+    assert not window.chat.link._timer.isActive()
 
 
 def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: QtBot, home: Path, tiny: Pair) -> None:
     window = Window(Engine(), Settings(target=tiny[0], drafter=tiny[1], max_tokens=2500))
     qtbot.addWidget(window)
     window.show()
-    window.load_models()
+    window.chat.load_models()
     ask(qtbot, window)
     window.close()
     assert window.ended_in_time
@@ -438,7 +438,7 @@ def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open
     assert window.header.seed.placeholderText() == "4242"
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
     assert window.header.seed.text() == "4242"
-    window.regenerate()
+    window.chat.regenerate()
     assert engine.requests[1].options.seed == 4242
     wait_for_answer(qtbot, window)
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
@@ -487,7 +487,7 @@ def test_new_text_stays_in_view_until_the_user_scrolls_away(qtbot: QtBot, open_w
     length = window.session.turns[0].answer.tally.rounds
     qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds > length + 5)
     assert bar.value() == bar.maximum()
-    window.stop()
+    window.chat.stop()
     wait_for_answer(qtbot, window)
 
 

@@ -1,0 +1,50 @@
+"""Everything that can be asked of the window, as one list."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.commands import Command
+from app.theme import APPEARANCES, Appearance
+
+if TYPE_CHECKING:
+    from app.window import Window
+
+APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Theme of the system", "dark": "Dark", "light": "Light"}
+
+
+def window_commands(window: Window) -> list[Command]:
+    """The commands, in the order of the menus."""
+    settings, chat = window.settings, window.chat
+    appearances = [
+        Command(
+            f"{name}ThemeAction",
+            APPEARANCE_TITLES[name],
+            "View",
+            partial(window.set_appearance, name),
+            checked=settings.appearance == name,
+            group="theme",
+        )
+        for name in APPEARANCES
+    ]
+    return [
+        Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
+        Command("regenerateAction", "Answer again", "Chat", chat.regenerate, ("Ctrl+R",)),
+        Command("editAction", "Edit the last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
+        Command("copyAnswerAction", "Copy the answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
+        Command("stopAction", "Stop the answer", "Chat", chat.stop, ("Ctrl+.",)),
+        Command("exportAction", "Export metrics…", "Chat", window.export, ("Ctrl+E",)),
+        Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
+        Command("ghostsAction", "Ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
+        Command("panelAction", "Charts", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
+        *appearances,
+        Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),
+        Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
+        Command("normalAction", "Normal text", "View", window.normal, ("Ctrl+0",), group="text"),
+        Command("messageAction", "Go to the message", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
+        Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
+        Command("ruleAction", "Go to the rules", "Go", window.focus_rule, ("Ctrl+D",)),
+        Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+,",)),
+        Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
+    ]
