@@ -104,6 +104,7 @@ class NoiseSource:
             raise ValueError(f"vocab_size must be from 1 to 2^31, not {vocab_size!r}")
         self.seed = seed
         self.vocab_size = vocab_size
+        self._in_kernel = kernel.available()
         self._shared: dict[int, mx.array] = {}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
@@ -158,7 +159,7 @@ class NoiseSource:
             raise ValueError(f"logits must be (rows, {self.vocab_size}), not {tuple(logits.shape)}")
         if len(positions) != logits.shape[0]:
             raise ValueError(f"positions must be one per row: {len(positions)} for {logits.shape[0]} rows")
-        if kernel.available():
+        if self._in_kernel:
             stream = _stream(self.seed, domain, round_position)
             return kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
         noise = self.rows(positions, domain, round_position)
@@ -203,10 +204,10 @@ def _stream(seed: int, domain: str, round_position: Position | None) -> mx.array
     """What a key is made of besides the position: (5,) uint32: seed, domain, whether the round counts, round."""
     reference.check_stream(seed, domain)
     follows_round = domain != "shared" and round_position is not None
-    fixed = mx.array([seed >> 32, seed & 0xFFFFFFFF, DOMAINS[domain], int(follows_round)], mx.uint32)
+    fixed = [seed >> 32, seed & 0xFFFFFFFF, DOMAINS[domain], int(follows_round)]
     if isinstance(round_position, mx.array) and follows_round:
-        return mx.concatenate([fixed, round_position.reshape(1).astype(mx.uint32)])
-    return mx.concatenate([fixed, mx.array([round_position if follows_round else 0], mx.uint32)])
+        return mx.concatenate([mx.array(fixed, mx.uint32), round_position.reshape(1).astype(mx.uint32)])
+    return mx.array([*fixed, round_position if follows_round else 0], mx.uint32)
 
 
 # The same definition in MLX operations. Shapes: keys (rows, 2), words (rows, vocab), all uint32.

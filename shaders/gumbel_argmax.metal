@@ -7,7 +7,8 @@
 // fewer than eight elements in `constant` memory, so only bodies may touch inputs other than the table.
 //
 // Results must equal engine/noise_reference.py to the bit: the product and the sum are rounded separately (no contraction), equal
-// scores go to the lowest id, NaN never wins, and a row whose best score is not finite yields -1.
+// scores go to the lowest id, NaN never wins, and a row whose best score is not finite yields -1. A GPU may flush subnormal products
+// to zero; beside noise of a multiple of 2^-19 that changes no sum but one with noise of exactly 0.
 
 //// section: header
 

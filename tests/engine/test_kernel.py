@@ -104,6 +104,36 @@ def test_without_metal_the_kernel_is_not_chosen() -> None:
     assert not kernel.available()
 
 
+def _agrees_afresh() -> bool:
+    return kernel._agrees.__wrapped__()
+
+
+def test_a_kernel_is_trusted_when_its_first_draw_is_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    def honest(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, None]:
+        drawn = reference.gumbel_argmax(np.array(logits), scale, 2**33 + 5, positions.tolist(), "draft", stream.tolist()[4])
+        return mx.array(drawn), None
+
+    monkeypatch.setattr(kernel, "gumbel_argmax", honest)
+    assert _agrees_afresh()
+
+
+def test_a_kernel_that_draws_something_else_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kernel, "gumbel_argmax", lambda logits, *rest: (mx.argmax(logits, axis=-1), None))
+    assert not _agrees_afresh()
+    assert "draws other tokens" in caplog.text
+
+
+def test_a_kernel_that_does_not_compile_is_left_out(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("Unable to build metal library from source")
+
+    monkeypatch.setattr(kernel, "gumbel_argmax", broken)
+    assert not _agrees_afresh()
+    assert "Unable to build" in caplog.text
+
+
 def test_hard_rows_hold_what_their_names_promise() -> None:
     names, logits = cases.hard_rows()
     ids = dict(zip(names, cases.Draw("hard", logits).expected[0].tolist(), strict=True))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import noise
+from engine import kernel, noise
 from engine import noise_reference as reference
 from engine.blas import prefer_fast_blas
 from engine.errors import DraftlightError
@@ -122,6 +122,27 @@ def test_mlx_draws_what_numpy_draws(draw: cases.Draw, in_graph: bool) -> None:
     alone = noise.gumbel_argmax(logits, draw.inverse_temperature, draw.seed, positions, draw.domain, draw.round_position)
     assert alone.dtype == mx.int32
     np.testing.assert_array_equal(np.array(alone), expected_ids)
+
+
+@pytest.mark.parametrize("in_graph", [False, True], ids=["known round", "round in the graph"])
+@pytest.mark.parametrize("draw", [draw for draw in DRAWS if "domain" in draw.name], ids=lambda draw: draw.name)
+def test_a_gpu_is_told_the_stream_in_full(draw: cases.Draw, in_graph: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the kernel draws from nothing but what it was given."""
+
+    def stand_in(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
+        high, low, domain, counts, the_round = stream.tolist()
+        name = next(name for name, number in noise.DOMAINS.items() if number == domain)
+        arguments = ((high << 32) + low, positions.tolist(), name, the_round if counts else None)
+        assert (positions.dtype, stream.dtype) == (mx.uint32, mx.uint32)
+        return mx.array(reference.gumbel_argmax(np.array(logits), scale, *arguments)), mx.zeros(len(positions))
+
+    monkeypatch.setattr(kernel, "available", lambda: True)
+    monkeypatch.setattr(kernel, "gumbel_argmax", stand_in)
+    the_round = draw.round_position
+    given = mx.array(the_round, mx.uint32) if in_graph and the_round is not None else the_round
+    source = noise.NoiseSource(draw.seed, draw.logits.shape[1])
+    ids = source.argmax(mx.array(draw.logits), draw.inverse_temperature, draw.positions, draw.domain, given)
+    np.testing.assert_array_equal(np.array(ids), draw.expected[0])
 
 
 def test_a_draw_can_live_inside_a_graph(tmp_path: Path) -> None:
