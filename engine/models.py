@@ -94,6 +94,8 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
         report("loading the model", None)
         return _load_gguf(path, builtin.NAME)
     if name_or_path == "builtin-draft":
+        if not BUILTIN_DRAFT.is_dir():
+            raise DraftlightError("This installation lacks the built-in draft model. Install Draftlight again, or choose ngram.")
         return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target)
     path = Path(name_or_path).expanduser()
     if path.is_dir():

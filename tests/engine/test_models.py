@@ -241,6 +241,12 @@ def test_what_is_no_model_is_never_downloaded(name: str, tmp_path: Path, monkeyp
         load(name)
 
 
+def test_an_installation_without_the_builtin_draft_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "BUILTIN_DRAFT", tmp_path / "nothing")
+    with pytest.raises(DraftlightError, match="lacks the built-in draft model"):
+        load("builtin-draft")
+
+
 def test_a_file_that_is_no_gguf_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(b"x")
     with pytest.raises(DraftlightError, match=r"neither a \.gguf file nor a model folder"):
