@@ -27,7 +27,7 @@ from app.welcome import Welcome
 from app.widgets import Banner
 from app.window_commands import window_commands
 from app.wording import target_title
-from engine.types import Event, RoundFinished, RunStarted
+from engine.types import Event, RoundFinished
 
 EXPORT_KINDS = "JSON (*.json);;CSV (*.csv)"
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
@@ -137,7 +137,7 @@ class Window(QMainWindow):
         self.composer.recalled.connect(self.edit_last)
         self.composer.abandoned.connect(self._abandon_edit)
         self.welcome.chosen.connect(self.send)
-        self.transcript.regenerate.connect(chat.regenerate)
+        self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
@@ -153,6 +153,14 @@ class Window(QMainWindow):
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of_last=editing)
+
+    @Slot()
+    def regenerate(self) -> None:
+        """Answers the last prompt again."""
+        if self.session.running is None:
+            self.banner.hide()
+            self.transcript.follow()
+            self.chat.regenerate()
 
     @Slot()
     def edit_last(self) -> None:
@@ -191,8 +199,6 @@ class Window(QMainWindow):
         if not all(isinstance(event, RoundFinished) for event in events):
             self.transcript.viewport().update()
             self._show_note()
-        if any(isinstance(event, RunStarted) for event in events):
-            self.banner.hide()  # what went wrong before has been overcome
         self._refresh()
 
     @Slot()

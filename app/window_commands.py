@@ -30,7 +30,7 @@ def window_commands(window: Window) -> list[Command]:
     ]
     return [
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
-        Command("regenerateAction", "Answer again", "Chat", chat.regenerate, ("Ctrl+R",)),
+        Command("regenerateAction", "Answer again", "Chat", window.regenerate, ("Ctrl+R",)),
         Command("editAction", "Edit the last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy the answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
         Command("stopAction", "Stop the answer", "Chat", chat.stop, ("Ctrl+.",)),

@@ -304,7 +304,7 @@ def test_a_failure_in_the_middle_keeps_the_text_and_allows_another_try(qtbot: Qt
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer.text.text == "Half an answer"
     engine.hold = False
-    window.chat.regenerate()
+    window.regenerate()
     wait_for_answer(qtbot, window)
     assert window.session.turns[0].answer.text.text == STORY
 
@@ -438,7 +438,7 @@ def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open
     assert window.header.seed.placeholderText() == "4242"
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
     assert window.header.seed.text() == "4242"
-    window.chat.regenerate()
+    window.regenerate()
     assert engine.requests[1].options.seed == 4242
     wait_for_answer(qtbot, window)
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
