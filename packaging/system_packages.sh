@@ -2,7 +2,8 @@
 # Sees to it that Debian and its kin have the system libraries Qt needs. Does nothing anywhere else.
 #
 #   system_packages.sh               what the window needs
-#   system_packages.sh --tests       that, and what the tests need: a C++ compiler for the kernel's tests
+#   system_packages.sh --tests       that, and what the kernel's tests need: a C++ compiler, and clang, which knows
+#                                    address spaces
 #
 # Installs what is missing when it may (as root, or with a sudo that asks nothing); else names the one command to run.
 # Exit status 1 only when Qt could not start at all.
@@ -28,7 +29,9 @@ wanted=$(missing libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libx
     libxcb-xkb1 libxkbcommon-x11-0 libx11-xcb1 libwayland-client0 libwayland-cursor0)
 [ -n "$(find /usr/share/fonts /usr/local/share/fonts ~/.fonts ~/.local/share/fonts -name '*.[to]tf' -print -quit 2>/dev/null)" ] ||
     wanted="$wanted $(missing fonts-dejavu-core)"
-if [ "${1:-}" = --tests ] && ! command -v g++ >/dev/null 2>&1; then wanted="$wanted g++"; fi
+if [ "${1:-}" = --tests ]; then
+    for compiler in g++ clang; do command -v "$compiler" >/dev/null 2>&1 || wanted="$wanted $compiler"; done
+fi
 
 all=$(echo $needed $wanted) # joined with single spaces
 [ -n "$all" ] || exit 0
