@@ -196,6 +196,8 @@ def _paint_words(
         metrics = QFontMetricsF(face)
         x += metrics.horizontalAdvance("  ") if text.startswith("  ") else 0
         text = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, max(0.0, end - x))
+        if text in ("", "…"):
+            return
         painter.setFont(face)
         painter.setPen(QColor(colour))
         painter.drawText(QPointF(x, baseline), text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -161,6 +161,8 @@ class Composer(QWidget):
         self.edit.fit()
         self._theme = theme
         self._refresh()
+        for button in (self.send, self.stop):
+            button.setIconSize(QSize(round(15 * scale), round(15 * scale)))
         self.stop.setIcon(themes.icon("stop", theme.background))
 
     def set_column(self, left: int, width: int, whole: int) -> None:

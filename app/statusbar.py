@@ -107,6 +107,7 @@ class StatusStrip(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         self._theme = theme
         self.legend.set_look(theme, scale)
+        self.ghosts.setIconSize(QSize(round(16 * scale), round(16 * scale)))
         self.show_ghosts(self.ghosts.isChecked())
 
     def show_ghosts(self, shown: bool) -> None:

@@ -96,6 +96,14 @@ def assets_folder() -> Path:
     return Path(__file__).resolve().parent.parent / "assets"
 
 
+SCHEMES = {"system": Qt.ColorScheme.Unknown, "dark": Qt.ColorScheme.Dark, "light": Qt.ColorScheme.Light}
+
+
+def tell_platform(appearance: Appearance) -> None:
+    """Title bars and native dialogs follow; Unknown leaves them to the desktop."""
+    QGuiApplication.styleHints().setColorScheme(SCHEMES[appearance])
+
+
 def resolve(appearance: Appearance) -> Theme:
     """The theme that `appearance` asks for; "system" follows the desktop and is dark where it says nothing."""
     if appearance == "system":

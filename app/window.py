@@ -60,6 +60,7 @@ class Window(QMainWindow):
         self._painted = False
         self._closed = False
         self._editing = False
+        self._divided_by_hand = False
         self.chat = Chat(engine, settings, settings_path, self)
         self.session = self.chat.session
         self._theme = themes.resolve(settings.appearance)
@@ -105,6 +106,7 @@ class Window(QMainWindow):
         self.splitter.setHandleWidth(1)
         self.splitter.addWidget(self.column)
         self.splitter.addWidget(self.panel)
+        self.splitter.splitterMoved.connect(self._divided)
         whole = QWidget()
         _stacked(whole, self.header, (self.splitter, 1), self.status)
         self.setCentralWidget(whole)
@@ -276,6 +278,7 @@ class Window(QMainWindow):
 
     def _apply_look(self) -> None:
         """Palette first, then the style sheet, then whatever paints itself."""
+        themes.tell_platform(self.settings.appearance)
         self._theme = themes.resolve(self.settings.appearance)
         theme, scale = self._theme, self.settings.text_scale
         application = QApplication.instance()
@@ -368,7 +371,14 @@ class Window(QMainWindow):
             self.resize(self.size().boundedTo(screen.availableGeometry().size()))
         self._divide()
 
+    @Slot()
+    def _divided(self) -> None:
+        self._divided_by_hand = True
+
     def _divide(self) -> None:
+        """The charts get a third of the width, until the user has said otherwise."""
+        if self._divided_by_hand:
+            return
         scale = self.settings.text_scale
         charts = round(max(340 * scale, min(560 * scale, self.width() * 0.35)))
         self.splitter.setSizes([self.width() - charts, charts])
