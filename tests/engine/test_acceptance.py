@@ -2,12 +2,15 @@
 
 Thousands of answers are decoded at once with `mx.vmap`: drafting, rounds and bookkeeping are written out here, only the judges
 are the engine's. The noise is numpy's, laid out as the engine's: shared by position, everything else by round and position.
+Under vmap nothing can be evaluated in between, so these are the judges as they run on a GPU; that they judge alike where
+exponentials are left to the host has a test of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
 
+from engine import distribution as distributions  # noqa: E402
 from engine import theory  # noqa: E402
 from engine.acceptance import JUDGES, Judgement, RoundNoise  # noqa: E402
 from engine.distribution import Distribution, OneHot  # noqa: E402
@@ -107,6 +111,7 @@ def gumbels(generator: np.random.Generator, *shape: int) -> np.ndarray:
     return -np.log(generator.standard_exponential(shape, dtype=np.float32) + np.float32(1e-30))
 
 
+@patch.object(distributions, "computes_on_host", lambda: False)
 def play(setup: Setup, answers: int = ANSWERS, judge: Judge | None = None, seed: int = 0) -> Played:
     """Decodes the first TOKENS tokens of many answers; rounds may reach beyond them."""
     generator = np.random.default_rng(seed)
@@ -371,6 +376,24 @@ def test_gumbel_acceptance_averages_to_the_closed_form() -> None:
     p, q = generator.dirichlet(np.full(6, 0.5)), generator.dirichlet(np.full(6, 0.5))
     given = [float(JUDGES["gumbel"](rows(p, p), rows(q), [token], real_noise(6)).acceptance[0]) for token in range(6)]
     assert np.dot(q, given) == pytest.approx(theory.gumbel_probability(p, q), abs=1e-6)
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_judging_is_the_same_with_exponentials_on_the_host(rule: str, one_hot: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(2)
+    for seed in range(40):
+        p, q = generator.dirichlet(np.full(6, 0.5), 4), generator.dirichlet(np.full(6, 0.5), 3)
+        proposals = [int(generator.choice(6, p=row)) for row in q]
+        verdicts = []
+        for on_host in (True, False):
+            monkeypatch.setattr(distributions, "computes_on_host", lambda answer=on_host: answer)
+            drafted = OneHot(mx.array(proposals), 6) if one_hot else mx.array(q)
+            verdicts.append(JUDGES[rule](mx.array(p), drafted, proposals, real_noise(6, seed)))
+        host, device = verdicts
+        assert int(host.accepted) == int(device.accepted)
+        assert int(host.token) == int(device.token)
+        assert np.array(host.acceptance) == pytest.approx(np.array(device.acceptance), abs=1e-5)
 
 
 # Hand cases, with the engine's own noise
