@@ -33,6 +33,17 @@ def computes_on_host() -> bool:
     return bool(mx.default_device() == mx.Device(mx.cpu))
 
 
+def on_host(array: mx.array) -> np.ndarray | None:
+    """The evaluated array where numpy is to go on with it, else None."""
+    if not computes_on_host():
+        return None
+    try:
+        mx.eval(array)
+    except ValueError:  # inside mx.vmap and mx.compile there is no value yet
+        return None
+    return np.asarray(array)
+
+
 class Distribution:
     """Rows of categorical distributions: probability proportional to exp(logits * inverse_temperature).
 
@@ -67,22 +78,23 @@ class Distribution:
     @cached_property
     def log_normaliser(self) -> mx.array:
         """(rows, 1) float32."""
-        if computes_on_host():
-            scores = np.asarray(self.scores)
-            highest = scores.max(axis=-1, keepdims=True)
-            finite = np.where(np.isfinite(highest), highest, 0)
-            total = np.exp(scores - finite).sum(axis=-1, keepdims=True)
-            with np.errstate(divide="ignore"):
-                return mx.array(np.log(total) + finite)
-        return mx.logsumexp(self.scores, axis=-1, keepdims=True)
+        scores = on_host(self.scores)
+        if scores is None:
+            return mx.logsumexp(self.scores, axis=-1, keepdims=True)
+        highest = scores.max(axis=-1, keepdims=True)
+        finite = np.where(np.isfinite(highest), highest, 0)
+        total = np.exp(scores - finite).sum(axis=-1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            return mx.array(np.log(total) + finite)
 
     @cached_property
     def probabilities(self) -> mx.array:
         """(rows, vocab) float32."""
-        if computes_on_host():
-            with np.errstate(invalid="ignore"):
-                return mx.array(np.exp(np.asarray(self.scores) - np.asarray(self.log_normaliser)))
-        return mx.exp(self.scores - self.log_normaliser)
+        scores, normaliser = on_host(self.scores), on_host(self.log_normaliser)
+        if scores is None or normaliser is None:
+            return mx.exp(self.scores - self.log_normaliser)
+        with np.errstate(invalid="ignore"):
+            return mx.array(np.exp(scores - normaliser))
 
     def probability_of(self, ids: mx.array) -> mx.array:
         """(rows,) float32: the probability of one id a row."""
