@@ -117,14 +117,14 @@ def test_filters_and_temperature_leave_the_law_that_they_define(rule: str, chang
 
 @pytest.mark.parametrize("rule", RULES)
 def test_penalties_count_the_proposals_before_a_row(rule: str) -> None:
-    """With a context of two tokens the penalised law is again a table over two tokens."""
-    tables = pair("good", 4)
+    """With a context of two tokens the penalised law is again a table over two tokens. Logits of about 4 make it severe."""
+    tables = Pair(*(table + 4 for table in (pair("good", 4).target, pair("good", 4).draft)))
     penalised = tables.target.copy()
     for first, second in np.ndindex(4, 4):
         row = penalised[first, second]
         for token in {first, second}:
-            row[token] *= 2.0 if row[token] < 0 else 0.5
-    rounds = rounds_of(tables, options(rule, seed=3, repetition_penalty=2.0, repetition_context=2), 150)
+            row[token] *= 3.0 if row[token] < 0 else 1 / 3
+    rounds = rounds_of(tables, options(rule, seed=3, repetition_penalty=3.0, repetition_context=2), 300)
     assert p_value_of_answer(tokens_of(rounds), distribution(penalised)) > FALSE_ALARM
     check_acceptance(rounds, rule)
 
@@ -155,17 +155,17 @@ def test_prompt_lookup_follows_the_target(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_the_first_four_tokens_follow_the_target_in_thousands_of_answers(rule: str, drafter: str) -> None:
     tables = pair(drafter, 3, seed=1)
-    texts = first_tokens(tables, rule, answers=5_000)
+    texts = first_tokens(tables, rule, answers=2_000)
     assert p_value_of_texts(texts, distribution(tables.target)) > FALSE_ALARM
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("gamma", [1, 3, 8, "auto"])
+@pytest.mark.parametrize("gamma", [1, 8, "auto"])
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("rule", RULES)
 def test_longer_answers_over_more_tokens_follow_the_target(rule: str, drafter: str, gamma: int | str) -> None:
     tables = pair(drafter, 8, seed=2)
-    rounds = rounds_of(tables, options(rule, seed=6, gamma=gamma), 1_500)
+    rounds = rounds_of(tables, options(rule, seed=6, gamma=gamma), 600)
     assert p_value_of_answer(tokens_of(rounds), distribution(tables.target)) > FALSE_ALARM
     check_acceptance(rounds, rule)
 
