@@ -146,7 +146,7 @@ class FakeEngine:
 
     Attributes:
         requests, loads: what it was asked for. closed: whether it was closed.
-        hold: rounds are held back while it is True.
+        hold: rounds are held back while it is True. pause_after: no more rounds of an answer than that.
     """
 
     def __init__(self, rounds: Iterable[Round] | None = None) -> None:
@@ -156,6 +156,7 @@ class FakeEngine:
         self.stopped: list[int] = []
         self.closed = False
         self.hold = False
+        self.pause_after: int | None = None
         self._said: deque[Event] = deque()
         self._run: tuple[int, Request] | None = None
         self._next = 0
@@ -195,7 +196,8 @@ class FakeEngine:
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
         said = list(self._said)
         self._said.clear()
-        if self._run is not None and not self.hold:
+        paused = self.pause_after is not None and self._next >= self.pause_after
+        if self._run is not None and not self.hold and not paused:
             said += self._advance()
         return said
 

@@ -59,8 +59,9 @@ NAMES = (
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, home: Path) -> Iterator[Open]:
-    """Opens windows on scripted engines and closes them."""
+def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Opens windows on scripted engines, which speak faster than real ones, and closes them."""
+    monkeypatch.setattr("app.link.BUSY_MS", 5)
     windows: list[Window] = []
 
     def opened(
@@ -98,9 +99,11 @@ def status(window: Window) -> str:
 
 def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
+    engine.pause_after = 3
     ask(qtbot, window)
     assert window.composer.text == ""
     qtbot.waitUntil(lambda: "Generating, round 3" in status(window))
+    engine.pause_after = None
     wait_for_answer(qtbot, window)
     assert window.session.turns[0].answer.text.text == STORY
     assert STORY in window.transcript.plain_text()
@@ -112,7 +115,7 @@ def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> N
 
 
 def test_the_rule_changes_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(rule="match", rounds=story_rounds(STORY * 3))
+    window, _ = open_window(rule="match", rounds=story_rounds(STORY * 20))
     ask(qtbot, window)
     answer = window.session.turns[0].answer
     seen: list[str] = []
@@ -122,6 +125,7 @@ def test_the_rule_changes_in_the_middle_of_an_answer(qtbot: QtBot, open_window: 
         qtbot.waitUntil(lambda rule=rule: rule in answer.rules and answer.text.pieces[-1:] != [])  # type: ignore[misc]
         assert answer.running
         seen.append(rule)
+    window.chat.stop()
     wait_for_answer(qtbot, window)
     assert answer.rules == seen
     assert [change.rule for change in answer.changes] == seen[1:]
@@ -130,7 +134,7 @@ def test_the_rule_changes_in_the_middle_of_an_answer(qtbot: QtBot, open_window: 
 
 
 def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(rounds=story_rounds(STORY * 3))
+    window, engine = open_window(rounds=story_rounds(STORY * 20))
     ask(qtbot, window)
     answer = window.session.turns[0].answer
     qtbot.waitUntil(lambda: answer.tally.rounds > 2)
@@ -138,6 +142,7 @@ def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_
     choose(window.header.drafter, "ngram")
     qtbot.waitUntil(lambda: bool(answer.changes) and answer.changes[-1].drafter == "ngram")
     assert answer.changes[-1].gamma == 7
+    window.chat.stop()
     assert engine.loads == [("builtin", "builtin-draft")], "a running answer changes its drafter itself"
     assert "without probabilities" in window.header.note.text()
 
@@ -343,8 +348,10 @@ def test_an_engine_failure_is_shown(qtbot: QtBot, open_window: Open) -> None:
 
 def test_late_events_of_a_left_conversation_are_dropped(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
+    engine.pause_after = 2
     ask(qtbot, window)
-    qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds > 1)
+    qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 2)
+    engine.pause_after = None
     qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     assert window.session.turns == []
     assert window.stack.currentWidget() is window.welcome
@@ -369,8 +376,9 @@ def test_twenty_prompts_in_a_row(qtbot: QtBot, open_window: Open) -> None:
 
 def test_closing_in_the_middle_of_an_answer_stops_and_closes_the_engine(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
+    engine.pause_after = 2
     ask(qtbot, window)
-    qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds > 1)
+    qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 2)
     window.close()
     assert engine.stopped == [1]
     assert engine.closed
