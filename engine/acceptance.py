@@ -19,7 +19,7 @@ prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
 
-from engine.distribution import Distribution, OneHot  # noqa: E402
+from engine.distribution import Distribution, OneHot, on_host  # noqa: E402
 from engine.noise import NO_TOKEN, NoiseSource  # noqa: E402
 from engine.types import Rule  # noqa: E402
 
@@ -48,8 +48,9 @@ class RoundNoise:
 
     def residual(self, row: Distribution, index: mx.array) -> mx.array:
         """(1,) id drawn with the `residual` noise of the round's `index`-th position, an index in the lazy graph."""
-        position = (index.astype(mx.uint32) + self.position).reshape(1)
-        return self.source.argmax(row.logits, row.inverse_temperature, position, "residual", self.position)
+        known = on_host(index)
+        positions = (index.astype(mx.uint32) + self.position).reshape(1) if known is None else [self.position + int(known)]
+        return self.source.argmax(row.logits, row.inverse_temperature, positions, "residual", self.position)
 
 
 @dataclass(frozen=True)
