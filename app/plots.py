@@ -66,7 +66,9 @@ class RoundCells(pg.GraphicsObject):
         # hatching is drawn in device pixels, so the brush must undo the view's scale
         undo = painter.worldTransform().inverted()[0]
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(theme.accent))
+        filled = QColor(theme.accent)
+        filled.setAlpha(205)
+        painter.setBrush(filled)
         painter.drawRects(cells["accepted"])
         faded = QColor(theme.rejected)
         faded.setAlpha(70)
@@ -170,7 +172,9 @@ class AcceptanceChart(Chart):
         super().set_look(theme, scale)
         self.cells.set_theme(theme)
         for rule, (colour, style) in curve_styles(theme).items():
-            self.curves[rule].setPen(_cosmetic(colour, style, 1.6))
+            ratio = self.devicePixelRatioF()
+            self.curves[rule].setPen(_cosmetic(colour, style, 1.8 * ratio))
+            self.curves[rule].setShadowPen(_cosmetic(theme.panel, width=4.5 * ratio))  # a rim, to stand out from the cells
 
     def set_tally(self, tally: Tally | None, changes: list[RunChanged]) -> None:
         """Draws the latest rounds of an answer."""
@@ -216,7 +220,7 @@ class ThroughputChart(Chart):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         super().set_look(theme, scale)
-        self.curve.setPen(_cosmetic(theme.accent, width=1.6))
+        self.curve.setPen(_cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
         self.mean.setPen(_cosmetic(theme.faint, Qt.PenStyle.DashLine))
 
     def set_tally(self, tally: Tally | None) -> None:

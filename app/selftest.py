@@ -27,7 +27,7 @@ def run(screenshots: Path | None) -> int:
     warnings: list[str] = []
     previous = qInstallMessageHandler(_collector(warnings))
     began = time.perf_counter()
-    window = Window(Engine(), Settings(appearance="dark", seed=7, max_tokens=64))
+    window = Window(Engine(), Settings(appearance="dark", seed=7, max_tokens=64 if screenshots is None else 200))
     try:
         window.first_painted.connect(lambda: print(f"first paint after {time.perf_counter() - began:.2f} s"))
         window.resize(1440, 900)
@@ -66,7 +66,8 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     _wait(lambda: window.session.loading is not None, 5)
     painted.append(picture("loading"))
     session = window.session
-    if not _wait(lambda: session.answer is None or session.answer.tally.rounds > 8 or bool(trouble()), LOAD_SECONDS):
+    enough = 8 if screenshots is None else 40
+    if not _wait(lambda: session.answer is None or session.answer.tally.rounds > enough or bool(trouble()), LOAD_SECONDS):
         return "The first rounds did not come."
     if trouble() or session.answer is None:
         return trouble() or "There is no answer."
