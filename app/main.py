@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, previous)
     if not window.ended_in_time:
         _log.warning("The engine had not ended when the window closed")
+    window.deleteLater()
     return status
 
 

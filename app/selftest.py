@@ -35,6 +35,7 @@ def run(screenshots: Path | None) -> int:
         problem = _go_through(application, window, screenshots)
     finally:
         window.close()
+        window.deleteLater()
         qInstallMessageHandler(previous)
         for trace in window.session.trace_paths:
             with contextlib.suppress(OSError):
@@ -63,9 +64,9 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     painted = [picture("first-start")]
     window.chat.load_models()
     window.send(PROMPT)
-    _wait(lambda: window.session.loading is not None, 5)
-    painted.append(picture("loading"))
     session = window.session
+    _wait(lambda: session.loading is not None or session.model is not None or bool(trouble()), 5)
+    painted.append(picture("loading"))
     enough = 8 if screenshots is None else 40
     if not _wait(lambda: session.answer is None or session.answer.tally.rounds > enough or bool(trouble()), LOAD_SECONDS):
         return "The first rounds did not come."
