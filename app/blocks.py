@@ -242,7 +242,9 @@ def _dots(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
 
 def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    pen = QPen(QColor(theme.unjudged), 1, Qt.PenStyle.CustomDashLine)
+    colour = QColor(theme.unjudged)
+    colour.setAlpha(150)
+    pen = QPen(colour, 1, Qt.PenStyle.CustomDashLine)
     pen.setDashPattern([2.0, 2.0])
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)

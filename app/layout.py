@@ -206,7 +206,7 @@ class Flow:
     def boxes(self, chunk: Chunk) -> list[Box]:
         """Where every run of a chunk stands, computed when first painted."""
         if chunk.boxes is None:
-            chunk.boxes = list(_boxes(chunk, self.width))
+            chunk.boxes = _joined(_boxes(chunk, self.width))
         return chunk.boxes
 
     def chunk_at(self, y: float) -> int:
@@ -318,6 +318,18 @@ def _boxes(chunk: Chunk, width: float) -> Iterator[Box]:
         left = min(line.x() + line.naturalTextWidth(), width - 6)
         height = min(line.height(), chunk.height - line.y())
         yield Box(QRectF(left, line.y(), 6, height), min(line.y() + line.ascent(), chunk.height - 5), chunk.newline)
+
+
+def _joined(boxes: Iterable[Box]) -> list[Box]:
+    """The unjudged tokens of a round in one box per line: it matters little where one ends, and much that the text is calm."""
+    joined: list[Box] = []
+    for box in boxes:
+        before = joined[-1] if joined else None
+        if before is not None and before.kind == box.kind == "unjudged" and before.baseline == box.baseline:
+            joined[-1] = Box(before.rect.united(box.rect), before.baseline, before.kind)
+        else:
+            joined.append(box)
+    return joined
 
 
 def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:

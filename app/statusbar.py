@@ -163,7 +163,7 @@ def _loading_text(session: Session) -> str:
     if session.loading is None:
         return ""
     name = {"builtin": "the built-in model", "builtin-draft": "the small draft model"}.get(session.loading, session.loading)
-    step = f", {session.load_step}" if session.load_step else ""
+    step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     share = f", {100 * session.load_fraction:.0f} %" if session.load_fraction is not None else ""
     return f"Loading {name}{step}{share}"
 
