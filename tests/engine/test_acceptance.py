@@ -25,7 +25,7 @@ from engine import distribution as distributions  # noqa: E402
 from engine import theory  # noqa: E402
 from engine.acceptance import JUDGES, Judgement, RoundNoise  # noqa: E402
 from engine.distribution import Distribution, OneHot  # noqa: E402
-from engine.noise import NoiseSource  # noqa: E402
+from engine.noise import NoiseSource, coin, gumbel  # noqa: E402
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total  # noqa: E402
 from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair  # noqa: E402
 
@@ -405,6 +405,23 @@ def rows(*distributions: np.ndarray | list[float]) -> mx.array:
 
 def real_noise(vocab_size: int, seed: int = 0, position: int = 5) -> RoundNoise:
     return RoundNoise(NoiseSource(seed, vocab_size), position)
+
+
+def test_every_purpose_has_its_own_stream_and_all_but_shared_follow_the_round() -> None:
+    """300 tokens and ten seeds: two streams would not draw the same ids by chance."""
+    generator = np.random.default_rng(3)
+    for seed in range(10):
+        noise = real_noise(300, seed, position=5)
+        logits = mx.array(generator.normal(size=(1, 300)).astype(np.float32))
+        row, twice = Distribution(logits), Distribution(mx.concatenate([logits, logits]))
+
+        def drawn(position: int, domain: str, seed: int = seed, logits: mx.array = logits) -> int:
+            return int(mx.argmax(logits[0] + gumbel(seed, position, 300, domain, 5)))
+
+        assert [int(token) for token in noise.shared(twice, first=1)] == [drawn(6, "shared"), drawn(7, "shared")]
+        assert noise.draft(row, 2).item() == drawn(7, "draft")
+        assert noise.residual(row, mx.array(2)).item() == drawn(7, "residual")
+        assert noise.coins(3).tolist() == [coin(seed, position, 5) for position in (5, 6, 7)]
 
 
 def test_the_ratio_test_accepts_the_worked_example_with_1_1_and_04() -> None:
