@@ -164,7 +164,7 @@ def test_the_first_four_tokens_follow_the_target_in_thousands_of_answers(rule: s
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("rule", RULES)
 def test_longer_answers_over_more_tokens_follow_the_target(rule: str, drafter: str, gamma: int | str) -> None:
-    tables = pair(drafter, 8, seed=2)
+    tables = pair(drafter, 5, seed=2)
     rounds = rounds_of(tables, options(rule, seed=6, gamma=gamma), 600)
     assert p_value_of_answer(tokens_of(rounds), distribution(tables.target)) > FALSE_ALARM
     check_acceptance(rounds, rule)
