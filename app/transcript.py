@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QFocusEvent,
     QGuiApplication,
+    QHelpEvent,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -19,7 +20,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QToolButton, QToolTip, QWidget
 
 from app import theme as themes
 from app.blocks import AnswerBlock, Block, UserBlock
@@ -27,9 +28,13 @@ from app.layout import Style
 from app.session import Answer, Session
 from app.theme import Theme
 from app.widgets import tint
+from app.wording import DEFINITIONS
 
 COLUMN = 720
 TOP = 26.0
+FIGURES_EXPLAINED = "".join(
+    f"<p>{DEFINITIONS[figure]}</p>" for figure in ("throughput", "alpha", "tau", "first_token", "invariant")
+)
 KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 """Focus that came by key is shown; a click needs no frame."""
 Place = tuple[int, int]
@@ -291,6 +296,21 @@ class Transcript(QAbstractScrollArea):
             painter.setPen(QPen(QColor(self.theme.accent), 1))
             painter.drawRect(self.viewport().rect().adjusted(1, 1, -2, -2))
         painter.end()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            QToolTip.showText(event.globalPos(), self._explanation_at(event.pos().y()), self.viewport())
+            return True
+        return super().viewportEvent(event)
+
+    def _explanation_at(self, y: int) -> str:
+        """What the figures mean, where the pointer rests on an answer's last line."""
+        if not self._blocks:
+            return ""
+        below = y + self.verticalScrollBar().value()
+        block = self._blocks[self._block_at(below)]
+        on_figures = isinstance(block, AnswerBlock) and 0 <= below - block.top - block.footer_top <= block.line
+        return FIGURES_EXPLAINED if on_figures else ""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         if event.size().width() != event.oldSize().width():

@@ -529,6 +529,15 @@ def test_the_mouse_selects_what_it_passes(qtbot: QtBot, open_window: Open) -> No
     assert transcript.selected_text() == "The"
 
 
+def test_the_figures_of_an_answer_explain_themselves(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    block = window.transcript._blocks[1]
+    assert "accepted / (accepted + rejected)" in window.transcript._explanation_at(round(block.top + block.height - 40))
+    assert window.transcript._explanation_at(round(block.top + 40)) == ""
+
+
 def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     window, _ = open_window(path=path)
