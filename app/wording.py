@@ -20,8 +20,6 @@ FINISH_WORDS: dict[Finish, str] = {
     "eos": "end of answer",
     "stop": "stop text reached",
     "length": "length limit reached",
-    "invariant": "Same text with any drafter: under Match and Gumbel the target draws with noise that depends on the seed and the "
-    "place alone, so another drafter gives the same text, up to near-ties.",
     "context": "context is full",
     "cancelled": "stopped by you",
 }
@@ -50,8 +48,8 @@ DEFINITIONS = {
     "Light: accepted / drafted, which counts places never reached.",
     "time_plot": "Where a round's time goes, from the newest round that was measured in stages.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round.",
-    "invariant": "Same text with any drafter: under Match and Gumbel the target draws with noise that depends on the seed and the "
-    "place alone, so another drafter gives the same text, up to near-ties.",
+    "invariant": "Same text with any drafter: under Match and Gumbel the target draws with noise that depends on the "
+    "seed and the place alone, so another drafter gives the same text, up to near-ties.",
     "context": "Tokens the target holds in its cache, of all it can hold.",
 }
 
