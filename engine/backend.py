@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.errors import DraftlightError
-from engine.types import DecodingOptions, Round
+from engine.proof.findings import Finding
+from engine.types import DecodingOptions, ProveRequest, Round
 
 Progress = Callable[[str, float | None], None]
 
@@ -48,6 +49,11 @@ class Backend(Protocol):
         self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any
     ) -> Generator[Round, None, None]:
         """The rounds of an answer."""
+
+    def prove(
+        self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
+    ) -> Iterator[Finding]:
+        """Checks of the pair; `progress` is called often and may raise to break off."""
 
     def make_cache(self, target: Any) -> Any:
         """An empty prompt cache."""
@@ -110,6 +116,13 @@ class MlxBackend:
         self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any
     ) -> Generator[Round, None, None]:
         yield from self._decoding.decode(target, list(prompt), drafter, options, cache=cache, control=control)
+
+    def prove(
+        self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
+    ) -> Iterator[Finding]:
+        from engine.proof import run
+
+        yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress)
 
     def make_cache(self, target: Any) -> Any:
         return self._cache.make_prompt_cache(target.model)

@@ -288,7 +288,92 @@ class ModelInfo:
     vocabulary_size: int
 
 
-# Events: what the engine thread reports. Each belongs to a run (`run_id`) or to the engine (`LoadX`, `EngineFailed`).
+Effort = Literal["quick", "default", "thorough"]
+Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q"]
+EFFORTS: tuple[Effort, ...] = ("quick", "default", "thorough")
+PLANTS: tuple[Plant, ...] = ("shared-noise", "residual-from-p", "stale-noise", "unfiltered-q")
+"""Defects that `prove` can plant on purpose, to show that it notices them; `engine.proof.plants` tells what each is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProveRequest:
+    """Checks of exactness to run on a pair.
+
+    Attributes:
+        drafter: None is the built-in draft model, or prompt lookup where that does not fit.
+        seed: every draw of the checks follows from it.
+        plant: a defect to plant on purpose.
+    """
+
+    target: str = "builtin"
+    drafter: str | None = None
+    seed: int = 0
+    effort: Effort = "default"
+    plant: Plant | None = None
+
+    def __post_init__(self) -> None:
+        _check(_is_whole(self.seed) and 0 <= self.seed < SEED_LIMIT, "seed", "a whole number from 0 to 2^53 - 1", self.seed)
+        _check(self.effort in EFFORTS, "effort", f"one of {', '.join(EFFORTS)}", self.effort)
+        _check(self.plant is None or self.plant in PLANTS, "plant", f"one of {', '.join(PLANTS)}", self.plant)
+
+
+@dataclass(frozen=True, slots=True)
+class ProofCheck:
+    """One thing that was checked.
+
+    Attributes:
+        name: what was compared with what.
+        rule: under which rule, "plain" without proposals, "" where no rule is involved.
+        setting: the options and positions it was checked at.
+        samples: draws, decodes, tokens or values that were compared.
+        statistic, freedom, p_value: of the chi-square test; None where equality was checked.
+        notices: the smallest deviation that would have failed with 99 % probability: `of` says of what. None if unknown.
+        detail: what was measured, in words.
+    """
+
+    name: str
+    rule: str
+    setting: str
+    samples: int
+    passed: bool
+    statistic: float | None = None
+    freedom: int | None = None
+    p_value: float | None = None
+    notices: float | None = None
+    of: Literal["total variation", "acceptance rate", "accepted count", ""] = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofReport:
+    """What `prove` found.
+
+    Attributes:
+        note: why the drafter is not the one that was meant, else "".
+        false_alarm: probability that a sound engine fails any of the statistical checks.
+        level: the p-value below which one of them fails.
+        seconds: without loading.
+    """
+
+    target: ModelInfo
+    drafter: str
+    note: str
+    seed: int
+    effort: Effort
+    plant: Plant | None
+    device: str
+    false_alarm: float
+    level: float
+    checks: tuple[ProofCheck, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+# Events: what the engine thread reports. Each belongs to a run (`run_id`), to a task (`task_id`) or to the engine (`LoadX`,
+# `EngineFailed`).
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +477,31 @@ class RunFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """`fraction` is of the whole task."""
+
+    task_id: int
+    step: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished:
+    """`report` is None if the task was stopped."""
+
+    task_id: int
+    report: ProofReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """`message` says what the user can do."""
+
+    task_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class EngineFailed:
     message: str
 
@@ -409,6 +519,9 @@ Event = (
     | RunChanged
     | RunFinished
     | RunFailed
+    | TaskProgress
+    | TaskFinished
+    | TaskFailed
     | EngineFailed
 )
 

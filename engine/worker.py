@@ -25,8 +25,22 @@ from engine.backend import Backend, MlxBackend
 from engine.errors import DraftlightError
 from engine.library import Closing, Library
 from engine.logs import explain
+from engine.proof.task import Task, carry_out
 from engine.run import Run
-from engine.types import DecodingOptions, EngineFailed, Event, LoadFailed, LoadStarted, Request, Rule, RunFailed, RunFinished
+from engine.types import (
+    DecodingOptions,
+    EngineFailed,
+    Event,
+    LoadFailed,
+    LoadStarted,
+    ProveRequest,
+    Request,
+    Rule,
+    RunFailed,
+    RunFinished,
+    TaskFailed,
+    TaskFinished,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +61,11 @@ class Engine:
     """
 
     def __init__(self, backend: Callable[[], Backend] = MlxBackend) -> None:
-        self._commands: queue.SimpleQueue[_Load | Run | _Close] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[_Load | Run | Task | _Close] = queue.SimpleQueue()
         self._events: deque[Event] = deque()
         self._news = threading.Condition()
         self._lock = threading.Lock()
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, Run | Task] = {}
         self._ids = itertools.count(1)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
@@ -67,15 +81,11 @@ class Engine:
 
     def submit(self, request: Request) -> int:
         """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
-        run = Run(next(self._ids), request)
-        with self._lock:
-            self._runs[run.id] = run
-        try:
-            self._put(run)
-        except DraftlightError:
-            self._forget(run.id)
-            raise
-        return run.id
+        return self._enqueue(Run(next(self._ids), request))
+
+    def prove(self, request: ProveRequest) -> int:
+        """Queue checks of a pair and return their task id. They end with one TaskFinished or TaskFailed event."""
+        return self._enqueue(Task(next(self._ids), request))
 
     def update(
         self,
@@ -93,11 +103,11 @@ class Engine:
         options = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
         DecodingOptions().replace(**options)
         run = self._find(run_id)
-        if run is not None:
+        if isinstance(run, Run):
             run.change(options if drafter is None else {**options, "drafter": drafter})
 
     def stop(self, run_id: int) -> None:
-        """End a queued or running answer within a round or a chunk of the prompt; without effect once it has ended."""
+        """End a queued or running answer or task within a round or a chunk of the prompt; without effect once it has ended."""
         run = self._find(run_id)
         if run is not None:
             run.stop()
@@ -141,13 +151,23 @@ class Engine:
             atexit.unregister(self.close)
         return ended
 
-    def _put(self, command: _Load | Run) -> None:
+    def _enqueue(self, run: Run | Task) -> int:
+        with self._lock:
+            self._runs[run.id] = run
+        try:
+            self._put(run)
+        except DraftlightError:
+            self._forget(run.id)
+            raise
+        return run.id
+
+    def _put(self, command: _Load | Run | Task) -> None:
         with self._lock:
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
             self._commands.put(command)
 
-    def _find(self, run_id: int) -> Run | None:
+    def _find(self, run_id: int) -> Run | Task | None:
         with self._lock:
             return self._runs.get(run_id)
 
@@ -163,6 +183,8 @@ class Engine:
             self._news.notify_all()
         if isinstance(event, (RunFinished, RunFailed)):
             self._forget(event.run_id)
+        elif isinstance(event, (TaskFinished, TaskFailed)):
+            self._forget(event.task_id)
 
     def _proceed(self) -> None:
         if self._closing.is_set():
@@ -178,6 +200,8 @@ class Engine:
                     library = Library(backend, self._emit, self._proceed)
                 if isinstance(command, Run):
                     answer(command, backend, library, self._emit)
+                elif isinstance(command, Task):
+                    carry_out(command, backend, library, self._emit)
                 elif not self._closing.is_set():
                     self._load(command, library)
             except Closing:
@@ -199,11 +223,13 @@ class Engine:
         except DraftlightError:  # the events say so
             return
 
-    def _report(self, command: _Load | Run, message: str) -> None:
+    def _report(self, command: _Load | Run | Task, message: str) -> None:
         """Whoever waits for an end gets one, whatever went wrong."""
         self._emit(EngineFailed(message))
         if isinstance(command, Run):
             self._emit(RunFailed(command.id, message))
+        elif isinstance(command, Task):
+            self._emit(TaskFailed(command.id, message))
         else:
             self._emit(LoadStarted(command.target))
             self._emit(LoadFailed(command.target, message))

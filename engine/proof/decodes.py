@@ -1,0 +1,107 @@
+"""Whole decodes of a few tokens, over and over from one prompt, against what the target's forward passes say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine import cache as caches  # noqa: E402
+from engine.decoding import decode  # noqa: E402
+from engine.drafters.base import Drafter  # noqa: E402
+from engine.models import LoadedModel  # noqa: E402
+from engine.proof.contexts import Tick, known_ids, probabilities, prompt_of  # noqa: E402
+from engine.proof.findings import Finding  # noqa: E402
+from engine.proof.statistics import table  # noqa: E402
+from engine.types import RULES, DecodingOptions  # noqa: E402
+
+FIRST, SECOND = 5, 4
+"""Bins: the likeliest first tokens, with each its likeliest second tokens and the others; and all other first tokens."""
+GAMMA = 2
+TEMPERATURE = 0.8
+SEEDS_APART = 1_000_000
+
+
+@dataclass(frozen=True)
+class Bins:
+    """law: (FIRST * (SECOND + 1) + 1,), from forward passes. first, second: the token ids that have bins."""
+
+    law: NDArray[np.float64]
+    first: dict[int, int]
+    second: tuple[dict[int, int], ...]
+
+    def of(self, one: int, two: int) -> int:
+        """The bin of a text that begins with these tokens."""
+        place = self.first.get(one)
+        if place is None:
+            return len(self.law) - 1
+        return place * (SECOND + 1) + self.second[place].get(two, SECOND)
+
+
+def decodes(
+    target: LoadedModel, drafter: Drafter | None, prompt: int, decodes_each: int, seed: int, tick: Tick
+) -> Iterator[Finding]:
+    """The first two tokens of many short answers under each rule, and without proposals."""
+    tokens = prompt_of(target, prompt)
+    cache = caches.make_prompt_cache(target.model)
+    caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True, lambda: 0.0)
+    bins = _bins(target, tokens, cache)
+    label = f"T {TEMPERATURE}, two tokens"
+    rules = RULES if drafter is not None else RULES[:1]
+    for number, rule in enumerate(rules):
+        options = DecodingOptions(
+            rule=rule, temperature=TEMPERATURE, gamma=GAMMA, max_tokens=GAMMA + 1, analyse=False, phase_every=0
+        )
+        counts = np.zeros(len(bins.law), dtype=np.int64)
+        for draw in range(decodes_each):
+            caches.trim_to(cache, len(tokens) - 1, "target")
+            ids: list[int] = []
+            rounds = decode(
+                target, tokens, drafter, options.replace(seed=seed + SEEDS_APART * number + draw), eos_ids=(), cache=cache
+            )
+            for current in rounds:
+                tick()
+                ids += [token.id for token in current.emitted]
+                if len(ids) > 1:
+                    break
+            rounds.close()
+            counts[bins.of(ids[0], ids[1])] += 1
+        name = rule if drafter is not None else "plain"
+        yield Finding(
+            "decoded tokens against forward passes", name, label, decodes_each, table(counts, bins.law), "total variation"
+        )
+
+
+def _bins(target: LoadedModel, tokens: list[int], cache: list[object]) -> Bins:
+    known: NDArray[np.bool_] | None = None
+
+    def law_after(token: int) -> NDArray[np.float64]:
+        """(vocab,) float64: softmax of the target's logits after the prompt, or after one more token."""
+        nonlocal known
+        logits = target.model(mx.array([[token]]), cache=cache)[0, -1].astype(mx.float32)
+        scores = np.array(logits, dtype=np.float64)
+        known = known_ids(target, len(scores)) if known is None else known
+        return probabilities(np.where(known, scores, -np.inf)[None] / TEMPERATURE)[0]
+
+    first_law = law_after(tokens[-1])
+    likeliest = [int(token) for token in np.argsort(-first_law, kind="stable")[:FIRST]]
+    law: list[float] = []
+    second: list[dict[int, int]] = []
+    for token in likeliest:
+        caches.trim_to(cache, len(tokens), "target")
+        after = law_after(token)
+        best = [int(other) for other in np.argsort(-after, kind="stable")[:SECOND]]
+        second.append({other: place for place, other in enumerate(best)})
+        law += [first_law[token] * after[other] for other in best] + [0.0] * (SECOND - len(best))
+        law.append(max(0.0, first_law[token] * (1 - after[best].sum())))
+    law.append(max(0.0, 1 - first_law[likeliest].sum()))
+    caches.trim_to(cache, len(tokens) - 1, "target")
+    return Bins(np.array(law), {token: place for place, token in enumerate(likeliest)}, tuple(second))

@@ -1,0 +1,231 @@
+"""An artificial process of real rows, and rounds played on it by the real judges, thousands at a time.
+
+Its positions are independent: whatever was emitted before, position i has the distributions p_i and q_i of one place in a real
+answer. So the law of a whole text is known, no forward pass is needed, and tens of thousands of texts take seconds. The rows are
+cut to their likeliest tokens and one more for the rest, which makes a draw cheap and is another process, just as exact.
+
+Rounds are played as `engine.decoding` plays them: every draw is keyed by seed, absolute position, domain and round. Texts that
+are played together stand at different places of one seed's stream, as answers at different lengths of prompt do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine.acceptance import JUDGES, Draft, Judge, Judgement, RoundNoise  # noqa: E402
+from engine.distribution import Distribution, OneHot  # noqa: E402
+from engine.noise import NoiseSource  # noqa: E402
+from engine.proof.contexts import Rows, Tick  # noqa: E402
+from engine.types import Plant, Rule  # noqa: E402
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LIKELIEST = 255
+GAMMA = 4
+TOKENS = 3
+"""Emitted tokens that are looked at: with them a text takes one to three rounds."""
+PROPOSALS = TOKENS - 1 + GAMMA
+"""Positions with a proposal that a text may reach."""
+SPAN = PROPOSALS + 2
+"""Distance between texts in the stream of one seed."""
+TOGETHER = 500
+
+
+@dataclass(frozen=True)
+class Process:
+    """p: (PROPOSALS + 1, vocab). q, q_judged: (PROPOSALS, vocab): what proposals are drawn from, and what the judge is told.
+    proposals: (PROPOSALS,), what a deterministic drafter proposes, else None."""
+
+    p: Floats
+    q: Floats
+    q_judged: Floats
+    proposals: Integers | None
+
+    @property
+    def vocab_size(self) -> int:
+        return self.p.shape[1]
+
+
+@dataclass(frozen=True)
+class Played:
+    """What was played. texts: (draws, TOKENS). For each judged proposal of the rounds: `position` and `stood`. For each round:
+    `accepted`, and `expected`, the sum of the judge's `acceptance`."""
+
+    texts: Integers
+    position: Integers
+    stood: NDArray[np.bool_]
+    accepted: Integers
+    expected: Floats
+
+
+def process_of(contexts: Sequence[Rows], plant: Plant | None = None) -> Process:
+    """Rows of several contexts, each cut to the tokens that are likeliest in p + q, and one more for the rest.
+
+    Taken are those that overlap and are uncertain: where the drafter is nearly always right or wrong there is little to see.
+    """
+    p, q = np.concatenate([rows.p[:-1] for rows in contexts]), np.concatenate([rows.q for rows in contexts])
+    unfiltered = np.concatenate([rows.unfiltered_q for rows in contexts])
+    telling = np.minimum(p, q).sum(axis=1) * (1 - (p**2).sum(axis=1))
+    one_hot = contexts[0].one_hot
+    cut: list[tuple[Floats, Floats, Floats]] = []
+    for index in np.resize(np.argsort(-telling, kind="stable"), PROPOSALS):
+        order = np.argsort(-(p[index] + q[index] * (1 + one_hot)), kind="stable")  # a one-hot proposal comes first
+        cut.append((_lumped(p[index], order), _lumped(q[index], order), _lumped(unfiltered[index], order)))
+    last = contexts[0].p[-1]
+    p_rows = np.stack([entry[0] for entry in cut] + [_lumped(last, np.argsort(-last, kind="stable"))])
+    q_rows = np.stack([entry[1] for entry in cut])
+    told = np.stack([entry[2] for entry in cut]) if plant == "unfiltered-q" else q_rows
+    return Process(p_rows, q_rows, told, np.zeros(PROPOSALS, dtype=np.int64) if one_hot else None)
+
+
+def _lumped(row: Floats, order: Integers) -> Floats:
+    """(at most LIKELIEST + 1,): the row in this order, everything after the first LIKELIEST tokens in one."""
+    ordered = row[order]
+    if len(ordered) <= LIKELIEST + 1:
+        return ordered
+    return np.append(ordered[:LIKELIEST], ordered[LIKELIEST:].sum())
+
+
+class _DrawnNoise(RoundNoise):
+    """Stands where RoundNoise stands in a function that runs many rounds at once: the noise was drawn beforehand.
+
+    shared: (at most gamma + 1, vocab), the rows from `first` on; coins: (gamma,); residual: (gamma, vocab).
+    """
+
+    def __init__(self, shared: mx.array, first: int, coins: mx.array, residual: mx.array) -> None:
+        self._shared, self._first, self._coins, self._residual = shared, first, coins, residual
+
+    def shared(self, rows: Distribution, first: int = 0) -> mx.array:
+        begin = first - self._first
+        return mx.argmax(rows.scores + self._shared[begin : begin + rows.rows], axis=-1)
+
+    def coins(self, count: int) -> mx.array:
+        return self._coins[:count]
+
+    def residual(self, row: Distribution, index: mx.array) -> mx.array:
+        return mx.argmax(row.scores + mx.take(self._residual, index.reshape(1), axis=0), axis=-1)
+
+
+def _corrected_from_p(judge: Judge) -> Judge:
+    """The planted residual-from-p."""
+
+    def judged(p: Distribution, q: Draft, proposals: mx.array, noise: RoundNoise) -> Judgement:
+        verdict = judge(p, q, proposals, noise)
+        rejected = mx.minimum(verdict.accepted, q.rows - 1)
+        correction = noise.residual(p.row(rejected), rejected).reshape(()).astype(mx.int32)
+        return replace(verdict, token=mx.where(verdict.accepted == q.rows, verdict.token, correction))
+
+    return judged  # type: ignore[return-value]  # only ever called with rows
+
+
+class Table:
+    """Where rounds are played: a process, a rule, and the defect that was planted, if any."""
+
+    def __init__(self, process: Process, rule: Rule, plant: Plant | None = None) -> None:
+        self.process, self.rule = process, rule
+        self._ratio = rule in ("rejection", "block")
+        self._judge = _corrected_from_p(JUDGES[rule]) if plant == "residual-from-p" and self._ratio else JUDGES[rule]
+        self._residual_domain = "draft" if plant == "shared-noise" and self._ratio else "residual"
+        self._fresh = not (plant == "stale-noise" and rule == "block")
+        with np.errstate(divide="ignore"):
+            self._log_p = mx.array(np.log(process.p).astype(np.float32))
+            self._log_q = mx.array(np.log(process.q).astype(np.float32))
+            self._log_q_judged = mx.array(np.log(process.q_judged).astype(np.float32))
+        self._rounds = mx.vmap(self._one_round)
+
+    def play(self, seed: int, draws: int, tick: Tick) -> Played:
+        """Plays texts of TOKENS tokens; the last round may reach beyond them."""
+        batches = []
+        for number, first in enumerate(range(0, draws, TOGETHER)):
+            tick()
+            batches.append(self._texts(seed + number, min(TOGETHER, draws - first)))
+        return Played(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+
+    def round(self, seed: int, position: Integers, start: Integers) -> tuple[Integers, Integers, Integers, Floats]:
+        """One round of each text: proposals (texts, GAMMA), accepted (texts,), token (texts,), acceptance (texts, GAMMA).
+
+        position: (texts,) the absolute index of the round's first token; start: (texts,) the same within the text.
+        """
+        with mx.stream(mx.cpu):  # many rounds at once are a transformed function, which cannot hold a hand-written kernel
+            source = NoiseSource(seed, self.process.vocab_size)
+            where = mx.array(position.astype(np.uint32))[:, None] + mx.arange(GAMMA + 1, dtype=mx.uint32)
+
+            first = where[:, :1]
+
+            def rows(domain: str, columns: slice) -> mx.array:
+                """(texts, columns, vocab) noise of some of the round's positions."""
+                wanted = where[:, columns]
+                own = mx.broadcast_to(first, wanted.shape).reshape(-1) if self._fresh else None
+                return source.rows(wanted.reshape(-1), domain, own).reshape(*wanted.shape, -1)
+
+            nothing, proposed = mx.zeros((len(position), 1, 1)), slice(GAMMA)
+            shared = rows("shared", slice(GAMMA, None) if self._ratio else slice(None))
+            draft = nothing if self.rule == "gumbel" else rows("draft", proposed)
+            residual = rows(self._residual_domain, proposed) if self._ratio else nothing
+            coins = nothing[:, 0]
+            if self._ratio:
+                own = mx.broadcast_to(first, (len(position), GAMMA)).reshape(-1) if self._fresh else None
+                coins = source.coins(where[:, proposed].reshape(-1), own).reshape(-1, GAMMA)
+            at = mx.array(start)[:, None]
+            p = self._log_p[at + mx.arange(GAMMA + 1)]
+            q, told = self._log_q[at + mx.arange(GAMMA)], self._log_q_judged[at + mx.arange(GAMMA)]
+            proposals, accepted, token, acceptance = self._rounds(p, q, told, shared, draft, coins, residual)
+            mx.eval(proposals, accepted, token, acceptance)
+        whole = (np.array(proposals), np.array(accepted), np.array(token))
+        return *(values.astype(np.int64) for values in whole), np.array(acceptance, dtype=np.float64)  # type: ignore[return-value]
+
+    def real_round(self, seed: int, position: int) -> tuple[list[int], int, int]:
+        """The first round of a text with the noise that decoding uses, without defects: proposals, accepted, token."""
+        noise = RoundNoise(NoiseSource(seed, self.process.vocab_size), position)
+        p, q = Distribution(self._log_p[: GAMMA + 1]), Distribution(self._log_q[:GAMMA])
+        if self.process.proposals is not None:
+            proposals = mx.array(self.process.proposals[:GAMMA].astype(np.int32))
+        else:
+            draw: Callable[[Distribution, int], mx.array] = noise.shared if self.rule == "gumbel" else noise.draft
+            proposals = mx.concatenate([draw(q.row(step), step) for step in range(GAMMA)]).astype(mx.int32)
+        told: Draft = q if self.process.proposals is None else OneHot(proposals, self.process.vocab_size)
+        verdict = JUDGES[self.rule](p, told, proposals, noise)
+        mx.eval(proposals, verdict.accepted, verdict.token)
+        return [int(token) for token in np.array(proposals)], int(verdict.accepted), int(verdict.token)
+
+    def _one_round(
+        self, p: mx.array, q: mx.array, told: mx.array, shared: mx.array, draft: mx.array, coins: mx.array, residual: mx.array
+    ) -> tuple[mx.array, ...]:
+        if self.process.proposals is not None:
+            proposals = mx.argmax(q, axis=-1).astype(mx.int32)
+            judged: Draft = OneHot(proposals, self.process.vocab_size)
+        else:
+            proposals = mx.argmax(q + (shared[:GAMMA] if self.rule == "gumbel" else draft), axis=-1).astype(mx.int32)
+            judged = Distribution(told)
+        noise = _DrawnNoise(shared, GAMMA if self._ratio else 0, coins, residual)
+        verdict = self._judge(Distribution(p), judged, proposals, noise)
+        return proposals, verdict.accepted, verdict.token, verdict.acceptance
+
+    def _texts(self, seed: int, draws: int) -> tuple[NDArray[np.generic], ...]:
+        base = SPAN * np.arange(draws)
+        texts = np.zeros((draws, TOKENS + GAMMA), dtype=np.int64)
+        emitted = np.zeros(draws, dtype=np.int64)
+        records: list[tuple[NDArray[np.generic], ...]] = []
+        while (active := np.flatnonzero(emitted < TOKENS)).size:
+            start = emitted[active]
+            proposals, accepted, token, acceptance = self.round(seed, base[active] + start, start)
+            following = np.pad(proposals, ((0, 0), (0, 1)))
+            following[np.arange(len(active)), accepted] = token
+            texts[active[:, None], start[:, None] + np.arange(GAMMA + 1)] = following
+            emitted[active] += accepted + 1
+            step = np.arange(GAMMA)
+            judged = step <= accepted[:, None]
+            positions = (start[:, None] + step)[judged]
+            records.append((positions, (step < accepted[:, None])[judged], accepted, acceptance.sum(axis=1)))
+        return texts[:, :TOKENS], *(np.concatenate(parts) for parts in zip(*records, strict=True))
