@@ -14,7 +14,7 @@ from typing import NoReturn
 from engine.errors import DraftlightError
 from engine.logs import log_path, log_to_file
 from engine.provenance import version
-from engine.types import MAX_GAMMA, RULES, DecodingOptions, Message, Request
+from engine.types import MAX_GAMMA, PLANTS, RULES, DecodingOptions, Message, ProveRequest, Request
 
 USAGE_ERROR = 2
 BROKEN_PIPE = 141
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(command=_window)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_chat(commands.add_parser("chat", help="stream one answer to the terminal", description=_window_less("chat")))
+    _add_prove(commands.add_parser("prove", help="check exactness on a pair of models", description=_window_less("prove")))
     _add_export(commands.add_parser("export", help="metrics of traces as JSON or CSV", description=_window_less("export")))
     _add_models_command(commands.add_parser("models", help="list, download, check and remove models"))
     _add_self_test(commands.add_parser("self-test", help="load, decode, paint and quit", description=_window_less("self-test")))
@@ -77,6 +78,9 @@ def _window_less(command: str) -> str:
         "chat": "Stream one answer. On a terminal accepted tokens are tinted, corrections underlined, bonus tokens slanted and "
         "rejected proposals struck out where they stood; elsewhere, and with NO_COLOR set, the answer is plain text. "
         "A line of figures goes to standard error. Ctrl-C stops the answer.",
+        "prove": "Check on the loaded models that decoding is exact: noise against known answers, what every rule emits against "
+        "the target's own probabilities, how often proposals are accepted against the closed forms, and one seed's text over "
+        "drafters and draft lengths. Takes minutes. The exit status is 0 if every check passes, 1 if one fails.",
         "export": "Write the metrics of answers from their traces. CSV with --output writes two tables: the rounds, and the "
         "answers beside them as NAME-answers.csv.",
         "self-test": "Load the built-in model, decode a few tokens, paint the window, and quit. The exit status is 0 if all "
@@ -121,6 +125,17 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="leave out rejected proposals")
     parser.add_argument("--json", dest="json_lines", action="store_true", help="print the lines of the answer's trace instead")
     parser.set_defaults(command=_chat, error=parser.error)
+
+
+def _add_prove(parser: argparse.ArgumentParser) -> None:
+    _add_models(parser, argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0, help="every draw follows from it (default: %(default)s)")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--quick", dest="effort", action="store_const", const="quick", help="smaller samples, under a minute")
+    amount.add_argument("--thorough", dest="effort", action="store_const", const="thorough", help="larger samples, half an hour")
+    parser.add_argument("--json", dest="json_path", metavar="FILE", type=Path, help="also write everything to this file")
+    parser.add_argument("--plant", choices=PLANTS, help="plant this defect on purpose, to see that it is noticed")
+    parser.set_defaults(command=_prove, error=parser.error, effort="default")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -216,6 +231,25 @@ def _prompt(argument: str) -> str:
     if argument != "-":
         return argument
     return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+
+
+def _prove(arguments: argparse.Namespace) -> int:
+    from app.cli_prove import prove
+
+    try:
+        request = ProveRequest(
+            target=arguments.target or "builtin",
+            drafter=arguments.drafter,
+            seed=arguments.seed,
+            effort=arguments.effort,
+            plant=arguments.plant,
+        )
+    except ValueError as error:
+        arguments.error(str(error))
+    json_path: Path | None = arguments.json_path
+    if json_path is not None and not json_path.parent.is_dir():
+        arguments.error(f"there is no folder {json_path.parent} to write {json_path.name} to")
+    return prove(request, json_path)
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -33,7 +33,7 @@ def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False) -> 
     try:
         view = _JsonLines() if json_lines else _Text(ghosts)
         run_id = engine.submit(request)
-        with _interruptions() as interrupted:
+        with interruptions() as interrupted:
             end = follow(engine, run_id, view.take, interrupted)
     finally:
         engine.close()
@@ -61,7 +61,7 @@ def follow(
 
 
 @contextmanager
-def _interruptions() -> Iterator[Callable[[], bool]]:
+def interruptions() -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C is noted, the second interrupts as usual."""
     count = 0
 
