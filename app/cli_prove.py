@@ -111,8 +111,8 @@ def _conclusion(report: ProofReport) -> list[str]:
     failed = [check for check in report.checks if not check.passed]
     statistical = sum(check.p_value is not None for check in report.checks)
     lines = [
-        "Statistic: chi-square / degrees of freedom. Notices: any deviation of this size would have failed with 99 % "
-        "probability; it is the total variation of tokens, a rate of acceptance, or a number of accepted proposals a round.",
+        "Statistic: chi-square / degrees of freedom. Notices: a deviation of this size would have failed with 99 % probability;",
+        "it is the total variation of tokens, a rate of acceptance, or a number of accepted proposals a round.",
         f"A check fails below p = {report.level:.2g}, so that a sound engine fails any of the {statistical} statistical checks "
         f"with probability {report.false_alarm:g}.",
         *_power(report),

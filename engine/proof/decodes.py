@@ -21,7 +21,7 @@ from engine.models import LoadedModel  # noqa: E402
 from engine.proof.contexts import Tick, known_ids, probabilities, prompt_of  # noqa: E402
 from engine.proof.findings import Finding  # noqa: E402
 from engine.proof.statistics import table  # noqa: E402
-from engine.types import RULES, DecodingOptions  # noqa: E402
+from engine.types import RULES, SEED_LIMIT, DecodingOptions  # noqa: E402
 
 FIRST, SECOND = 5, 4
 """Bins: the likeliest first tokens, with each its likeliest second tokens and the others; and all other first tokens."""
@@ -64,9 +64,8 @@ def decodes(
         for draw in range(decodes_each):
             caches.trim_to(cache, len(tokens) - 1, "target")
             ids: list[int] = []
-            rounds = decode(
-                target, tokens, drafter, options.replace(seed=seed + SEEDS_APART * number + draw), eos_ids=(), cache=cache
-            )
+            own = options.replace(seed=(seed + SEEDS_APART * number + draw) % SEED_LIMIT)
+            rounds = decode(target, tokens, drafter, own, eos_ids=(), cache=cache)
             for current in rounds:
                 tick()
                 ids += [token.id for token in current.emitted]

@@ -15,7 +15,7 @@ from engine.drafters.base import Drafter  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
 from engine.proof.contexts import Tick, prompt_of  # noqa: E402
 from engine.proof.findings import Finding  # noqa: E402
-from engine.types import DecodingOptions, Rule  # noqa: E402
+from engine.types import SEED_LIMIT, DecodingOptions, Rule  # noqa: E402
 
 NEAR_TIE = {mx.float32: 1e-3}
 NEAR_TIE_OF_HALF_PRECISION = 0.1
@@ -37,14 +37,14 @@ def invariance(
     base = DecodingOptions(max_tokens=tokens, phase_every=0)
     texts = []
     for index in range(prompts):
-        options = base.replace(seed=seed + index, analyse=False)
+        options = base.replace(seed=(seed + index) % SEED_LIMIT, analyse=False)
         texts.append(_text(target, prompt_of(target, index), None, options, tick))
     for drafter in drafters:
         for rule in INVARIANT_RULES:
             compared, apart = 0, []
             for index, plain in enumerate(texts):
                 for gamma in gammas:
-                    options = base.replace(seed=seed + index, rule=rule, gamma=gamma)
+                    options = base.replace(seed=(seed + index) % SEED_LIMIT, rule=rule, gamma=gamma)
                     equal, margin = _until_apart(target, prompt_of(target, index), drafter, options, plain, tick)
                     compared += equal
                     if margin is not None:

@@ -29,7 +29,7 @@ from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for  # 
 from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION  # noqa: E402
 from engine.proof.process import LIKELIEST, Table, process_of  # noqa: E402
 from engine.proof.rounds import Setting, played_rounds, same_as_decoding, whole_rows_coupled  # noqa: E402
-from engine.types import PLANTS, RULES, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished  # noqa: E402
+from engine.types import PLANTS, RULES, SEED_LIMIT, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished  # noqa: E402
 from engine.worker import Engine  # noqa: E402
 from tests.engine.fakes import PATIENCE  # noqa: E402
 from tests.engine.tabular import distribution, pair  # noqa: E402
@@ -226,7 +226,7 @@ def drafter(files: dict[str, str]) -> DraftModel:
 
 def test_a_sound_pair_passes_every_check(target: LoadedModel, drafter: DraftModel) -> None:
     steps: list[tuple[str, float]] = []
-    findings = list(run.prove(target, drafter, TINY, 3, None, lambda step, fraction: steps.append((step, fraction))))
+    findings = list(run.prove(target, drafter, TINY, SEED_LIMIT - 1, None, lambda step, fraction: steps.append((step, fraction))))
     assert failures(findings) == []
     assert {finding.rule for finding in findings} == {"", *RULES}
     fractions = [fraction for _, fraction in steps]
