@@ -74,22 +74,28 @@ def read_config(header: Header, name: str) -> dict[str, Any]:
             raise DraftlightError(f"{name} is damaged or incomplete: llama.{key} is {value!r}. Fetch it again.")
         return value
 
-    hidden, heads = number("embedding_length"), number("attention.head_count")
-    key_value_heads = number("attention.head_count_kv", heads)
-    head_dim = number("attention.key_length", hidden // heads)
+    def whole(key: str, default: int | None = None) -> int:
+        value = number(key, default)
+        if not isinstance(value, int):
+            raise DraftlightError(f"{name} is damaged: llama.{key} is {value!r}, no whole number. Fetch it again.")
+        return value
+
+    hidden, heads, blocks = whole("embedding_length"), whole("attention.head_count"), whole("block_count")
+    key_value_heads = whole("attention.head_count_kv", heads)
+    head_dim = whole("attention.key_length", max(1, hidden // heads))
     embedding = tensors.get("token_embd.weight")
     layers = {int(match[1]) for match in map(_TENSOR.fullmatch, tensors) if match and match[1]}
-    if embedding is None or embedding.shape[-1] != hidden or layers != set(range(number("block_count"))):
+    if embedding is None or embedding.shape[-1] != hidden or len(layers) != blocks or layers != set(range(len(layers))):
         raise DraftlightError(
-            f"{name} is damaged or a part of a model: its tensors do not make {number('block_count')} layers of width {hidden}. "
+            f"{name} is damaged or a part of a model: its tensors do not make {blocks} layers of width {hidden}. "
             "Choose a file of the whole model."
         )
     scaling = metadata.get("llama.rope.scaling.type", "none")
     unsupported = {
         "experts": metadata.get("llama.expert_count", 0) != 0,
         f"rotary scaling {scaling!r}": scaling not in ("none", "linear"),
-        "partly rotated heads": number("rope.dimension_count", head_dim) != head_dim or head_dim % 2,
-        "values narrower than keys": number("attention.value_length", head_dim) != head_dim,
+        "partly rotated heads": whole("rope.dimension_count", head_dim) != head_dim or head_dim % 2,
+        "values narrower than keys": whole("attention.value_length", head_dim) != head_dim,
         "uneven heads": heads % key_value_heads,
     }
     if found := [feature for feature, there in unsupported.items() if there]:
@@ -98,13 +104,13 @@ def read_config(header: Header, name: str) -> dict[str, Any]:
         "model_type": "llama",
         "hidden_size": hidden,
         "num_hidden_layers": len(layers),
-        "intermediate_size": number("feed_forward_length"),
+        "intermediate_size": whole("feed_forward_length"),
         "num_attention_heads": heads,
         "num_key_value_heads": key_value_heads,
         "head_dim": head_dim,
         "rms_norm_eps": number("attention.layer_norm_rms_epsilon"),
         "vocab_size": embedding.shape[0],
-        "max_position_embeddings": number("context_length"),
+        "max_position_embeddings": whole("context_length"),
         "rope_theta": number("rope.freq_base", 10000.0),
         "rope_scaling": {"type": "linear", "factor": number("rope.scaling.factor")} if scaling == "linear" else None,
         "tie_word_embeddings": "output.weight" not in tensors,
@@ -141,7 +147,7 @@ def load_llama(path: Path, header: Header) -> tuple[Model, dict[str, Any]]:
         if factors is not None:
             for layer in model.layers:
                 layer.self_attn.rope = FactoredRope(config["head_dim"], config["rope_theta"], factors)
-    except (ValueError, RuntimeError, KeyError) as error:
+    except (ValueError, RuntimeError, KeyError, OverflowError) as error:
         raise DraftlightError(f"{path.name} is damaged: its weights do not fit its description ({error}).") from error
     model.eval()
     return model, config

@@ -224,8 +224,10 @@ def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
 
 def _context_length(config: dict[str, Any]) -> int:
     """What the configuration states, else a cautious 2048."""
-    stated = {**config.get("text_config", {}), **config}
-    return next((int(stated[key]) for key in _CONTEXT_KEYS if isinstance(stated.get(key), int)), _CONTEXT_UNSTATED)
+    nested = config.get("text_config")
+    stated = {**nested, **config} if isinstance(nested, dict) else config
+    lengths = (stated.get(key) for key in _CONTEXT_KEYS)
+    return next((length for length in lengths if isinstance(length, int) and length > 0), _CONTEXT_UNSTATED)
 
 
 def _from_hub(name: str, report: Progress) -> Path:
@@ -241,4 +243,6 @@ def _from_hub(name: str, report: Progress) -> Path:
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
     return (str(error).strip() or type(error).__name__).splitlines()[0]

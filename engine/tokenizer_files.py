@@ -77,12 +77,14 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
             f"The file's tokenizer is of the kind {kind!r}; in GGUF files only byte-level BPE ('gpt2') is supported. "
             "Use the model's mlx-lm folder instead."
         )
-    if pre not in _WORD_SPLITS:
+    if not isinstance(pre, str) or pre not in _WORD_SPLITS:
         raise DraftlightError(
             f"The file's pre-tokeniser {pre!r} is not supported ({', '.join(_WORD_SPLITS)} are). "
             "Use the model's mlx-lm folder instead."
         )
     types = metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens)
+    if not isinstance(types, list):
+        raise DraftlightError(f"The file's tokenizer is damaged: its token types are {types!r}. Fetch the file again.")
     if len(types) != len(tokens) or len(tokens) > width or len(set(tokens)) != len(tokens):
         raise DraftlightError(
             f"The file's tokenizer is damaged: {len(set(tokens))} different tokens of {len(tokens)}, {len(types)} token types, "

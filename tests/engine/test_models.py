@@ -105,6 +105,8 @@ def test_several_ends_and_the_stated_context_are_taken(tmp_path: Path) -> None:
     assert (loaded.eos_ids, loaded.context_length) == ({0, 2}, 77)
     unstated = load(tiny_models.write_folder(tmp_path, eos_token_id=None, max_position_embeddings=None).as_posix())
     assert (unstated.eos_ids, unstated.context_length) == ({2}, 2048)
+    useless = load(tiny_models.write_folder(tmp_path, text_config="none", max_position_embeddings=0, n_ctx=88).as_posix())
+    assert useless.context_length == 88
 
 
 def test_the_digest_is_that_of_the_weights(tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ REFUSED_FOLDERS: list[tuple[Callable[[Path], Any], str]] = [
     (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
     (write_config("{"), r"config\.json cannot be read"),
     (write_config("[]"), "not a JSON object"),
-    (write_config("{}"), "cannot be loaded as an mlx-lm model"),
+    (write_config("{}"), "cannot be loaded as an mlx-lm model: 'model_type' is missing"),
     (write_config('{"model_type": "abacus"}'), "abacus not supported"),
     (write_config('{"model_type": "llama"}'), "cannot be loaded as an mlx-lm model"),
     (lambda folder: tiny_models.write_folder(folder, hidden_size=32), "cannot be loaded as an mlx-lm model"),
