@@ -120,6 +120,8 @@ class Chart(QWidget):
             axis.linkToView(self.view)
         self.plot.setCentralItem(whole)
         self._across = across
+        self._ticks: dict[str, list[tuple[float, str]]] = {}
+        self._span: tuple[tuple[float, float], tuple[float, float]] | None = None
         self.empty = QLabel(empty)
         self.empty.setObjectName("plotEmpty")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -132,6 +134,18 @@ class Chart(QWidget):
 
     def show_data(self, there_is_some: bool) -> None:
         self._stack.setCurrentIndex(1 if there_is_some else 0)
+
+    def set_ticks(self, side: str, ticks: list[tuple[float, str]]) -> None:
+        """(place, label) pairs; laid out anew only if they differ from those there are."""
+        if self._ticks.get(side) != ticks:
+            self._ticks[side] = ticks
+            self.axes[side].setTicks([ticks])
+
+    def set_range(self, x: tuple[float, float], y: tuple[float, float]) -> None:
+        """What the axes span; moved only if it differs, for the same reason."""
+        if self._span != (x, y):
+            self._span = (x, y)
+            self.view.setRange(xRange=x, yRange=y, padding=0)
 
     def sizeHint(self) -> QSize:
         return QSize(200, self.minimumHeight())
@@ -184,13 +198,13 @@ class AcceptanceChart(Chart):
         self.empty.setText("Nothing was proposed in the latest rounds." if rounds and not most else NO_ROUNDS)
         if tally is None or not rounds or not most:
             return
-        first = max(0, rounds - SHOWN_ROUNDS)
+        # moves ten rounds at a time: an axis that changes with every round costs more than all the cells
+        first = 10 * math.ceil(max(0, rounds - SHOWN_ROUNDS) / 10)
         columns = list(enumerate(tally.statuses[first:], start=first))
         self.cells.set_data(columns, [change.index for change in changes if change.index > first], most)
-        self.view.setXRange(first - 0.6, first + SHOWN_ROUNDS - 0.4, padding=0)
-        self.view.setYRange(0, most + 0.15, padding=0)
+        self.set_range((first - 0.6, first + SHOWN_ROUNDS - 0.4), (0, most + 0.15))
         step = max(1, math.ceil(most / 5))
-        self.axes["left"].setTicks([[(value, str(value)) for value in range(0, most + 1, step)]])
+        self.set_ticks("left", [(value, str(value)) for value in range(0, most + 1, step)])
         x = np.arange(first, rounds, dtype=float)
         expected = np.array(tally.expected[first:], dtype=float).reshape(-1, 3)
         for place, rule in enumerate(CURVES):
@@ -231,10 +245,9 @@ class ThroughputChart(Chart):
         times, speeds = np.array(tally.times), np.array(tally.speeds)
         self.curve.setData(times, speeds)
         self.mean.setValue(tally.summary.throughput or 0.0)
-        self.view.setXRange(0, step_above(max(2.0, float(times[-1]))), padding=0)
         top = step_above(1.05 * float(np.nanmax(speeds)) if np.isfinite(speeds).any() else 1.0)
-        self.view.setYRange(0, top, padding=0)
-        self.axes["left"].setTicks([[(value, f"{value:g}") for value in (0, top / 2, top)]])
+        self.set_range((0, step_above(max(2.0, float(times[-1])))), (0, top))
+        self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
 
 
 def step_above(value: float) -> float:
@@ -258,8 +271,7 @@ class PositionChart(Chart):
         self.drafted = pg.BarGraphItem(x0=[], x1=[], height=[])
         self.view.addItem(self.judged)
         self.view.addItem(self.drafted)
-        self.view.setYRange(0, 1, padding=0)
-        self.axes["left"].setTicks([[(0, "0"), (0.5, ".5"), (1, "1")]])
+        self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
 
     def set_look(self, theme: Theme, scale: float) -> None:
         super().set_look(theme, scale)
@@ -278,9 +290,9 @@ class PositionChart(Chart):
         x = np.array([place.position for place in places], dtype=float)
         self.judged.setOpts(x0=x - 0.3, x1=x - 0.02, height=[place.conditional or 0.0 for place in places])
         self.drafted.setOpts(x0=x + 0.02, x1=x + 0.3, height=[place.unconditional or 0.0 for place in places])
-        self.view.setXRange(0.4, len(places) + 0.6, padding=0)
+        self.set_range((0.4, len(places) + 0.6), (0, 1))
         step = max(1, math.ceil(len(places) / 16))
-        self.axes["bottom"].setTicks([[(place, str(place)) for place in range(1, len(places) + 1, step)]])
+        self.set_ticks("bottom", [(place, str(place)) for place in range(1, len(places) + 1, step)])
 
 
 class TimeSplit(QWidget):
