@@ -9,12 +9,14 @@ from engine.blas import prefer_fast_blas
 
 prefer_fast_blas()
 
+import mlx.core as mx  # noqa: E402
+
 from engine.cache import logits_width  # noqa: E402
 from engine.drafters import NGram  # noqa: E402
 from engine.drafters.base import Drafter  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
-from engine.proof.contexts import Contexts  # noqa: E402
+from engine.proof.contexts import Contexts, prompt_of  # noqa: E402
 from engine.proof.decodes import decodes  # noqa: E402
 from engine.proof.findings import Finding  # noqa: E402
 from engine.proof.invariance import invariance  # noqa: E402
@@ -83,9 +85,15 @@ def prove(
             contexts = Contexts(target, drafter, options.replace(seed=seed), step)
             read = [contexts.read(index, ROWS_EACH) for index in range(amount.contexts)]
             settings.append(Setting(label, tuple(rows for rows in read if rows is not None)))
+            if not settings[-1].contexts:
+                raise DraftlightError(
+                    f"{drafter.name} proposed nothing in {amount.contexts} answers, so there is nothing to check it by. "
+                    "Try --thorough, or another drafter."
+                )
     logits = [rows.logits for setting in settings for rows in setting.contexts][: amount.contexts]
+    if drafter is None:
+        logits = [target.model(mx.array([prompt_of(target, index)]))[0, -4:] for index in range(amount.contexts)]
     yield from known_answers(logits_width(target.model), logits, seed, steps.next("known answers", 0.03, 4 + len(logits)))
-    settings = [setting for setting in settings if setting.contexts]
     for number, setting in enumerate(settings):
         own_seed = seed + SEEDS_APART * (number + 1)
         for rule in RULES:

@@ -246,9 +246,16 @@ def test_other_drafters_are_checked_with_what_they_have(target: LoadedModel) -> 
     plain = list(run.prove(target, None, TINY, 3, None, quiet))
     assert failures(plain) == []
     assert {finding.rule for finding in plain} == {"", "plain"}
+    assert all(finding.samples > 0 for finding in plain)
     for plant in NEEDS_DISTRIBUTION:
         with pytest.raises(DraftlightError, match="Choose a draft model"):
             next(run.prove(target, NGram(), TINY, 3, plant, quiet))
+
+
+def test_a_drafter_that_proposes_nothing_cannot_be_checked(target: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NGram, "propose", lambda drafter, limit, pen: None)
+    with pytest.raises(DraftlightError, match="ngram proposed nothing"):
+        list(run.prove(target, NGram(), TINY, 3, None, lambda step, fraction: None))
 
 
 def test_a_decode_with_a_broken_rule_is_noticed(
@@ -260,7 +267,7 @@ def test_a_decode_with_a_broken_rule_is_noticed(
 
     sound = decoding.JUDGES["rejection"]
     monkeypatch.setitem(decoding.JUDGES, "rejection", accepting)
-    failed = failures(list(decodes(target, drafter, 0, 150, 1, nothing)))
+    failed = failures(list(decodes(target, drafter, 0, 70, 1, nothing)))
     assert [text.split(":")[0] for text in failed] == ["decoded tokens against forward passes (rejection)"]
 
 
