@@ -37,7 +37,7 @@ class Backend(Protocol):
     """Models, drafters, decoding and caches. Every method is called on the engine thread, the constructor included."""
 
     def load(self, name: str, progress: Progress) -> Any:
-        """A `LoadedModel`; raises DraftlightError with the reason."""
+        """A target as a `LoadedModel`; raises DraftlightError with the reason."""
 
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
         """A drafter that fits the target; raises DraftlightError with the reasons."""
@@ -91,7 +91,11 @@ class MlxBackend:
         self._models = models
 
     def load(self, name: str, progress: Progress) -> Any:
-        return self._models.load(name, progress)
+        model = self._models.load(name, progress)
+        reason = self._models.target_reason(model)
+        if reason is not None:
+            raise DraftlightError(reason)
+        return model
 
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
         if name == "none":

@@ -71,6 +71,11 @@ def cache_length(cache: Sequence[Any]) -> int | None:
     return None
 
 
+def is_empty(cache: Sequence[Any]) -> bool:
+    """Whether no layer has read anything yet, also where no layer keeps count."""
+    return all(layer.empty() for layer in _leaves(cache) if hasattr(layer, "empty"))
+
+
 def check_cache(cache: Sequence[Any], length: int, whose: str) -> None:
     """Asserts the invariant of DESIGN section 4. Only layers that are written to can be checked."""
     for layer in _leaves(cache):

@@ -28,9 +28,10 @@ from engine.errors import DraftlightError  # noqa: E402
 from engine.gamma import AutoGamma, FixedGamma  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
 from engine.noise import NoiseSource, check_drawn  # noqa: E402
+from engine.pairing import target_reason  # noqa: E402
 from engine.rounds import Verdict, describe  # noqa: E402
 from engine.stopping import AnswerText  # noqa: E402
-from engine.types import DecodingOptions, Finish, Milliseconds, Round, Rule  # noqa: E402
+from engine.types import SEED_LIMIT, DecodingOptions, Finish, Milliseconds, Round, Rule  # noqa: E402
 
 __all__ = ["Control", "DecodingOptions", "decode"]
 
@@ -108,8 +109,8 @@ def decode(
         drafter: whoever proposes; None decodes plainly.
         options: a seed of None is drawn here; use an explicit one to repeat an answer.
         tokenizer, eos_ids: override the model's.
-        cache: a prompt cache whose content is a proper prefix of the prompt; extended in place. After the last round it
-            holds all committed tokens but the newest.
+        cache: a prompt cache whose content is a proper prefix of the prompt (one that keeps no count, as a purely recurrent
+            model's, must be empty); extended in place. After the last round it holds all committed tokens but the newest.
         control: the handle for stopping and changing the run.
 
     Yields:
@@ -117,7 +118,8 @@ def decode(
 
     Raises:
         ValueError: impossible options, an empty prompt, ids outside the vocabulary, `stop` without a tokenizer.
-        DraftlightError: the prompt does not fit, the cache cannot be rolled back, the model yields no finite logit.
+        DraftlightError: the model can only draft, the prompt does not fit, the cache cannot be rolled back, the model yields no
+            finite logit.
     """
     run = _Run(model, prompt_tokens, drafter, options or DecodingOptions(), tokenizer, eos_ids, cache, control or Control())
     return run.rounds()
@@ -148,6 +150,8 @@ class _Run:
         control: Control,
     ) -> None:
         loaded = model if isinstance(model, LoadedModel) else None
+        if loaded is not None and (reason := target_reason(loaded)) is not None:
+            raise DraftlightError(reason)
         self.model: Any = loaded.model if loaded else model
         self.tokenizer = tokenizer if tokenizer is not None or loaded is None else loaded.tokenizer
         self.eos_ids = frozenset(eos_ids if eos_ids is not None else (loaded.eos_ids if loaded else ()))
@@ -185,6 +189,8 @@ class _Run:
             )
         if (caches.cache_length(self.cache) or 0) >= self.prompt_length:
             raise ValueError("cache must hold a proper prefix of the prompt")
+        if caches.cache_length(self.cache) is None and not caches.is_empty(self.cache):
+            raise ValueError("cache must be empty: it keeps no count of the tokens it has read")
         if self.drafter is not None:
             caches.require_rollback(self.cache, "target")
 
@@ -222,8 +228,7 @@ class _Run:
 
         if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], proceed, time.perf_counter):
             return False
-        if self.index == 0:
-            caches.check_cache(self.cache, self.prompt_length - 1, "target")
+        caches.check_cache(self.cache, self.prompt_length - 1, "target")
         return self.drafter is None or self.drafter.begin(self.committed, self._proceed)
 
     def _proceed(self, done: int, total: int) -> bool:
@@ -387,13 +392,13 @@ class _Run:
         self.noise.forget_before(len(self.committed))
         if self.drafter is not None:
             self.drafter.observe(kept)
-            if finish is None and self._limit() >= 1:
+            if finish is None and self._limit() >= 1 and not self._is_staged(self.index + 1):
                 self.drafter.prefetch()
 
 
 def draw_seed() -> int:
     """A seed for an answer whose user gave none, below 2^53."""
-    return secrets.randbelow(2**53)
+    return secrets.randbelow(SEED_LIMIT)
 
 
 def _gamma_of(options: DecodingOptions) -> FixedGamma | AutoGamma:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from engine.types import MAX_GAMMA, Round
+from engine.types import Round
 
 LARGEST_AUTO = 8
 """Chains longer than this seldom pay for a drafter that is not copying; a copying drafter sets its own length."""
@@ -51,8 +51,7 @@ class AutoGamma:
     def observe(self, finished: Round) -> None:
         self._accepted = self._accepted * DECAY + finished.accepted
         self._rejected = self._rejected * DECAY + finished.rejected
-        if len(finished.proposals) <= MAX_GAMMA:
-            self._times.append((len(finished.proposals), finished.milliseconds.total))
+        self._times.append((len(finished.proposals), finished.milliseconds.total))
 
     def _cost(self) -> Callable[[int], float]:
         """Milliseconds of a round by gamma, up to a constant factor."""

@@ -27,12 +27,12 @@ from engine import builtin, cut_draft, gguf  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.gguf_header import read_header  # noqa: E402
 from engine.hashes import files_sha256  # noqa: E402
-from engine.pairing import PairReport, cache_reason, check_pair  # noqa: E402
+from engine.pairing import PairReport, cache_reason, check_pair, target_reason  # noqa: E402
 from engine.safetensors_header import check_safetensors  # noqa: E402
 from engine.tokenization import Tokenizer  # noqa: E402
 from engine.tokenizer_files import from_folder, from_gguf, read_json  # noqa: E402
 
-__all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load"]
+__all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
 
 Progress = Callable[[str, float | None], None]
 

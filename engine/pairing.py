@@ -32,6 +32,13 @@ def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
     return PairReport(not reasons, tuple(reasons))
 
 
+def target_reason(model: LoadedModel) -> str | None:
+    """Why the model cannot be a target, as a sentence; None if it can."""
+    if model.target_ids is None:
+        return None
+    return f"{model.name} can only draft: its output knows but a part of its target's tokens. Choose another target."
+
+
 def cache_reason(model: Any) -> str | None:
     """Why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
     reason = refusal(make_prompt_cache(model))

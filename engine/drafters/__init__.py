@@ -1,4 +1,4 @@
-"""Drafters: whatever proposes tokens. A new one is a file here and a line in `NAMES` or `make`.
+"""Drafters: whatever proposes tokens. A new one is a file here and a branch in `engine.backend.MlxBackend.drafter`.
 
 `base` holds the interface; nothing here judges proposals or knows the rules.
 """

@@ -6,6 +6,7 @@ import itertools
 
 import mlx.core as mx
 import pytest
+from mlx_lm.models import mamba
 from mlx_lm.models.cache import QuantizedKVCache
 from mlx_lm.sample_utils import make_logits_processors
 
@@ -15,6 +16,7 @@ from engine.decoding import Control, DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
 from engine.errors import DraftlightError
+from engine.models import LoadedModel
 from engine.types import RULES, Round
 from tests.engine.small_models import (
     PROMPT,
@@ -374,6 +376,39 @@ def test_bad_input_is_refused_with_the_field_named():
     list(decode(TARGET, PROMPT, None, DecodingOptions(max_tokens=5), cache=cache))
     with pytest.raises(ValueError, match="proper prefix"):
         decode(TARGET, PROMPT, None, DecodingOptions(), cache=cache)
+
+
+def test_a_cache_that_keeps_no_count_must_be_empty():
+    shape = {"hidden_size": 32, "intermediate_size": 64, "state_size": 8, "conv_kernel": 4, "time_step_rank": 4}
+    biases = {"use_bias": False, "use_conv_bias": True}
+    recurrent = mamba.Model(mamba.ModelArgs(model_type="mamba", vocab_size=97, num_hidden_layers=1, **shape, **biases))
+    cache = make_prompt_cache(recurrent)
+    list(decode(recurrent, PROMPT, None, DecodingOptions(max_tokens=2), cache=cache))
+    with pytest.raises(ValueError, match="cache must be empty"):
+        decode(recurrent, PROMPT * 2, None, DecodingOptions(), cache=cache)
+
+
+def test_a_model_with_a_trimmed_head_is_no_target():
+    trimmed = LoadedModel(TARGET, None, frozenset(), (b"a",) * 200, 4096, "half", "half", target_ids=mx.arange(97) + 100)
+    with pytest.raises(DraftlightError, match="half can only draft"):
+        decode(trimmed, PROMPT)
+
+
+def test_a_round_evaluated_in_stages_finds_none_of_its_draft_made():
+    began: list[int] = []
+
+    class Watched(DraftModel):
+        def prefetch(self) -> None:
+            began.append(len(rounds))
+            super().prefetch()
+
+    own = Watched(OTHER, "other")
+    rounds: list[Round] = []
+    for current in decode(TARGET, PROMPT, own, DecodingOptions(seed=11, max_tokens=40, phase_every=3)):
+        rounds.append(current)
+    staged = {current.index for current in rounds if current.milliseconds.measured}
+    assert staged and began
+    assert not {index + 1 for index in began} & staged
 
 
 def test_a_model_without_a_finite_logit_is_an_error_not_token_0():
