@@ -52,7 +52,8 @@ class DraftModel:
         self._queued: mx.array | None = None
 
     def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
-        """As in `Drafter`; what the cache already holds of the tokens is not read again."""
+        """As in `Drafter`; what the cache already holds of the tokens is not read again, and nothing of a text that is too
+        long to draft for."""
         self._drop_drafts()
         self._queued = None
         common = 0
@@ -60,6 +61,8 @@ class DraftModel:
             common += 1
         trim_to(self._cache, common, "drafter")
         self._committed, self._read = list(tokens), common
+        if self._is_full:
+            return True
         complete = read_prompt(self._known, self._cache, self._committed[common:-1], proceed, time.perf_counter)
         if not complete:
             self._reset()
@@ -94,15 +97,16 @@ class DraftModel:
 
     def prefetch(self) -> None:
         """Queues the next round's first step: it depends on the committed tokens only, not on rule or noise."""
-        if self._queued is None and (self._context_length is None or len(self._committed) < self._context_length):
+        if self._queued is None and not self._is_full:
             self._queued = self._first_step()
             mx.async_eval(self._queued)
 
     def finish(self) -> None:
-        """As in `Drafter`: catches up with the last proposal, or rolls a queued step back."""
+        """As in `Drafter`: catches up with the last proposal, or rolls a queued step back. A model whose context the text has
+        outgrown stays where it was."""
         self._drop_drafts()
-        target = len(self._committed) - 1
-        if self._read < target:
+        target = max(0, len(self._committed) - 1)
+        if self._read < target and not self._is_full:
             self._step(mx.array(self._committed[self._read : target]))
             self._read = target
         elif self._read > target:
@@ -110,6 +114,11 @@ class DraftModel:
             self._read = target
         self._queued = None
         check_cache(self._cache, self._read, "drafter")
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the text has reached the model's context: from then on it proposes nothing, so it reads nothing either."""
+        return self._context_length is not None and len(self._committed) >= self._context_length
 
     def _first_step(self) -> mx.array:
         """(draft width,) logits after all committed tokens."""

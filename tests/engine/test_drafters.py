@@ -8,12 +8,14 @@ import pytest
 
 from engine.acceptance import RoundNoise
 from engine.cache import cache_length
+from engine.decoding import decode
 from engine.distribution import OneHot, Shaper
 from engine.drafters import DraftModel, DraftPen, NGram
 from engine.gamma import AutoGamma
+from engine.models import LoadedModel
 from engine.noise import NoiseSource
 from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round
-from tests.engine.small_models import PROMPT, VOCAB, tiny_llama
+from tests.engine.small_models import PROMPT, VOCAB, emitted_ids, tiny_llama
 
 
 def pen(history: list[int], rule: str = "gumbel", **options) -> DraftPen:
@@ -120,6 +122,22 @@ def test_a_draft_model_reads_only_what_is_new_and_forgets_what_changed():
 def test_a_cancelled_catching_up_leaves_nothing_behind():
     drafter = DraftModel(tiny_llama(3))
     assert not drafter.begin(list(range(90)) * 3, lambda done, total: done == 0)
+    drafter.finish()
+    assert drafter._read == 0
+    assert drafter.begin(PROMPT)
+    assert cache_length(drafter._cache) == len(PROMPT) - 1
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT * 4])
+def test_a_draft_model_reads_nothing_beyond_its_context(prompt):
+    short = LoadedModel(tiny_llama(3), None, frozenset(), (b"a",) * 97, 12, "short", "short")
+    drafter = DraftModel(short)
+    target = tiny_llama(1)
+    for _ in range(2):
+        rounds = list(decode(target, prompt, drafter, DecodingOptions(seed=1, max_tokens=20)))
+        assert emitted_ids(rounds) == emitted_ids(list(decode(target, prompt, None, DecodingOptions(seed=1, max_tokens=20))))
+        assert all(current.position + len(current.proposals) <= 12 or not current.proposals for current in rounds)
+        assert (cache_length(drafter._cache) or 0) <= 12
     assert drafter.begin(PROMPT)
     assert cache_length(drafter._cache) == len(PROMPT) - 1
 
