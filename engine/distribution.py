@@ -22,6 +22,8 @@ from engine.types import DecodingOptions  # noqa: E402
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
 """Beyond it float32(logit) * float32(1/T) overflows: such a temperature is 0 in all but name."""
+SMALLEST_INVERSE_TEMPERATURE = 1e-30
+"""Below it every logit weighs the same, and far below it float32(1/T) is 0, and 0 times a masked -inf is not a number."""
 
 
 def computes_on_host() -> bool:
@@ -162,7 +164,7 @@ class Shaper:
         self.known = known
         temperature = options.temperature
         self.greedy = temperature == 0 or 1 / temperature > LARGEST_INVERSE_TEMPERATURE
-        self.inverse_temperature = 1.0 if self.greedy else 1 / temperature
+        self.inverse_temperature = 1.0 if self.greedy else max(1 / temperature, SMALLEST_INVERSE_TEMPERATURE)
         self.penalises = options.repetition_penalty != 1 and options.repetition_context > 0
 
     def shape(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None) -> Distribution:

@@ -85,9 +85,10 @@ def test_a_temperature_too_small_to_divide_by_is_temperature_0(temperature):
     assert Shaper(DecodingOptions(temperature=temperature)).greedy
 
 
-@pytest.mark.parametrize("temperature", [1e-6, 1e-3, 1e6])
-def test_extreme_temperatures_stay_distributions(temperature):
-    p = np.array(Shaper(DecodingOptions(temperature=temperature)).shape(some_logits(), []).probabilities)
+@pytest.mark.parametrize("top_k", [0, 3])
+@pytest.mark.parametrize("temperature", [1e-6, 1e-3, 1e6, 1e300])
+def test_extreme_temperatures_stay_distributions(temperature, top_k):
+    p = np.array(Shaper(DecodingOptions(temperature=temperature, top_k=top_k)).shape(some_logits(), []).probabilities)
     np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-4)
 
 
