@@ -42,9 +42,10 @@ def log_to_file() -> None:
 def explain(error: BaseException, doing: str) -> str:
     """A sentence for the user about an error met while `doing` something ("reading the model").
 
-    Errors that a user can cause carry their own sentence. Anything else is a defect: its traceback goes to the log.
+    Errors that a user can cause carry their own sentence. Anything else is a defect: its traceback goes to the log. So is a
+    ValueError here, since options are checked where they are made, and MLX raises it for shapes that do not fit.
     """
-    if isinstance(error, (DraftlightError, ValueError)) and str(error):
+    if isinstance(error, DraftlightError) and str(error):
         return str(error)
     _log.error("Failed while %s", doing, exc_info=error)
     if isinstance(error, MemoryError):
