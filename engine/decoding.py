@@ -200,7 +200,8 @@ class _Run:
         self.started = time.perf_counter()
         sound = False
         try:
-            while not self.control.stopped:
+            # Text that was held back can only be shown by a round, so a stop that finds some is served by one more.
+            while self.text.holds_back or not self.control.stopped:
                 if not self._apply_changes():
                     break
                 current = self._round()

@@ -50,6 +50,11 @@ class StopScanner:
         self._held = self._held[len(self._held) - keep :]
         return released, False
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether text waits for what follows, because it may begin a stop text."""
+        return bool(self._held)
+
     def finish(self) -> str:
         """What was held back and turned out to be no stop text."""
         held, self._held = self._held, ""
@@ -95,6 +100,11 @@ class AnswerText:
             self._pieces[-1] += unfinished
         released, stopped = self._scanner.push(unfinished)
         return released if stopped else released + self._scanner.finish()
+
+    @property
+    def holds_back(self) -> bool:
+        """As `StopScanner.holds_back`."""
+        return self._scanner.holds_back
 
     def latest(self, count: int) -> list[str]:
         """What each of the latest tokens added."""

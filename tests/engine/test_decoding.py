@@ -268,6 +268,27 @@ def test_a_stop_text_ends_the_answer_after_the_token_that_completes_it(name):
     assert cache_length(cache) == rounds[-1].cache_length == len(PROMPT) + len(emitted_ids(rounds)) - 1
 
 
+def test_a_stop_between_two_rounds_loses_no_text_that_was_held_back():
+    options = DecodingOptions(temperature=0.5, seed=11, max_tokens=60, gamma=4)
+    text = text_of(list(decode(TARGET, PROMPT, None, options, tokenizer=Letters())))
+    options = options.replace(stop=(text[3:30] + "!",))
+    held = 0
+    for after in range(1, 8):
+        control, rounds = Control(), []
+        for current in decode(TARGET, PROMPT, drafter("other"), options, tokenizer=Letters(), control=control):
+            rounds.append(current)
+            if len(rounds) == after:
+                held += "".join(each.text for each in rounds) != text_of(rounds)
+                control.stop()
+        assert len(rounds) <= after + 1
+        assert "".join(each.text for each in rounds) == text_of(rounds) != ""
+    assert held, "some stop found text held back"
+
+
+def text_of(rounds: list[Round]) -> str:
+    return "".join(token.text for current in rounds for token in current.emitted)
+
+
 @pytest.mark.parametrize("name", ["itself", "other"])
 def test_caches_are_exact_at_the_end_of_an_answer(name):
     used, cache = drafter(name), make_prompt_cache(TARGET)
