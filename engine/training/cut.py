@@ -1,10 +1,10 @@
 """A small draft model cut from the target: a few of its layers, its embedding, and a head for its most frequent tokens.
 
-Trained on text the target wrote for itself: first on the sampled tokens, then on the target's own distributions
+Trained on text the target wrote for itself: on the sampled tokens, and if wanted further on the target's own distributions
 (`engine.training.teacher`), with the total variation in the loss because `rejection` accepts one minus it (distillation on
-the model's own text: Zhou et al., DistillSpec, 2024).
+the model's own text: Zhou et al., DistillSpec, 2024). Soft labels of only a few hundred answers did harm: label many.
 
-    python -m engine.training.cut --data TEXT --output FIRST --steps 1400
+    python -m engine.training.cut --data TEXT --output FIRST --steps 1100
     python -m engine.training.teacher --data TEXT --output LABELS
     python -m engine.training.cut --data TEXT --labels LABELS --start FIRST --output FINAL --steps 300
 
