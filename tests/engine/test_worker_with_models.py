@@ -189,7 +189,7 @@ def test_changes_come_as_events_before_the_first_round_under_them(
     options = DecodingOptions(seed=1, max_tokens=8)
     run_id = engine.submit(Request((Message("user", "hello"),), options, files.target))
     seen = until_end(engine, run_id)
-    place = seen.index(RunChanged(run_id, 2, "rejection", 4, "none"))
+    place = seen.index(RunChanged(run_id, 2, "rejection", DecodingOptions().gamma, "none"))
     after = seen[place + 1]
     assert isinstance(after, RoundFinished)
     assert after.round.index == 2
