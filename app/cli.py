@@ -91,7 +91,10 @@ def _window_less(command: str) -> str:
 def _add_models(parser: argparse.ArgumentParser, default: str | None) -> None:
     parser.add_argument("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
     parser.add_argument(
-        "--drafter", metavar="DRAFTER", default=default, help="none, ngram, builtin-draft, or the path of a draft model"
+        "--drafter",
+        metavar="DRAFTER",
+        default=default,
+        help="none, ngram, ngram-mod, builtin-draft, or the path of a draft model",
     )
 
 

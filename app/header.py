@@ -7,7 +7,6 @@ from pathlib import Path
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QRegularExpressionValidator
 from PySide6.QtWidgets import (
-    QAbstractSpinBox,
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
@@ -30,7 +29,7 @@ from engine.types import MAX_GAMMA, SEED_LIMIT
 
 OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
 BUILT_IN = " (built in)"
-DRAFTERS = ("none", "ngram", "builtin-draft")
+DRAFTERS = ("none", "ngram", "ngram-mod", "builtin-draft")
 
 
 class Header(QWidget):
@@ -121,7 +120,7 @@ class Header(QWidget):
         return box
 
     def _gamma(self) -> QSpinBox:
-        box = _WholeNumber()
+        box = QSpinBox()
         box.setObjectName("gammaControl")
         box.setAccessibleName("Gamma")
         words = "Tokens drafted in a round, 1 to 64; below 1 is automatic. A change takes effect in the middle of an answer."
@@ -142,7 +141,6 @@ class Header(QWidget):
         box.setRange(0, 5)
         box.setSingleStep(0.1)
         box.setDecimals(2)
-        box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
         box.valueChanged.connect(lambda value: self.changed.emit("temperature", round(value, 4)))
         return box
 
@@ -267,12 +265,6 @@ class ModelSelector(QComboBox):
     def showPopup(self) -> None:
         self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + 28)
         super().showPopup()
-
-
-class _WholeNumber(QSpinBox):
-    def __init__(self) -> None:
-        super().__init__()
-        self.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
 
 
 def model_path(chosen: str) -> str:

@@ -143,7 +143,7 @@ class Session:
 
     def has_distribution(self, drafter: str) -> bool:
         """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
-        return self._distributions.get(drafter, drafter not in ("none", "ngram"))
+        return self._distributions.get(drafter, drafter not in ("none", "ngram", "ngram-mod"))
 
     def clear(self) -> None:
         """A new conversation."""

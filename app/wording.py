@@ -14,6 +14,7 @@ RULE_NOTES: dict[Rule, str] = {
 DRAFTER_TITLES = {
     "none": "None",
     "ngram": "N-gram",
+    "ngram-mod": "N-gram hashing (ngram-mod)",
     "builtin-draft": "Small draft model",
 }
 FINISH_WORDS: dict[Finish, str] = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from engine.bench.values import PeerToken
 from engine.errors import DraftlightError
 from engine.proof.findings import Finding
 from engine.types import DecodingOptions, ProveRequest, Round
@@ -21,11 +24,19 @@ class LoadedDrafter:
         name: as the user selected it.
         drafter: what `decode` takes; None for "none".
         sha256: of its model, None if it has none.
+        model: the LoadedModel that drafts; None for anything but an ordinary draft model.
+        make: makes another drafter of the kind without loading anything.
     """
 
     name: str
     drafter: Any
     sha256: str | None = None
+    model: Any = None
+    make: Callable[[], Any] | None = None
+
+    def renewed(self) -> Any:
+        """A drafter that has seen nothing yet; the very same one where it cannot be made anew."""
+        return self.drafter if self.make is None else self.make()
 
     @property
     def has_distribution(self) -> bool:
@@ -54,6 +65,14 @@ class Backend(Protocol):
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
     ) -> Iterator[Finding]:
         """Checks of the pair; `progress` is called often and may raise to break off."""
+
+    def peer(
+        self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
+    ) -> Generator[PeerToken, None, None]:
+        """The same answer by mlx-lm's own loop: a speculative one with a draft model, a plain one if that is None."""
+
+    def settle(self) -> None:
+        """Finish what is under way and give back pooled memory, so that the next measurement does not pay for the last."""
 
     def make_cache(self, target: Any) -> Any:
         """An empty prompt cache."""
@@ -100,16 +119,18 @@ class MlxBackend:
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
         if name == "none":
             return LoadedDrafter(name, None)
-        if name == "ngram":
+        lookup = {"ngram": self._drafters.NGram, "ngram-mod": self._drafters.NGramMod}.get(name)
+        if lookup is not None:
             reason = self._models.cache_reason(target.model)
             if reason is not None:
                 raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
-            return LoadedDrafter(name, self._drafters.NGram())
+            return LoadedDrafter(name, lookup())
         model = self._models.load(name, progress, target=target)
         report = self._models.check_pair(target, model)
         if not report.usable:
             raise DraftlightError(f"{name} cannot draft for {target.name}: {' '.join(report.reasons)}")
-        return LoadedDrafter(name, self._drafters.DraftModel(model, name), model.sha256)
+        make = functools.partial(self._drafters.DraftModel, model, name)
+        return LoadedDrafter(name, make(), model.sha256, model, make)
 
     def control(self, on_prefill: Callable[[int, int], None]) -> Any:
         control = self._decoding.Control()
@@ -127,6 +148,18 @@ class MlxBackend:
         from engine.proof import run
 
         yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress)
+
+    def peer(
+        self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
+    ) -> Generator[PeerToken, None, None]:
+        from engine.bench import peers
+
+        yield from peers.answer(target, draft, prompt, options, proceed)
+
+    def settle(self) -> None:
+        self._mx.synchronize()
+        gc.collect()
+        self._mx.clear_cache()
 
     def make_cache(self, target: Any) -> Any:
         return self._cache.make_prompt_cache(target.model)

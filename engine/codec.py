@@ -19,6 +19,7 @@ from engine.types import (
     STATUSES,
     Candidate,
     DecodingOptions,
+    DrafterStatistics,
     Emitted,
     Expected,
     Finish,
@@ -80,6 +81,7 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
             started=_number(value.get("started", 0.0)),
             text=_text(value.get("text", "")),
             finish=None if value.get("finish") is None else _choice(value["finish"], FINISHES),
+            drafter_statistics=_statistics(value.get("drafter_statistics")),
         )
     except KeyError as missing:
         raise ValueError(f"{missing} is missing") from None
@@ -142,6 +144,19 @@ def _milliseconds(value: Mapping[str, Any]) -> Milliseconds:
         verify=_optional_number(value.get("verify")),
         judge=_optional_number(value.get("judge")),
         other=_optional_number(value.get("other")),
+    )
+
+
+def _statistics(value: Mapping[str, Any] | None) -> DrafterStatistics | None:
+    if value is None:
+        return None
+    return DrafterStatistics(
+        hits=_whole(value["hits"]),
+        misses=_whole(value["misses"]),
+        match=_whole(value["match"]),
+        entries=_whole(value["entries"]),
+        capacity=_optional_whole(value.get("capacity")),
+        resets=_whole(value.get("resets", 0)),
     )
 
 

@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 from engine import cache as caches  # noqa: E402
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest  # noqa: E402
 from engine.distribution import Distribution, Shaper  # noqa: E402
-from engine.drafters.base import Drafter, DraftPen, Proposals  # noqa: E402
+from engine.drafters.base import Drafter, DraftPen, Proposals, sets_own_length, statistics_of  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.gamma import AutoGamma, FixedGamma  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
@@ -31,7 +31,16 @@ from engine.noise import NoiseSource, check_drawn  # noqa: E402
 from engine.pairing import target_reason  # noqa: E402
 from engine.rounds import Verdict, describe  # noqa: E402
 from engine.stopping import AnswerText  # noqa: E402
-from engine.types import SEED_LIMIT, DecodingOptions, Finish, Milliseconds, Round, Rule  # noqa: E402
+from engine.types import (  # noqa: E402
+    MAX_GAMMA,
+    SEED_LIMIT,
+    DecodingOptions,
+    DrafterStatistics,
+    Finish,
+    Milliseconds,
+    Round,
+    Rule,
+)
 
 __all__ = ["Control", "DecodingOptions", "decode"]
 
@@ -158,6 +167,7 @@ class _Run:
         self.context_length: int | None = loaded.context_length if loaded else None
         self.options = options if options.seed is not None else options.replace(seed=draw_seed())
         self.drafter = drafter
+        self.statistics: DrafterStatistics | None = None
         self.gamma = _gamma_of(self.options)
         self.control = control
         self.committed = [int(token) for token in prompt_tokens]
@@ -247,6 +257,7 @@ class _Run:
             if self.drafter is not None:
                 self.drafter.finish()
             self.drafter = changes["drafter"]
+            self.gamma = _gamma_of(self.options)  # what the rounds said of one drafter says nothing of another
             if self.drafter is not None:
                 caches.require_rollback(self.cache, "target")
                 return self.drafter.begin(self.committed, self._proceed)
@@ -259,7 +270,8 @@ class _Run:
 
     def _limit(self) -> int:
         """How many proposals the rest of the answer has room for: one place is the round's own token."""
-        return min(self.gamma.choose(), self._room() - 1)
+        is_free = self.options.gamma == "auto" and sets_own_length(self.drafter)
+        return min(MAX_GAMMA if is_free else self.gamma.choose(), self._room() - 1)
 
     def _round(self) -> Round:
         staged = self._is_staged(self.index)
@@ -298,6 +310,7 @@ class _Run:
             started=(began - self.started) * 1e3,
             text=text,
             finish=finish,
+            drafter_statistics=self.statistics,
         )
         self.gamma.observe(finished)
         self.index += 1
@@ -330,10 +343,13 @@ class _Run:
 
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
+        self.statistics = None
         if self.drafter is None or limit < 1:
             return None
         pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size)
-        return self.drafter.propose(limit, pen)
+        proposals = self.drafter.propose(limit, pen)
+        self.statistics = statistics_of(self.drafter)
+        return proposals
 
     def _judge(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
         if proposals is None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from engine.bench.values import BenchRow, BenchSetup
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
 Status = Literal["accepted", "rejected", "unjudged"]
@@ -59,7 +62,7 @@ class DecodingOptions:
     repetition_penalty: float = 1.0
     repetition_context: int = 20
     seed: int | None = None
-    gamma: int | Literal["auto"] = 4
+    gamma: int | Literal["auto"] = 2
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     analyse: bool = True
@@ -205,6 +208,27 @@ class Milliseconds:
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterStatistics:
+    """What a drafter that looks its proposals up did for one round.
+
+    Attributes:
+        hits: what was found: earlier places of the latest tokens (n-gram), or tokens that the table knew (n-gram hashing).
+        misses: lookups that found nothing.
+        match: how many of the latest tokens agree with what is copied; 0 if nothing was found.
+        entries: n-grams that can be found.
+        capacity: slots of the table, None where it grows with the text.
+        resets: how often the table has been emptied in this conversation.
+    """
+
+    hits: int
+    misses: int
+    match: int
+    entries: int
+    capacity: int | None = None
+    resets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One propose, verify, judge, commit cycle: one forward pass of the target.
 
@@ -220,6 +244,7 @@ class Round:
         text: what the answer gained in this round. Differs from the joined texts of `emitted` only where stop texts
             are set: a possible beginning of one is held back, and the answer is cut before a complete one.
         finish: why the answer ended with this round, else None.
+        drafter_statistics: of a drafter that keeps some, where it was asked in this round.
     """
 
     index: int
@@ -235,6 +260,7 @@ class Round:
     started: float = 0.0
     text: str = ""
     finish: Finish | None = None
+    drafter_statistics: DrafterStatistics | None = None
 
     @property
     def accepted(self) -> int:
@@ -494,6 +520,36 @@ class TaskFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class BenchStarted:
+    """Everything is loaded. What a benchmark is made of is in `engine.bench.values`."""
+
+    task_id: int
+    setup: BenchSetup
+
+
+@dataclass(frozen=True, slots=True)
+class BenchMeasured:
+    task_id: int
+    row: BenchRow
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSkipped:
+    """A prompt, or the rest of its turns, cannot be measured; `message` says which and why."""
+
+    task_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFinished:
+    """`complete` is False if the benchmark was stopped; its rows so far are sound."""
+
+    task_id: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFailed:
     """`message` says what the user can do."""
 
@@ -521,6 +577,10 @@ Event = (
     | RunFailed
     | TaskProgress
     | TaskFinished
+    | BenchStarted
+    | BenchMeasured
+    | BenchSkipped
+    | BenchFinished
     | TaskFailed
     | EngineFailed
 )

@@ -19,7 +19,7 @@ import mlx.core as mx  # noqa: E402
 from mlx_lm.generate import generate_step  # noqa: E402
 
 from engine.decoding import DecodingOptions, decode  # noqa: E402
-from engine.drafters import DraftModel, NGram  # noqa: E402
+from engine.drafters import DraftModel, NGram, NGramMod  # noqa: E402
 from engine.drafters.base import Drafter  # noqa: E402
 from engine.models import LoadedModel, load  # noqa: E402
 
@@ -79,7 +79,8 @@ def prompt_tokens(model: LoadedModel, prompt: Prompt) -> list[int]:
 def make_drafter(name: str, target: LoadedModel) -> Drafter | None:
     if name == "none":
         return None
-    return NGram() if name == "ngram" else DraftModel(load(name, target=target), name)
+    lookup = {"ngram": NGram, "ngram-mod": NGramMod}.get(name)
+    return lookup() if lookup is not None else DraftModel(load(name, target=target), name)
 
 
 def against_mlx_lm(

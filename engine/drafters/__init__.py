@@ -6,5 +6,6 @@
 from engine.drafters.base import Drafter, DraftPen, Proposals
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.ngram import NGram
+from engine.drafters.ngram_mod import NGramMod
 
-__all__ = ["DraftModel", "DraftPen", "Drafter", "NGram", "Proposals"]
+__all__ = ["DraftModel", "DraftPen", "Drafter", "NGram", "NGramMod", "Proposals"]

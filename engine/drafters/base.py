@@ -14,7 +14,7 @@ import mlx.core as mx  # noqa: E402
 
 from engine.acceptance import Draft, RoundNoise, likeliest  # noqa: E402
 from engine.distribution import Distribution, Shaper, latest, onto_target_ids  # noqa: E402
-from engine.types import Rule  # noqa: E402
+from engine.types import DrafterStatistics, Rule  # noqa: E402
 
 Proceed = Callable[[int, int], bool]
 """Called with (tokens read, tokens to read) while a drafter catches up; False cancels."""
@@ -108,6 +108,10 @@ class Drafter(Protocol):
     Attributes:
         name: as the user selects it.
         has_distribution: False if its proposals are one-hot, so that every rule judges them alike.
+
+    It may have more, which `sets_own_length` and `statistics_of` look for:
+        sets_own_length: True if `propose` knows best how many proposals pay, so that an automatic gamma leaves it to that.
+        statistics: `DrafterStatistics` of the latest `propose`.
     """
 
     name: str
@@ -130,3 +134,13 @@ class Drafter(Protocol):
 
     def finish(self) -> None:
         """The answer has ended: leaves the cache at exactly the committed tokens less the newest."""
+
+
+def sets_own_length(drafter: Drafter | None) -> bool:
+    """Whether an automatic gamma leaves the number of proposals to the drafter."""
+    return bool(getattr(drafter, "sets_own_length", False))
+
+
+def statistics_of(drafter: Drafter) -> DrafterStatistics | None:
+    """What the drafter noted of its latest `propose`, if it notes anything."""
+    return getattr(drafter, "statistics", None)

@@ -9,8 +9,8 @@ import pytest
 from engine.acceptance import RoundNoise
 from engine.cache import cache_length
 from engine.decoding import decode
-from engine.distribution import OneHot, Shaper
-from engine.drafters import DraftModel, DraftPen, NGram
+from engine.distribution import Shaper
+from engine.drafters import DraftModel, DraftPen
 from engine.gamma import AutoGamma
 from engine.models import LoadedModel
 from engine.noise import NoiseSource
@@ -21,44 +21,6 @@ from tests.engine.small_models import PROMPT, VOCAB, emitted_ids, tiny_llama
 def pen(history: list[int], rule: str = "gumbel", **options) -> DraftPen:
     chosen = DecodingOptions(rule=rule, seed=1, **options)
     return DraftPen(Shaper(chosen), chosen.rule, RoundNoise(NoiseSource(1, VOCAB), len(history)), history, VOCAB)
-
-
-def proposed(drafter: NGram, text: list[int], limit: int = 4) -> list[int] | None:
-    drafter.begin(text)
-    proposals = drafter.propose(limit, pen(text))
-    return None if proposals is None else proposals.tokens.tolist()
-
-
-def test_prompt_lookup_proposes_what_followed_the_latest_occurrence():
-    assert proposed(NGram(2, 2), [1, 2, 3, 9, 1, 2, 4, 8, 1, 2]) == [4, 8, 1, 2]
-    assert proposed(NGram(2, 2), [1, 2, 3, 4, 5]) is None
-    assert proposed(NGram(3, 2), [5]) is None
-
-
-def test_the_longest_match_wins():
-    text = [7, 1, 2, 5, 0, 9, 1, 2, 6, 0, 7, 1, 2]
-    assert proposed(NGram(2, 2), text, 1) == [6]
-    assert proposed(NGram(3, 2), text, 1) == [5]
-
-
-def test_prompt_lookup_sees_what_was_committed_since():
-    drafter = NGram(2, 1)
-    drafter.begin([1, 2])
-    assert drafter.propose(3, pen([1, 2])) is None
-    drafter.observe([3, 1])
-    proposals = drafter.propose(3, pen([1, 2, 3, 1]))
-    assert proposals.tokens.tolist() == [2, 3, 1]
-    assert isinstance(proposals.q, OneHot)
-
-
-def test_a_draft_is_no_longer_than_asked_and_than_there_is_to_copy():
-    assert proposed(NGram(1, 1), [1, 2, 3, 1], 2) == [2, 3]
-    assert proposed(NGram(1, 1), [5, 5], 9) == [5]
-
-
-def test_impossible_match_lengths_are_refused():
-    with pytest.raises(ValueError, match="shortest"):
-        NGram(2, 3)
 
 
 @pytest.mark.parametrize("rule", ["gumbel", "rejection"])

@@ -1,0 +1,171 @@
+"""Drafting by n-gram hashing: llama.cpp's ngram-mod, for long verbatim repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine.distribution import OneHot  # noqa: E402
+from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
+from engine.types import DrafterStatistics  # noqa: E402
+
+MULTIPLIER = 6364136223846793005
+WORD = 2**64 - 1
+CHUNK = 32
+"""New n-grams wait in the text until more than so many tokens have come."""
+LARGEST_FILL = 0.25
+LOW_ACCEPTANCE, LOW_STREAK = 0.25, 5
+
+
+class NGramMod:
+    """ngram-mod (llama.cpp, `common/ngram-mod.cpp` and `common/speculative.cpp`, pull requests 19164 and 22168).
+
+    A table knows one next token per hash of `n_match` tokens, without keys: n-grams that share a slot overwrite each other, which
+    wastes rows of a pass and never changes the text. A draft looks its tokens up one after the other, each after the `n_match`
+    tokens before it, and is taken only if at least `n_min` are found, so it fires on long repeats alone.
+
+    Where this differs from llama.cpp: there all conversations share one pool. Here the table belongs to the drafter and to one
+    conversation: it is kept while texts go on from one another, and emptied when another text begins, so that no answer depends
+    on what was asked elsewhere. The occupancy counts slots as they are filled (there, when they are overwritten), and the low
+    acceptance is of what was offered after `limit` cut the draft.
+
+    Proposals are deterministic, so q is one-hot and every rule accepts x with probability p(x).
+
+    Args:
+        n_match: tokens that are hashed.
+        n_min: a shorter draft is dropped.
+        n_max: the longest draft.
+        size: slots of the table.
+    """
+
+    has_distribution = False
+    sets_own_length = True
+    name = "ngram-mod"
+
+    def __init__(self, n_match: int = 24, n_min: int = 48, n_max: int = 64, size: int = 4 * 1024 * 1024) -> None:
+        if n_match < 1 or size < 1:
+            raise ValueError(f"n_match and size must be at least 1, not {n_match} and {size}")
+        if not 1 <= n_min <= n_max:
+            raise ValueError(f"n_min must be from 1 to n_max, not {n_min} with n_max {n_max}")
+        self._n_match = n_match
+        self._n_min = n_min
+        self._n_max = n_max
+        self._size = size
+        self._oldest_weight = pow(MULTIPLIER, n_match, WORD + 1)
+        self.statistics: DrafterStatistics | None = None
+        self._tokens: list[int] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._table: dict[int, int] = {}  # filled slots only: what is not there is EMPTY, and the length is the occupancy
+        self._inserted = 0  # n-grams that begin before this token have been inserted
+        self._drafted = 0
+        self._low = 0
+        self._resets = 0
+
+    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+        """As in `Drafter`. Inserts every n-gram of the text; a table that is too full then is emptied."""
+        if self._tokens != list(tokens[: len(self._tokens)]):
+            self._forget()
+        self._tokens = list(tokens)
+        self._inserted = self._drafted = self._low = 0
+        if len(self._tokens) >= self._n_match:
+            self._insert(len(self._tokens))
+            if len(self._table) > LARGEST_FILL * self._size:
+                self._reset()
+        return True
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        """As in `Drafter`; None unless `n_min` tokens are found, whatever `limit` leaves of them."""
+        draft = self.draft(limit)
+        if not draft:
+            return None
+        proposed = mx.array(draft, dtype=mx.int32)
+        return Proposals(proposed, OneHot(proposed, pen.vocab_size))
+
+    def draft(self, limit: int) -> list[int]:
+        """At most `limit` ids to stand after the text so far."""
+        known = len(self._tokens) - 1  # the newest token is looked up with, not yet learned
+        self._drafted = 0
+        if known < self._n_match:
+            self.statistics = self._lookups(0, 0)
+            return []
+        if self._inserted + CHUNK < known:
+            self._insert(known)
+        draft = self._looked_up()
+        self.statistics = self._lookups(len(draft), int(len(draft) < self._n_max))
+        if len(draft) < self._n_min:
+            return []
+        draft = draft[:limit]
+        self._drafted = len(draft)
+        return draft
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        """As in `Drafter`. A streak of bad drafts empties the table; the whole text is inserted again before the next one."""
+        self._tokens.extend(tokens)
+        if self._drafted:
+            accepted = min(len(tokens) - 1, self._drafted)
+            self._low = self._low + 1 if accepted < LOW_ACCEPTANCE * self._drafted else 0
+            self._drafted = 0
+            if self._low >= LOW_STREAK:
+                self._reset()
+                self._low = self._inserted = 0
+
+    def prefetch(self) -> None:
+        """Nothing to start early."""
+
+    def finish(self) -> None:
+        """Nothing is kept on the device."""
+
+    def _reset(self) -> None:
+        self._table = {}
+        self._resets += 1
+
+    def _insert(self, length: int) -> None:
+        """Inserts what is new among the n-grams of the first `length` tokens that have a successor there."""
+        text = self._tokens[self._inserted : length]
+        for hashed, following in zip(self._hashes(text), text[self._n_match :], strict=False):
+            self._table[hashed % self._size] = following
+        self._inserted = length - self._n_match
+
+    def _looked_up(self) -> list[int]:
+        """Up to `n_max` ids, each found after the `n_match` before it."""
+        text = self._tokens[-self._n_match :]
+        hashed = next(self._hashes(text))
+        for _ in range(self._n_max):
+            following = self._table.get(hashed % self._size)
+            if following is None:
+                break
+            text.append(following)
+            hashed = self._rolled(hashed, text[-self._n_match - 1], following)
+        return text[self._n_match :]
+
+    def _hashes(self, text: Sequence[int]) -> Iterator[int]:
+        """The hash of each n-gram of the text: its tokens folded in order, h * MULTIPLIER + token, in 64 bits."""
+        hashed = 0
+        for token in text[: self._n_match]:
+            hashed = (hashed * MULTIPLIER + token) & WORD
+        yield hashed
+        for index in range(self._n_match, len(text)):
+            hashed = self._rolled(hashed, text[index - self._n_match], text[index])
+            yield hashed
+
+    def _rolled(self, hashed: int, oldest: int, newest: int) -> int:
+        """The hash one token further, without folding the whole n-gram anew."""
+        return (hashed * MULTIPLIER + newest - oldest * self._oldest_weight) & WORD
+
+    def _lookups(self, hits: int, misses: int) -> DrafterStatistics:
+        return DrafterStatistics(
+            hits=hits,
+            misses=misses,
+            match=self._n_match if hits else 0,
+            entries=len(self._table),
+            capacity=self._size,
+            resets=self._resets,
+        )
