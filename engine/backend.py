@@ -124,7 +124,7 @@ class MlxBackend:
             reason = self._models.cache_reason(target.model)
             if reason is not None:
                 raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
-            return LoadedDrafter(name, lookup())
+            return LoadedDrafter(name, lookup(), make=lookup)
         model = self._models.load(name, progress, target=target)
         report = self._models.check_pair(target, model)
         if not report.usable:

@@ -22,12 +22,16 @@ from typing import Literal
 
 from engine.answering import answer
 from engine.backend import Backend, MlxBackend
+from engine.bench import task as bench
+from engine.bench.task import BenchTask
+from engine.bench.values import BenchRequest
 from engine.errors import DraftlightError
 from engine.library import Closing, Library
 from engine.logs import explain
 from engine.proof.task import Task, carry_out
 from engine.run import Run
 from engine.types import (
+    BenchFinished,
     DecodingOptions,
     EngineFailed,
     Event,
@@ -61,11 +65,11 @@ class Engine:
     """
 
     def __init__(self, backend: Callable[[], Backend] = MlxBackend) -> None:
-        self._commands: queue.SimpleQueue[_Load | Run | Task | _Close] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[_Load | Run | Task | BenchTask | _Close] = queue.SimpleQueue()
         self._events: deque[Event] = deque()
         self._news = threading.Condition()
         self._lock = threading.Lock()
-        self._runs: dict[int, Run | Task] = {}
+        self._runs: dict[int, Run | Task | BenchTask] = {}
         self._ids = itertools.count(1)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
@@ -86,6 +90,10 @@ class Engine:
     def prove(self, request: ProveRequest) -> int:
         """Queue checks of a pair and return their task id. They end with one TaskFinished or TaskFailed event."""
         return self._enqueue(Task(next(self._ids), request))
+
+    def bench(self, request: BenchRequest) -> int:
+        """Queue a benchmark and return its task id. It ends with one BenchFinished or TaskFailed event."""
+        return self._enqueue(BenchTask(next(self._ids), request))
 
     def update(
         self,
@@ -151,7 +159,7 @@ class Engine:
             atexit.unregister(self.close)
         return ended
 
-    def _enqueue(self, run: Run | Task) -> int:
+    def _enqueue(self, run: Run | Task | BenchTask) -> int:
         with self._lock:
             self._runs[run.id] = run
         try:
@@ -161,13 +169,13 @@ class Engine:
             raise
         return run.id
 
-    def _put(self, command: _Load | Run | Task) -> None:
+    def _put(self, command: _Load | Run | Task | BenchTask) -> None:
         with self._lock:
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
             self._commands.put(command)
 
-    def _find(self, run_id: int) -> Run | Task | None:
+    def _find(self, run_id: int) -> Run | Task | BenchTask | None:
         with self._lock:
             return self._runs.get(run_id)
 
@@ -183,7 +191,7 @@ class Engine:
             self._news.notify_all()
         if isinstance(event, (RunFinished, RunFailed)):
             self._forget(event.run_id)
-        elif isinstance(event, (TaskFinished, TaskFailed)):
+        elif isinstance(event, (TaskFinished, BenchFinished, TaskFailed)):
             self._forget(event.task_id)
 
     def _proceed(self) -> None:
@@ -202,6 +210,8 @@ class Engine:
                     answer(command, backend, library, self._emit)
                 elif isinstance(command, Task):
                     carry_out(command, backend, library, self._emit)
+                elif isinstance(command, BenchTask):
+                    bench.carry_out(command, backend, library, self._emit)
                 elif not self._closing.is_set():
                     self._load(command, library)
             except Closing:
@@ -223,12 +233,12 @@ class Engine:
         except DraftlightError:  # the events say so
             return
 
-    def _report(self, command: _Load | Run | Task, message: str) -> None:
+    def _report(self, command: _Load | Run | Task | BenchTask, message: str) -> None:
         """Whoever waits for an end gets one, whatever went wrong."""
         self._emit(EngineFailed(message))
         if isinstance(command, Run):
             self._emit(RunFailed(command.id, message))
-        elif isinstance(command, Task):
+        elif isinstance(command, (Task, BenchTask)):
             self._emit(TaskFailed(command.id, message))
         else:
             self._emit(LoadStarted(command.target))

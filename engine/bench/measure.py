@@ -1,0 +1,210 @@
+"""One answer measured, by Draftlight's decode loop or by mlx-lm's, and what it adds up to. Runs on the engine thread.
+
+Draftlight measures with `analyse` off and `phase_every` 0: no probabilities are looked at and no round is evaluated in stages.
+Seconds count from the end of reading the prompt (all but its last token) to the last token, for both makers. Draftlight's hold
+detokenising and looking for stop texts; mlx-lm's bare loops yield ids only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.backend import Backend, LoadedDrafter
+from engine.bench.statistics import repeated
+from engine.bench.values import BenchPrompt, BenchRow, PeerToken, Setting
+from engine.metrics import Totals
+from engine.types import DecodingOptions, Finish
+
+Tick = Callable[[int], None]
+"""Called with the tokens emitted so far; may raise to break off."""
+
+
+class Stopped(Exception):
+    """The benchmark was stopped in the middle of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One turn answered; the fields are those of `BenchRow`."""
+
+    tokens: tuple[int, ...]
+    text: str
+    prompt_tokens: int
+    seconds: float
+    seconds_to_first_token: float | None
+    rounds: int
+    proposed: int
+    accepted: int
+    rejected: int
+    unjudged: int
+    finish: Finish
+
+
+def own_answer(
+    backend: Backend,
+    target: Any,
+    drafter: LoadedDrafter,
+    prompt: Sequence[int],
+    options: DecodingOptions,
+    attach: Callable[[Any], None],
+    tick: Tick,
+) -> Answer:
+    """Decode with a drafter that has seen nothing before and an empty cache.
+
+    Args:
+        attach: is given the run's control, by which it can be stopped.
+
+    Raises:
+        Stopped: it was.
+    """
+    cache = backend.make_cache(target)
+    control = backend.control(lambda done, total: None)
+    attach(control)
+    fresh = drafter.renewed()
+    backend.settle()
+    tokens: list[int] = []
+    texts: list[str] = []
+    totals = Totals()
+    finish: Finish | None = None
+    first_token: float | None = None
+    began = time.perf_counter()
+    with contextlib.closing(backend.decode(target, prompt, fresh, options, cache, control)) as rounds:
+        for current in rounds:
+            if first_token is None:
+                first_token = time.perf_counter() - began
+            totals.add(current)
+            tokens += [token.id for token in current.emitted]
+            texts.append(current.text)
+            finish = current.finish
+            tick(len(tokens))
+    if finish is None or finish == "cancelled":
+        raise Stopped
+    sums = totals.summary()
+    return Answer(
+        tokens=tuple(tokens),
+        text="".join(texts),
+        prompt_tokens=len(prompt),
+        seconds=sums.seconds,
+        seconds_to_first_token=first_token,
+        rounds=sums.rounds,
+        proposed=sums.proposals,
+        accepted=sums.accepted,
+        rejected=sums.rejected,
+        unjudged=sums.unjudged,
+        finish=finish,
+    )
+
+
+def peer_answer(backend: Backend, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, tick: Tick) -> Answer:
+    """Let mlx-lm answer: speculatively with a draft model, plainly if that is None.
+
+    Its loop does not tell what it proposed in vain; that follows from where rounds end (`speculative_counts`).
+    """
+    room = target.context_length - len(prompt)
+    cut: Finish = "length" if options.max_tokens <= room else "context"
+    options = options.replace(max_tokens=min(options.max_tokens, room))
+    backend.settle()
+    given: list[PeerToken] = []
+    with contextlib.closing(backend.peer(target, draft, prompt, options, lambda: tick(len(given)))) as steps:
+        for token in steps:
+            given.append(token)
+            tick(len(given))
+    gamma = 0 if draft is None or options.gamma == "auto" else options.gamma
+    rounds, proposed, accepted, rejected, unjudged = speculative_counts(given, gamma, options.max_tokens)
+    return Answer(
+        tokens=tuple(token.id for token in given),
+        text="",
+        prompt_tokens=len(prompt),
+        seconds=given[-1].seconds,
+        seconds_to_first_token=None,
+        rounds=rounds,
+        proposed=proposed,
+        accepted=accepted,
+        rejected=rejected,
+        unjudged=unjudged,
+        finish="eos" if given[-1].id in target.eos_ids else cut,
+    )
+
+
+def speculative_counts(tokens: Iterable[PeerToken], gamma: int, max_tokens: int) -> tuple[int, int, int, int, int]:
+    """(rounds, proposed, accepted, rejected, unjudged) of mlx-lm's loop, which drafts min(gamma, what may still be emitted).
+
+    A round ends with the first token that was not drafted. What stood after an end of text is not known and counts as unjudged.
+    """
+    rounds = proposed = accepted = rejected = unjudged = 0
+    drafted: int | None = None
+    taken = 0
+    for emitted, token in enumerate(tokens):
+        if drafted is None:
+            drafted, taken = min(gamma, max_tokens - emitted), 0
+            rounds, proposed = rounds + 1, proposed + drafted
+        if token.from_draft:
+            taken, accepted = taken + 1, accepted + 1
+        else:
+            wrong = taken < drafted
+            rejected += wrong
+            unjudged += drafted - taken - wrong
+            drafted = None
+    return rounds, proposed, accepted, rejected, unjudged + (0 if drafted is None else drafted - taken)
+
+
+def row_of(
+    setting: Setting,
+    prompt: BenchPrompt,
+    order: int,
+    answers: Sequence[Answer],
+    plain: Sequence[Answer],
+    reference: Sequence[Answer] | None,
+) -> BenchRow:
+    """The row of one setting on one prompt.
+
+    Args:
+        answers: of the turns.
+        plain: the turns of the plain runs that this is compared with.
+        reference: the turns answered plainly, where the same text is promised, else None.
+    """
+    tokens, seconds = sum(len(answer.tokens) for answer in answers), sum(answer.seconds for answer in answers)
+    plain_tokens, plain_seconds = sum(len(answer.tokens) for answer in plain), sum(answer.seconds for answer in plain)
+    rate, plain_rate = _ratio(tokens, seconds), _ratio(plain_tokens, plain_seconds)
+    accepted, rejected = sum(answer.accepted for answer in answers), sum(answer.rejected for answer in answers)
+    rounds = sum(answer.rounds for answer in answers)
+    again, grams = (sum(counts) for counts in zip(*(repeated(answer.tokens) for answer in answers), strict=True))
+    waits = [answer.seconds_to_first_token for answer in answers if answer.seconds_to_first_token is not None]
+    return BenchRow(
+        prompt_id=prompt.id,
+        category=prompt.category,
+        maker=setting.maker,
+        drafter=setting.drafter,
+        rule=setting.rule,
+        temperature=setting.temperature,
+        gamma=setting.gamma,
+        order=order,
+        turns=len(answers),
+        prompt_tokens=sum(answer.prompt_tokens for answer in answers),
+        tokens=tokens,
+        seconds=seconds,
+        tokens_per_second=rate,
+        seconds_to_first_token=_ratio(sum(waits), len(waits)),
+        rounds=rounds,
+        proposed=sum(answer.proposed for answer in answers),
+        accepted=accepted,
+        rejected=rejected,
+        unjudged=sum(answer.unjudged for answer in answers),
+        alpha=_ratio(accepted, accepted + rejected),
+        tau=_ratio(tokens, rounds),
+        speedup=rate / plain_rate if rate is not None and plain_rate else None,
+        plain_tokens=plain_tokens,
+        plain_seconds=plain_seconds,
+        plain_tokens_per_second=plain_rate,
+        repetition=_ratio(again, grams),
+        same_text=None if reference is None else [own.tokens for own in answers] == [other.tokens for other in reference],
+        finishes=tuple(answer.finish for answer in answers),
+    )
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None

@@ -1,0 +1,111 @@
+"""mlx-lm's own loops on the loaded models, as peers of Draftlight's in a benchmark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+from mlx_lm.generate import generate_step, generation_stream, speculative_generate_step  # noqa: E402
+from mlx_lm.sample_utils import make_sampler  # noqa: E402
+
+from engine import cache as caches  # noqa: E402
+from engine.bench.values import PeerToken  # noqa: E402
+from engine.distribution import onto_target_ids  # noqa: E402
+from engine.models import LoadedModel  # noqa: E402
+from engine.types import DecodingOptions  # noqa: E402
+
+
+class OnTargetIds:
+    """A draft model whose logits stand on the target's ids, as mlx-lm expects of one.
+
+    Args:
+        model: its head is trimmed (`target_ids`), or narrower or wider than the target's.
+        width: of the target's logits.
+    """
+
+    def __init__(self, model: LoadedModel, width: int) -> None:
+        self._model, self._target_ids, self._width = model.model, model.target_ids, width
+        self.layers = model.model.layers
+
+    def make_cache(self) -> list[Any]:
+        """A cache for the draft model itself."""
+        cache: list[Any] = caches.make_prompt_cache(self._model)
+        return cache
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        """(1, rows) ids -> (1, rows, width) logits."""
+        return onto_target_ids(self._model(tokens, cache=cache)[0], self._width, self._target_ids)[None]
+
+
+def answer(
+    target: LoadedModel,
+    draft: LoadedModel | None,
+    prompt: Sequence[int],
+    options: DecodingOptions,
+    proceed: Callable[[], None],
+) -> Generator[PeerToken, None, None]:
+    """The tokens of `generate_step`, or with a draft model of `speculative_generate_step`, up to the end of text or length.
+
+    The prompt is read beforehand, by Draftlight, so that the clock starts where it starts for Draftlight: before the pass that
+    reads the prompt's last token. Drawing is mlx-lm's, from MLX's global random state, which is seeded here and used by nothing
+    else.
+
+    Args:
+        proceed: called while the prompt is read; may raise to break off.
+    """
+    mx.random.seed(options.seed or 0)
+    drafting = None if draft is None else _as_mlx_lm_expects(draft, target)
+    cache = _read(target.model, prompt, proceed)
+    if drafting is not None:
+        cache += _read(drafting, prompt, proceed)
+    newest = mx.array(list(prompt[-1:]))
+    shared: dict[str, Any] = {
+        "max_tokens": options.max_tokens,
+        "sampler": make_sampler(temp=options.temperature),
+        "prompt_cache": cache,
+    }
+    began = time.perf_counter()
+    if drafting is None:
+        steps = ((token, False) for token, _ in generate_step(newest, target.model, **shared))
+    else:
+        drafted = speculative_generate_step(newest, target.model, drafting, num_draft_tokens=_gamma(options), **shared)
+        steps = ((token, from_draft) for token, _, from_draft in drafted)
+    try:
+        for token, from_draft in steps:
+            yield PeerToken(int(token), bool(from_draft), time.perf_counter() - began)
+            if int(token) in target.eos_ids:
+                break
+    finally:
+        steps.close()
+        mx.synchronize(generation_stream)  # a step may still be under way; the next measurement shall not pay for it
+
+
+def _gamma(options: DecodingOptions) -> int:
+    if options.gamma == "auto":
+        raise ValueError("mlx-lm drafts a fixed number of tokens; gamma must not be auto")
+    return options.gamma
+
+
+def _as_mlx_lm_expects(draft: LoadedModel, target: LoadedModel) -> Any:
+    width = caches.logits_width(target.model)
+    if draft.target_ids is None and caches.logits_width(draft.model) == width:
+        return draft.model
+    return OnTargetIds(draft, width)
+
+
+def _read(model: Any, prompt: Sequence[int], proceed: Callable[[], None]) -> list[Any]:
+    """A cache that holds all but the last token of the prompt."""
+
+    def report(done: int, total: int) -> bool:
+        proceed()
+        return True
+
+    cache: list[Any] = list(caches.make_prompt_cache(model))
+    caches.read_prompt(model, cache, prompt[:-1], report, time.perf_counter)
+    return cache
