@@ -38,6 +38,11 @@ class RoundNoise:
         positions = [self.position + first + index for index in range(rows.rows)]
         return self.source.argmax(rows.logits, rows.inverse_temperature, positions)
 
+    def margins(self, rows: Distribution) -> mx.array:
+        """(rows,) float32: how far the best score of each `shared` draw is above the second best."""
+        positions = [self.position + index for index in range(rows.rows)]
+        return self.source.argmax_and_margin(rows.logits, rows.inverse_temperature, positions)[1]
+
     def draft(self, row: Distribution, step: int) -> mx.array:
         """(1,) id drawn with the `draft` noise of this round."""
         return self.source.argmax(row.logits, row.inverse_temperature, [self.position + step], "draft", self.position)

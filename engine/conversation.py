@@ -6,10 +6,13 @@ kept or handed out; a cache that breaks it is never used.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+_log = logging.getLogger(__name__)
 
 KEPT = 2
 """Conversations whose caches are kept: two, so that a comparison can alternate. Caches are large."""
@@ -48,9 +51,15 @@ class ConversationCaches:
         if kept is None:
             return None
         shared = min(common_prefix(kept.tokens, prompt), len(prompt) - 1)
-        if shared < 1 or (shared < len(kept.tokens) and not self._tools.trim(kept.cache, shared)):
+        if shared < 1:
             return None
-        self._check(kept.cache, shared)
+        try:
+            if shared < len(kept.tokens) and not self._tools.trim(kept.cache, shared):
+                return None
+            self._check(kept.cache, shared)
+        except AssertionError:  # never used again, so the answer is right; it only reads more
+            _log.exception("The cache of a conversation was dropped")
+            return None
         return kept.cache
 
     def keep(self, conversation: str, cache: Any, tokens: Sequence[int]) -> None:

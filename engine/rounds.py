@@ -113,12 +113,10 @@ def _margins(verdict: Verdict, count: int, noise: RoundNoise, greedy: bool) -> l
     """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
     if not greedy and verdict.drafted and verdict.rule in ("rejection", "block"):
         return [None] * count
-    scores = np.asarray(verdict.p.logits)[:count]
-    if not greedy:
-        positions = [verdict.position + index for index in range(count)]
-        perturbation = np.asarray(noise.source.rows(positions))
-        scores = scores * np.float32(verdict.p.inverse_temperature) + perturbation
-    gaps = [analysis.margin(row) for row in scores]
+    if greedy:
+        gaps = [analysis.margin(row) for row in np.asarray(verdict.p.logits)[:count]]
+    else:
+        gaps = [float(gap) for gap in np.asarray(noise.margins(verdict.p.first(count)))]
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 
