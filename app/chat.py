@@ -12,7 +12,7 @@ from app.exporting import export_session
 from app.link import EngineLike, EngineLink
 from app.session import Session
 from app.settings import Settings
-from app.wording import FINISH_WORDS
+from app.wording import FINISH_WORDS, drafter_title
 from engine.errors import DraftlightError
 from engine.types import (
     DrafterRefused,
@@ -55,6 +55,8 @@ class Chat(QObject):
         super().__init__(parent)
         self.settings = settings
         self._settings_path = settings_path
+        self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
+        self._unsaved = ""
         self.session = Session()
         self.session.drafter = settings.drafter
         self.link = EngineLink(engine, self)
@@ -111,26 +113,48 @@ class Chat(QObject):
     @Slot(str, object)
     def change(self, name: str, value: object) -> None:
         """Takes in a setting from a control; what can act in the middle of an answer does."""
-        if getattr(self.settings, name) == value:
+        wished_again = name == "drafter" and self._put_aside is not None
+        if getattr(self.settings, name) == value and not wished_again:
             return
         changes = {name: value}
-        if name == "target" and value != "builtin" and self.settings.drafter == "builtin-draft":
-            changes["drafter"] = "none"  # that one was trained for the built-in target and fits no other
+        if name == "drafter":
+            self._put_aside = None
+        elif name == "target":
+            changes["drafter"] = self._drafter_for(str(value))
         self.keep(**changes)
         if self.session.running is not None and name in LIVE:
             self.link.update(**{name: value})  # type: ignore[arg-type]
         elif name in ("target", "drafter"):
             self.load_models()
 
+    def _drafter_for(self, target: str) -> str:
+        """The drafter the user wishes for, or none where that fits the built-in target only."""
+        wished = self._put_aside or self.settings.drafter
+        fits = target == "builtin" or wished != "builtin-draft"
+        self._put_aside = None if fits else wished
+        return wished if fits else "none"
+
     def keep(self, **changes: object) -> None:
-        """Puts settings in force and writes them down."""
+        """Puts settings in force and writes them down; a drafter that only stands in is not written down."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         if self._settings_path is not None:
+            lasting = self.settings
+            if self._put_aside is not None and (lasting.target == "builtin" or self._put_aside != "builtin-draft"):
+                lasting = replace(lasting, drafter=self._put_aside)
             try:
-                stored.save(self._settings_path, self.settings)
+                stored.save(self._settings_path, lasting)
             except OSError as error:
-                self.said.emit(f"The settings could not be saved: {error.strerror or error}.", "note")
+                self._say_unsaved(error)
         self.changed.emit()
+
+    def _say_unsaved(self, error: OSError) -> None:
+        """Once, and again only for another reason: a folder that cannot be written to must not cost a note per click."""
+        reason = error.strerror or str(error)
+        if reason != self._unsaved:
+            self._unsaved = reason
+            self.said.emit(
+                f"The settings could not be saved in {self._settings_path}: {reason}. They last until you quit.", "note"
+            )
 
     def load_models(self) -> None:
         """Asks for the models of the settings."""
@@ -150,19 +174,32 @@ class Chat(QObject):
             case LoadFailed(name, message):
                 self.said.emit(message, "error")
                 if self.session.model is not None and self.settings.target == name:
-                    self.keep(target=self.session.target)  # the model before is still loaded
-            case DrafterRefused(_, message):
-                self.said.emit(message, "error")
-                before = self.session.drafter
-                self.keep(drafter=before if before != self.settings.drafter else "none")
+                    before = self.session.target  # still loaded
+                    self.keep(target=before, drafter=self._drafter_for(before))
+            case DrafterRefused(name, message):
+                self._stand_in(name, message)
             case RunStarted(_, options):
                 self.seed_drawn.emit(options.seed)
-            case RunFinished(finish=finish):
+            case RunFinished(finish=finish, trace_error=trace_error):
                 self.finished.emit(f"Answer finished: {FINISH_WORDS[finish]}")
+                if trace_error:
+                    self.said.emit(f"{trace_error} The answer is whole, but its metrics cannot be exported.", "note")
             case RunFailed(_, message):
                 self.unanswered.emit(message)
             case EngineFailed(message):
                 self.said.emit(message, "error")
+
+    def _stand_in(self, refused: str, message: str) -> None:
+        """Another drafter for one that cannot be used: the one before, or none. The user may have chosen another meanwhile."""
+        if self.settings.drafter != refused:
+            self.said.emit(message, "error")
+            return
+        before = self.session.drafter
+        if before == refused:
+            before, self._put_aside = "none", refused
+        going_on = "without a drafter" if before == "none" else f"with {drafter_title(before)}"
+        self.said.emit(f"{message} Answers go on {going_on}.", "error")
+        self.keep(drafter=before)
 
     def export(self, path: Path) -> None:
         """Writes the conversation's metrics, as CSV if the name ends so and else as JSON."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
-    QAbstractSpinBox,
     QDoubleSpinBox,
     QFormLayout,
     QFrame,
@@ -86,7 +85,7 @@ class OptionsPopover(QFrame):
             box.setRange(int(lowest), int(highest))
             box.setSingleStep(int(step))
             box.valueChanged.connect(lambda value: self.changed.emit(name, value))
-        box.setButtonSymbols(QAbstractSpinBox.ButtonSymbols.NoButtons)
+        box.lineEdit().setTextMargins(6, 0, 6, 0)
         box.setAccessibleName(title)
         box.setAccessibleDescription(words)
         box.setToolTip(words)
@@ -123,8 +122,12 @@ class OptionsPopover(QFrame):
 
     def open_below(self, button: QWidget) -> None:
         """Shows the popover with its right edge below a button, inside the screen."""
+        self.ensurePolished()
         for edit in (self.stop, self.system):
+            edit.ensurePolished()
             edit.setFixedHeight(edit.fontMetrics().lineSpacing() * int(edit.property("lines")) + 16)
+        if (layout := self.layout()) is not None:
+            layout.invalidate()  # it has measured the fields before they had their heights
         self.resize(max(420, self.sizeHint().width()), self.sizeHint().height())
         corner = button.mapToGlobal(QPoint(button.width(), button.height() + 6))
         screen = button.screen().availableGeometry()

@@ -173,7 +173,7 @@ class Session:
             case LoadFinished(model):
                 self.model, self.loading, self.target = model, None, self._asked_for
             case LoadFailed():
-                self.loading = None
+                self.loading, self._asked_for = None, self.target  # the next LoadFinished may be that of the one before
             case DrafterReady(name, has_distribution):
                 self.drafter, self.loading = name, None
                 self._distributions[name] = has_distribution

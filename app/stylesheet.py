@@ -30,7 +30,9 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #chip QLabel {{ color: {theme.faint}; font-size: {px(11)}; }}
     #chip > QComboBox, #chip > QAbstractSpinBox, #chip > QLineEdit {{
         background: transparent; border: none; color: {theme.text}; padding: 0; min-height: {px(28)};
+        placeholder-text-color: {theme.faint};
         selection-background-color: {theme.accent}; selection-color: {theme.on_accent}; }}
+    QAbstractSpinBox::up-button, QAbstractSpinBox::down-button {{ width: 0px; height: 0px; border: none; }}
     #chip QComboBox:disabled, #chip QAbstractSpinBox:disabled {{ color: {theme.faint}; }}
     #chip QComboBox::drop-down {{ border: none; width: {px(18)}; }}
     #chip QComboBox::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
@@ -56,7 +58,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #composerFrame {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 14px; }}
     #composerFrame[focused="true"] {{ border-color: {theme.accent}; }}
     QPlainTextEdit#composer {{
-        background: transparent; border: none; color: {theme.text}; font-size: {px(15)};
+        background: transparent; border: none; color: {theme.text}; font-size: {px(15)}; placeholder-text-color: {theme.faint};
         selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
     #composerHint {{ color: {theme.faint}; font-size: {px(12)}; }}
     #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}
@@ -99,9 +101,12 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #popover QLabel#fieldHint {{ color: {theme.faint}; font-size: {px(11)}; }}
     #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 7px; padding: 4px 6px;
-        color: {theme.text}; selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
-    #popover QAbstractSpinBox:focus, #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{
-        border: 2px solid {theme.accent}; padding: 3px 5px; }}
+        color: {theme.text}; placeholder-text-color: {theme.faint};
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    #popover QAbstractSpinBox {{ padding: 4px 0; }}
+    #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
+    #popover QAbstractSpinBox:focus {{ border: 2px solid {theme.accent}; padding: 3px 0; }}
+    #popover QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
     QPushButton#quietButton {{
         background: transparent; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px 12px; color: {theme.text}; }}
     QPushButton#quietButton:hover {{ background: {theme.raised}; }}

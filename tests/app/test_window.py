@@ -21,6 +21,7 @@ from app.settings import Settings
 from app.window import Window
 from engine.trace import read
 from engine.types import (
+    DrafterReady,
     DrafterRefused,
     EngineFailed,
     LoadFailed,
@@ -31,6 +32,7 @@ from engine.types import (
     Round,
     RoundFinished,
     RunFailed,
+    RunFinished,
 )
 from engine.worker import Engine
 from tests.app.fakes import MODEL, STORY, FakeEngine, make_round, story_rounds
@@ -339,6 +341,68 @@ def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Op
     assert window.settings.drafter == "builtin-draft"
 
 
+def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_is_tried(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    works = engine.load
+
+    def load(target: str, drafter: str = "none") -> None:
+        if target != "builtin":
+            engine.say(LoadStarted(target), LoadFailed(target, f"{target} is no model."))
+        else:  # the current target is not loaded anew, so nothing says that it starts
+            engine.say(LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
+
+    engine.load = load  # type: ignore[method-assign]
+    for name in ("/models/first", "/models/second"):
+        window.chat.change("target", name)
+        qtbot.waitUntil(lambda name=name: window.banner.words.text() == f"{name} is no model.")
+        assert (window.settings.target, window.settings.drafter) == ("builtin", "builtin-draft")
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: not window.chat.link.busy)
+        assert window.session.target == "builtin"
+    engine.load = works  # type: ignore[method-assign]
+
+
+def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.chat.change("target", "/models/other")
+    assert engine.loads[-1] == ("/models/other", "none")
+    window.chat.change("target", "builtin")
+    assert engine.loads[-1] == ("builtin", "builtin-draft")
+
+
+def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    window, engine = open_window(path=path)
+    engine.say(DrafterRefused("builtin-draft", "The small draft model is not installed."))
+    qtbot.waitUntil(lambda: window.settings.drafter == "none")
+    assert "Answers go on without a drafter." in window.banner.words.text()
+    window.header.gamma.setValue(6)
+    assert json.loads(path.read_text())["drafter"] == "builtin-draft"
+    window.chat.change("drafter", "none")  # now it is wanted
+    assert json.loads(path.read_text())["drafter"] == "none"
+
+
+def test_a_late_refusal_leaves_the_drafter_chosen_meanwhile(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.chat.change("drafter", "ngram")
+    engine.say(DrafterRefused("/models/other", "Its vocabulary differs."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.settings.drafter == "ngram"
+
+
+def test_a_trace_that_could_not_be_written_is_noted(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 2
+    ask(qtbot, window)
+    qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
+    engine.say(RunFinished(1, "eos", "", 3, 0.1, 0.1, 0.2, None, "The trace is incomplete: No space left on device."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert "No space left on device" in window.banner.words.text()
+    assert window.banner.frame.property("tone") == "note"
+    window.banner.dismiss.click()
+    assert not window.banner.isVisible()
+
+
 def test_an_engine_failure_is_shown(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.say(EngineFailed("The engine could not start: no memory."))
@@ -428,6 +492,31 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     assert (options.gamma, options.temperature, options.seed, options.top_p, options.top_k) == (9, 1.3, 123, 0.9, 40)
     assert (options.max_tokens, options.stop) == (64, ("END", "\n\n"))
     assert messages[0].content == "Be brief."
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.8])
+def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, open_window: Open, scale: float) -> None:
+    """Some versions of Qt leave the text of a spin box without buttons one pixel of room under a style sheet."""
+    window, _ = open_window(gamma="auto", temperature=1.25, max_tokens=100_000, text_scale=scale)
+    window.open_options()
+    numbers = window.findChildren(QAbstractSpinBox)
+    assert len(numbers) == 7
+    for number in numbers:
+        edit = number.lineEdit()
+        assert number.isVisible()
+        assert edit.width() >= edit.fontMetrics().horizontalAdvance(edit.text()), number.accessibleName()
+        assert edit.geometry().intersected(number.rect()).width() >= edit.width() - 2
+    window.options.close()
+
+
+def test_the_options_have_their_height_from_the_first_time_on(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    heights = []
+    for _ in range(2):
+        window.open_options()
+        heights.append(window.options.height())
+        window.options.close()
+    assert heights[0] == heights[1]
 
 
 def test_gamma_below_one_is_automatic(qtbot: QtBot, open_window: Open) -> None:
@@ -555,6 +644,9 @@ def test_settings_that_cannot_be_written_cost_no_work(qtbot: QtBot, open_window:
     window, _ = open_window(path=tmp_path / "file" / "settings.json")
     window.header.gamma.setValue(6)
     assert "could not be saved" in window.banner.words.text()
+    window.banner.dismiss.click()
+    window.header.gamma.setValue(7)
+    assert not window.banner.isVisible()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
 
