@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from app import bench_options
 from engine.errors import DraftlightError
 from engine.logs import log_path, log_to_file
 from engine.provenance import version
@@ -67,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_chat(commands.add_parser("chat", help="stream one answer to the terminal", description=_window_less("chat")))
     _add_prove(commands.add_parser("prove", help="check exactness on a pair of models", description=_window_less("prove")))
+    _add_bench(
+        commands.add_parser("bench", help="measure drafters, rules and draft lengths", description=bench_options.DESCRIPTION)
+    )
     _add_export(commands.add_parser("export", help="metrics of traces as JSON or CSV", description=_window_less("export")))
     _add_models_command(commands.add_parser("models", help="list, download, check and remove models"))
     _add_self_test(commands.add_parser("self-test", help="load, decode, paint and quit", description=_window_less("self-test")))
@@ -139,6 +143,11 @@ def _add_prove(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", dest="json_path", metavar="FILE", type=Path, help="also write everything to this file")
     parser.add_argument("--plant", choices=PLANTS, help="plant this defect on purpose, to see that it is noticed")
     parser.set_defaults(command=_prove, error=parser.error, effort="default")
+
+
+def _add_bench(parser: argparse.ArgumentParser) -> None:
+    bench_options.add_arguments(parser)
+    parser.set_defaults(command=_bench, error=parser.error)
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -253,6 +262,16 @@ def _prove(arguments: argparse.Namespace) -> int:
     if json_path is not None and not json_path.parent.is_dir():
         arguments.error(f"there is no folder {json_path.parent} to write {json_path.name} to")
     return prove(request, json_path)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from app.cli_bench import bench
+
+    try:
+        request = bench_options.request_of(arguments)
+    except ValueError as error:
+        arguments.error(str(error))
+    return bench(request, arguments.json_path)
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from app.cli_chat import interruptions
+from app.progress import Progress
 from engine import provenance
 from engine.codec import plain
 from engine.errors import DraftlightError
+from engine.export import write_whole
 from engine.proof.plants import DESCRIPTIONS
-from engine.types import (
-    Event,
-    LoadFailed,
-    LoadProgress,
-    ProofCheck,
-    ProofReport,
-    ProveRequest,
-    TaskFailed,
-    TaskFinished,
-    TaskProgress,
-)
+from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
 
 INTERRUPTED = 130
 FORMAT = "draftlight.proof/1"
 _TICK = 0.1
-_BAR = 30
 _HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "notices", "verdict")
 _NUMBERS = ("sample", "statistic", "p-value", "notices")
 
@@ -37,7 +27,7 @@ _NUMBERS = ("sample", "statistic", "p-value", "notices")
 def prove(request: ProveRequest, json_path: Path | None = None) -> int:
     """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed."""
     engine = Engine()
-    progress = _Progress()
+    progress = Progress()
     try:
         task_id = engine.prove(request)
         with interruptions() as interrupted:
@@ -153,46 +143,4 @@ def _write(report: ProofReport, path: Path) -> None:
     }
     if report.plant is not None:
         document["planted"] = DESCRIPTIONS[report.plant]
-    try:
-        path.write_text(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DraftlightError(f"{path} cannot be written: {error.strerror or error}.") from None
-
-
-class _Progress:
-    """A bar on a terminal; elsewhere a line for each step."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._shown = 0
-        self._step = ""
-        self._began = time.perf_counter()
-
-    def take(self, event: Event) -> None:
-        match event:
-            case LoadProgress(name, step):
-                self._show(f"{name}: {step}", None)
-            case LoadFailed(_, message):
-                self._show(message, None)
-            case TaskProgress(_, step, fraction):
-                self._show(step, fraction)
-            case _:
-                pass
-
-    def _show(self, step: str, fraction: float | None) -> None:
-        if not self._terminal:
-            if step != self._step:
-                print(step if fraction is None else f"{fraction:4.0%}  {step}", file=sys.stderr, flush=True)
-            self._step = step
-            return
-        text = step
-        if fraction is not None:
-            full = round(fraction * _BAR)
-            text = f"[{'#' * full}{'.' * (_BAR - full)}] {fraction:4.0%} {time.perf_counter() - self._began:4.0f} s  {step}"
-        print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
-        self._shown = len(text)
-
-    def clear(self) -> None:
-        if self._shown:
-            print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
-            self._shown = 0
+    write_whole(path, json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n")

@@ -131,7 +131,7 @@ def answers_csv(traces: Sequence[Trace]) -> str:
 
 def write_json(traces: Sequence[Trace], path: Path) -> tuple[Path, ...]:
     """Write the JSON document; returns what was written. Raises DraftlightError where that cannot be."""
-    _write(path, to_json(traces) + "\n")
+    write_whole(path, to_json(traces) + "\n")
     return (path,)
 
 
@@ -142,8 +142,8 @@ def write_csv(traces: Sequence[Trace], path: Path) -> tuple[Path, ...]:
         DraftlightError: they cannot be written.
     """
     beside = path.with_name(f"{path.stem}-answers{path.suffix or '.csv'}")
-    _write(path, rounds_csv(traces))
-    _write(beside, answers_csv(traces))
+    write_whole(path, rounds_csv(traces))
+    write_whole(beside, answers_csv(traces))
     return path, beside
 
 
@@ -266,7 +266,7 @@ def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _write(path: Path, content: str) -> None:
+def write_whole(path: Path, content: str) -> None:
     """Put the whole file in place in one step, or leave what was there."""
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:

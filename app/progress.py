@@ -1,0 +1,79 @@
+"""How far a long task on the engine thread has come, on standard error."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+
+from engine.types import Event, LoadFailed, LoadProgress, TaskProgress
+
+_BAR = 30
+_KNOWN_AFTER = 2.0
+"""Seconds before a time left is told: earlier it would be a guess."""
+
+
+class Progress:
+    """A bar on a terminal; elsewhere a line for each step."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._shown = 0
+        self._step = ""
+        self._began: float | None = None
+
+    def take(self, event: Event) -> None:
+        """Show what an event says of progress; others are ignored."""
+        match event:
+            case LoadProgress(name, step):
+                self._show(f"{name}: {step}", None)
+            case LoadFailed(_, message):
+                self._show(message, None)
+            case TaskProgress(_, step, fraction):
+                self._show(step, fraction)
+            case _:
+                pass
+
+    def say(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        self.clear()
+        print(text, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._shown:
+            print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
+            self._shown = 0
+
+    def _show(self, step: str, fraction: float | None) -> None:
+        left = "" if fraction is None else self._left(fraction)
+        if not self._terminal:
+            if step != self._step:
+                print(step if fraction is None else f"{fraction:4.0%}  {step}{left}", file=sys.stderr, flush=True)
+            self._step = step
+            return
+        text = step
+        if fraction is not None:
+            full = round(fraction * _BAR)
+            text = f"[{'#' * full}{'.' * (_BAR - full)}] {fraction:4.0%}  {step}{left}"
+        text = text[: shutil.get_terminal_size().columns - 1]  # what wraps cannot be taken away again
+        print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
+        self._shown = len(text)
+
+    def _left(self, fraction: float) -> str:
+        """The time left if the rest goes on like what was done, the first report counting as the start."""
+        now = time.perf_counter()
+        if self._began is None:
+            self._began = now
+        passed = now - self._began
+        if not 0 < fraction < 1 or passed < _KNOWN_AFTER:
+            return ""
+        return f", {duration(passed * (1 - fraction) / fraction)} left"
+
+
+def duration(seconds: float) -> str:
+    """Roughly, for people: "40 s", "12 min", "2 h 05 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
