@@ -134,16 +134,8 @@ class AnswerBlock(Block):
         self._paint_footer(painter)
 
     def _paint_header(self, painter: QPainter) -> None:
-        theme, answer = self.style.theme, self.answer
-        rules = " then ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer)))
-        plain = answer.drafter == "none"
-        details = [drafter_title(answer.drafter) if not plain else "no drafter"]
-        if not plain:
-            details += [rules, f"gamma {answer.options.gamma}"]
-        details.append(f"temperature {answer.options.temperature:g}")
-        if answer.options.seed is not None:
-            details.append(f"seed {answer.options.seed}")
-        words = [(self.name, theme.dim, True), ("  " + "   ".join(details), theme.faint, False)]
+        theme = self.style.theme
+        words = [(self.name, theme.dim, True), ("  " + "   ".join(settings_words(self.answer)), theme.faint, False)]
         _paint_words(painter, self.small, 0, self.line - 11, self.width, words)
 
     def _paint_footer(self, painter: QPainter) -> None:
@@ -163,6 +155,20 @@ class AnswerBlock(Block):
         _paint_words(painter, self.small, 0, baseline, self.width - BUTTONS * self.style.text.pixelSize() / 15, words)
 
 
+def settings_words(answer: Answer) -> list[str]:
+    """What an answer was made with; what changed on the way stands in its order, joined by arrows."""
+    drafters = dict.fromkeys([answer.drafter, *(change.drafter for change in answer.changes)])
+    gammas = dict.fromkeys([answer.options.gamma, *(change.gamma for change in answer.changes)])
+    words = [" → ".join("no drafter" if name == "none" else drafter_title(name) for name in drafters)]
+    if list(drafters) != ["none"]:
+        words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer))))
+        words.append("gamma " + " → ".join(str(gamma) for gamma in gammas))
+    words.append(f"temperature {answer.options.temperature:g}")
+    if answer.options.seed is not None:
+        words.append(f"seed {answer.options.seed}")
+    return words
+
+
 def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
     """The figures of an answer as (words, colour, bold)."""
     summary = answer.tally.summary
@@ -175,8 +181,8 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
         words += [("  first token", dim, False), (seconds(answer.seconds_to_first_token), strong, True)]
     if answer.finish is not None:
         words.append((f"  {FINISH_WORDS[answer.finish]}", dim, False))
-        if answer.invariant and answer.drafter != "none" and answer.options.seed is not None:
-            words.append(("  same text with any drafter", dim, False))
+        if summary.proposals and answer.invariant and answer.options.seed is not None:
+            words.append(("  same with any drafter", dim, False))
     if answer.state == "failed":
         words.append((f"  {'stopped by an error' if summary.rounds else 'not answered'}", alarm, False))
     return words

@@ -59,6 +59,7 @@ class Chat(QObject):
         self._unsaved = ""
         self.session = Session()
         self.session.drafter = settings.drafter
+        self.session.loading = settings.target  # the window asks for it as soon as it stands
         self.link = EngineLink(engine, self)
         self.link.received.connect(self._received)
 
@@ -157,7 +158,10 @@ class Chat(QObject):
             )
 
     def load_models(self) -> None:
-        """Asks for the models of the settings."""
+        """Asks for the models of the settings. What is loading is said at once: the engine may be long in starting."""
+        there = self.session.model is not None and self.session.target == self.settings.target
+        self.session.loading = self.settings.drafter if there and self.settings.drafter != "none" else self.settings.target
+        self.session.load_step, self.session.load_fraction = "", None
         self.link.load(self.settings.target, self.settings.drafter)
 
     # Events

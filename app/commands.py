@@ -76,7 +76,6 @@ def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent:
 ELSEWHERE = (
     ("Send the message", "Return"),
     ("New line in the message", "Shift+Return"),
-    ("Stop the answer", "Esc"),
     ("Edit the last prompt, from an empty message", "Up"),
     ("Scroll the conversation", "PgUp"),
 )

@@ -79,9 +79,9 @@ class Header(QWidget):
         flow = FlowLayout(8)
         flow.setContentsMargins(0, 0, 0, 0)
         controls.setLayout(flow)
+        self.model_chips = (Chip("Target", self.target), Chip("Drafter", self.drafter))
         chips = (
-            Chip("Target", self.target),
-            Chip("Drafter", self.drafter),
+            *self.model_chips,
             self.rule,
             Chip("Gamma", self.gamma),
             Chip("T", self.temperature),
@@ -228,7 +228,7 @@ class Header(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         for button in (self.options, self.panel, self.menu, self.pin):
             tint(button, theme, scale)
-        mono = themes.mono_font(scale, 12.5)
+        mono = themes.mono_font(scale, 13)
         metrics = QFontMetrics(mono)
         for control, example in ((self.gamma, "auto"), (self.temperature, "0.80"), (self.seed, "9007199254740991")):
             control.setFont(mono)
@@ -236,7 +236,9 @@ class Header(QWidget):
         self.wordmark.setFixedHeight(round(32 * scale))
 
     def set_room(self, width: int, scale: float) -> None:
-        """Leaves the name out where the controls need its place."""
+        """Leaves out the program's name, then what the model lists are called, where the controls need their place."""
+        for chip in self.model_chips:
+            chip.words.setVisible(width >= 520 * scale)
         wide = width >= 1360 * scale
         self.wordmark.setVisible(wide)
         self.note_row.setContentsMargins(self.wordmark.sizeHint().width() + 16 if wide else 2, 0, 0, 0)

@@ -35,7 +35,7 @@ class SidePanel(QWidget):
         self.throughput = Tile("Throughput", DEFINITIONS["throughput"])
         self.alpha = Tile("Alpha", DEFINITIONS["alpha"])
         self.tau = Tile("Tau", DEFINITIONS["tau"])
-        self.accepted = Tile("Accepted", DEFINITIONS["accepted"])
+        self.draft_yield = Tile("Draft yield", DEFINITIONS["draft_yield"])
         self.acceptance = AcceptanceChart()
         self.speed = ThroughputChart()
         self.places = PositionChart()
@@ -47,7 +47,7 @@ class SidePanel(QWidget):
 
     @property
     def tiles(self) -> tuple[Tile, ...]:
-        return self.throughput, self.alpha, self.tau, self.accepted
+        return self.throughput, self.alpha, self.tau, self.draft_yield
 
     def _arrange(self) -> None:
         self.grid = grid = QGridLayout()
@@ -142,7 +142,8 @@ class SidePanel(QWidget):
         self.tau.show_value(number(summary.tau), f"of {summary.predicted_tau:.2f}" if summary.predicted_tau is not None else "")
         joint = summary.predicted_tau is None and summary.alpha is not None
         self.tau.define(DEFINITIONS["tau_block" if joint else "tau"])
-        self.accepted.show_value(f"{summary.accepted:,}", f"of {summary.proposals:,}")
+        self.draft_yield.show_value(number(summary.draft_yield), f"of {summary.proposals:,}" if summary.proposals else "")
+        self.draft_yield.define(f"{DEFINITIONS['draft_yield']} Here {summary.accepted:,} of {summary.proposals:,}.")
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self._scale = scale

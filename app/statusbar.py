@@ -146,7 +146,7 @@ def phase_text(session: Session) -> str:
             return loading
         if answer is not None:
             return "Waiting for the engine"
-        return "Ready" if session.model is not None else "No model"
+        return "Ready" if session.model is not None else "No model: choose a target above"
     match answer.state:
         case "reading":
             done, total = answer.prefill
@@ -156,7 +156,8 @@ def phase_text(session: Session) -> str:
             return f"Generating, round {answer.tally.rounds:,}"
         case "failed":
             return "Stopped by an error"
-    return loading or f"Done: {FINISH_WORDS[answer.finish or 'eos']}"
+    words = FINISH_WORDS[answer.finish or "eos"]
+    return loading or (words.capitalize() if answer.finish == "cancelled" else f"Done: {words}")
 
 
 def _loading_text(session: Session) -> str:

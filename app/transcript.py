@@ -23,7 +23,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QToolButton, QToolTip, QWidget
 
 from app import theme as themes
-from app.blocks import AnswerBlock, Block, UserBlock
+from app.blocks import AnswerBlock, Block, UserBlock, settings_words
 from app.layout import Style
 from app.session import Answer, Session
 from app.theme import Theme
@@ -304,13 +304,17 @@ class Transcript(QAbstractScrollArea):
         return super().viewportEvent(event)
 
     def _explanation_at(self, y: int) -> str:
-        """What the figures mean, where the pointer rests on an answer's last line."""
+        """All settings, where the pointer rests on an answer's first line; what the figures mean, on its last."""
         if not self._blocks:
             return ""
         below = y + self.verticalScrollBar().value()
         block = self._blocks[self._block_at(below)]
-        on_figures = isinstance(block, AnswerBlock) and 0 <= below - block.top - block.footer_top <= block.line
-        return FIGURES_EXPLAINED if on_figures else ""
+        if not isinstance(block, AnswerBlock):
+            return ""
+        inside = below - block.top
+        if inside <= block.line:
+            return ", ".join(settings_words(block.answer))
+        return FIGURES_EXPLAINED if 0 <= inside - block.footer_top <= block.line else ""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         if event.size().width() != event.oldSize().width():

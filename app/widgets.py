@@ -118,9 +118,9 @@ class Chip(FocusFrame):
         row = QHBoxLayout(self)
         row.setContentsMargins(10, 0, 6, 0)
         row.setSpacing(7)
-        words = QLabel(label)
-        words.setBuddy(control)
-        for widget in (words, control, *extra):
+        self.words = QLabel(label)
+        self.words.setBuddy(control)
+        for widget in (self.words, control, *extra):
             row.addWidget(widget)
         self.watch(control)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
@@ -163,6 +163,8 @@ class RuleSelector(QFrame):
 
     def set_rule(self, rule: Rule) -> None:
         self.buttons[rule].setChecked(True)
+        for name, button in self.buttons.items():  # Tab reaches the rule in force; Qt sees to that only after a first visit
+            button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if name == rule else Qt.FocusPolicy.ClickFocus)
 
     def _clicked(self) -> None:
         self.chosen.emit(self.rule)

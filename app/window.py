@@ -73,6 +73,7 @@ class Window(QMainWindow):
         self._connect()
         self._apply_look()
         self._show_settings()
+        self._refresh()
         self._place(settings.geometry)
         self.composer.edit.setFocus()
         if note:

@@ -38,8 +38,7 @@ DEFINITIONS = {
     "tau": "Tau: emitted tokens per round, correction or bonus included. "
     "“of” is what alpha predicts: the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha).",
     "tau_block": "Tau: emitted tokens per round, correction or bonus included. Block judges jointly, so alpha predicts no tau.",
-    "accepted": "Accepted proposals of all drafted ones; their ratio is the draft yield. "
-    "Many articles call it alpha, but it counts unjudged proposals too.",
+    "draft_yield": "Draft yield: accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
     "acceptance_plot": "One column per round, one cell per proposal: filled was accepted, hatched was rejected, outlined was "
     "never judged. "
     "The lines are the accepted tokens to expect per round under each rule: a + a² + … + a^gamma, where a is the rule's mean "
@@ -49,7 +48,7 @@ DEFINITIONS = {
     "Light: accepted / drafted, which counts places never reached.",
     "time_plot": "Where a round's time goes, from the newest round that was measured in stages.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round.",
-    "invariant": "Same text with any drafter: under Match and Gumbel the target draws with noise that depends on the "
+    "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends on the "
     "seed and the place alone, so another drafter gives the same text, up to near-ties.",
     "context": "Tokens the target holds in its cache, of all it can hold.",
 }

@@ -17,6 +17,7 @@ from pytestqt.qtbot import QtBot
 
 from app import accessibility
 from app import theme as themes
+from app.blocks import footer_words
 from app.settings import Settings
 from app.window import Window
 from engine.trace import read
@@ -112,7 +113,9 @@ def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> N
     for words in ("end of answer", "tokens/s", "alpha 0.", "tau ", "first token 0.21 s"):
         assert words in status(window)
     window.panel.refresh()
-    assert window.panel.accepted.value.text() == str(window.session.turns[0].answer.tally.summary.accepted)
+    summary = window.session.turns[0].answer.tally.summary
+    assert window.panel.draft_yield.value.text() == f"{summary.draft_yield:.2f}"
+    assert f"{summary.accepted} of {summary.proposals}." in window.panel.draft_yield.toolTip()
     assert engine.requests[0].messages[-1].content == "Tell me a story."
 
 
@@ -251,8 +254,74 @@ def test_enter_sends_shift_enter_starts_a_line_escape_stops(qtbot: QtBot, open_w
     qtbot.keyClick(edit, Qt.Key.Key_Escape)
     wait_for_answer(qtbot, window)
     assert engine.stopped == [1]
-    assert "stopped by you" in status(window)
+    assert "Stopped by you" in status(window)
     assert edit.toPlainText() == "while it runs", "what was being written stays"
+
+
+def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 2
+    ask(qtbot, window)
+    window.open_options()
+    qtbot.keyClick(window.options, Qt.Key.Key_Escape)
+    assert not window.options.isVisible()
+    assert engine.stopped == []
+    window.focus_transcript()
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Escape)
+    assert engine.stopped == [1]
+
+
+def test_an_answer_tells_what_it_was_made_with_and_what_changed(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(seed=7, gamma=4)
+    engine.pause_after = 2
+    ask(qtbot, window)
+    qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
+    window.header.rule.buttons["match"].click()
+    window.header.gamma.setValue(6)
+    window.chat.change("drafter", "ngram")
+    engine.pause_after = None
+    wait_for_answer(qtbot, window)
+    made_with = "Small draft model → N-gram, Gumbel → Match, gamma 4 → 6, temperature 0.8, seed 7"
+    block = window.transcript._blocks[-1]
+    window.transcript.verticalScrollBar().setValue(0)
+    assert window.transcript._explanation_at(round(block.top + 4)) == made_with
+
+
+def test_an_empty_answer_promises_nothing(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.hold = True
+    ask(qtbot, window)
+    window.composer.stop.click()
+    wait_for_answer(qtbot, window)
+    words = [text.strip() for text, _, _ in footer_words(window.session.turns[0].answer, "", "", "")]
+    assert words == ["stopped by you"]
+
+
+def test_loading_is_said_before_the_engine_says_so(qtbot: QtBot) -> None:
+    window = Window(FakeEngine(), Settings())
+    qtbot.addWidget(window)
+    assert status(window) == "Loading the built-in model"
+    assert "while the model loads" in window.composer.hint.text()
+    window.close()
+
+
+def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
+    engine = FakeEngine()
+    window = Window(engine, Settings(target="/models/gone"))
+    qtbot.addWidget(window)
+    engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
+    qtbot.waitUntil(lambda: status(window) == "No model: choose a target above")
+    window.close()
+
+
+def test_tab_reaches_the_rule_in_force(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(rule="rejection")
+    window.header.drafter.setFocus()
+    qtbot.keyClick(window.header.drafter, Qt.Key.Key_Tab)
+    assert window.header.rule.buttons["rejection"].hasFocus()
+    qtbot.keyClick(window.header.rule.buttons["rejection"], Qt.Key.Key_Right)
+    assert window.settings.rule == "gumbel"
+    assert window.header.rule.buttons["gumbel"].hasFocus()
 
 
 def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot: QtBot, open_window: Open) -> None:
