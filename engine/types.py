@@ -212,10 +212,10 @@ class DrafterStatistics:
     """What a drafter that looks its proposals up did for one round.
 
     Attributes:
-        hits: what was found: earlier places of the latest tokens (n-gram), or tokens that the table knew (n-gram hashing).
+        hits: what was found: places to copy from that were compared (n-gram), or tokens that the table knew (n-gram hashing).
         misses: lookups that found nothing.
         match: how many of the latest tokens agree with what is copied; 0 if nothing was found.
-        entries: n-grams that can be found.
+        entries: places (n-gram) or n-grams (n-gram hashing) that can be found.
         capacity: slots of the table, None where it grows with the text.
         resets: how often the table has been emptied in this conversation.
     """

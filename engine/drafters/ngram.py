@@ -23,6 +23,10 @@ PRIOR_ODDS = (0.20, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92, 0.96)
 PRIOR_WEIGHT = 8.0
 """Verdicts that `PRIOR_ODDS` counts for."""
 
+KEY_LENGTHS = (2, 4, 8)
+"""Places are found by so many latest tokens, the most first, and by the shortest match last. In a long conversation a comma
+stands in a thousand places, eight tokens in a row in a few."""
+
 
 class NGram:
     """Prompt lookup (Saxena 2023) over the whole conversation, with drafts as long as the match is worth.
@@ -56,7 +60,7 @@ class NGram:
         if not 0 <= worth <= 1:
             raise ValueError(f"worth must be from 0 to 1, not {worth}")
         self._longest = longest
-        self._shortest = shortest
+        self._keys = (*(length for length in reversed(KEY_LENGTHS) if shortest < length <= longest), shortest)
         self._worth = worth
         self.statistics: DrafterStatistics | None = None
         self._clear()
@@ -64,7 +68,7 @@ class NGram:
     def _clear(self) -> None:
         self._tokens: list[int] = []
         self._places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-        """By the `shortest` tokens before it, every index of a token that is there already, ascending."""
+        """By the tokens before it, as many as a key has, every index of a token that is there already, ascending."""
         self._indexed = 0
         self._odds = _Odds()
         self._match, self._copy = 0, list[int]()
@@ -113,26 +117,37 @@ class NGram:
 
     def _index(self) -> None:
         """Adds the places that have a successor; the end of the text has none yet."""
-        for place in range(max(self._indexed, self._shortest), len(self._tokens)):
-            self._places[tuple(self._tokens[place - self._shortest : place])].append(place)
+        for key in self._keys:
+            for place in range(max(self._indexed, key), len(self._tokens)):
+                self._places[tuple(self._tokens[place - key : place])].append(place)
         self._indexed = len(self._tokens)
 
     def _longest_match(self) -> tuple[int, int, int]:
-        """Length of the longest match, the place after it, and how many places were compared."""
+        """Length of the longest match, the place after it, and how many places were found."""
         text, end = self._tokens, len(self._tokens)
-        places = self._places.get(tuple(text[max(0, end - self._shortest) :]), ())
+        possible = self._longest
+        for key in self._keys:
+            places = self._places.get(tuple(text[-key:])) if end >= key else None
+            if places is not None:
+                return (*self._longest_of(places, key, possible), len(places))
+            possible = key - 1
+        return 0, 0, 0
+
+    def _longest_of(self, places: Sequence[int], shortest: int, longest: int) -> tuple[int, int]:
+        """Length of the longest match that ends before one of the places, and the latest such place."""
+        text, end = self._tokens, len(self._tokens)
         best, start = 0, 0
         for place in reversed(places):
-            if best >= min(place, self._longest):
+            if best >= min(place, longest):
                 break  # an earlier place has even less before it
             if best and text[place - best - 1] != text[end - best - 1]:
                 continue  # no longer than the best so far: most places end here, after one comparison
-            length = self._shortest
-            while length < min(place, self._longest) and text[place - length - 1] == text[end - length - 1]:
+            length = shortest
+            while length < min(place, longest) and text[place - length - 1] == text[end - length - 1]:
                 length += 1
             if length > best:
                 best, start = length, place
-        return best, start, len(places)
+        return best, start
 
     def _copied(self, start: int, length: int) -> list[int]:
         """`length` ids of the text from `start` on, as if it went on by repeating itself from there."""
