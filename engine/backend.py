@@ -72,7 +72,7 @@ class Backend(Protocol):
         """The same answer by mlx-lm's own loop: a speculative one with a draft model, a plain one if that is None."""
 
     def settle(self) -> None:
-        """Finish what is under way and give back pooled memory, so that the next measurement does not pay for the last."""
+        """Finish what is under way and give back memory, so that the next measurement does not pay for the last."""
 
     def make_cache(self, target: Any) -> Any:
         """An empty prompt cache."""

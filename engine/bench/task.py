@@ -10,6 +10,7 @@ are measured on the same prompts.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -128,12 +129,21 @@ class _Bench:
         self._run = 0
         self._order = 0
         self._step = ""
-        self._told = -_REPORT_EVERY
+        self._told = ("", 0.0)
 
     def run(self) -> None:
         """All of it. Raises Stopped when the task was stopped."""
         self._emit(BenchStarted(self._task.id, self._setup()))
-        self._warm_up()
+        # What is loaded stays: without it, collecting garbage before every measurement takes no time.
+        gc.collect()
+        gc.freeze()
+        try:
+            self._warm_up()
+            self._all_prompts()
+        finally:
+            gc.unfreeze()
+
+    def _all_prompts(self) -> None:
         for index, prompt in enumerate(self._request.prompts):
             self._step = f"prompt {index + 1} of {len(self._request.prompts)}: {prompt.id} ({prompt.category})"
             for temperature in self._request.temperatures:
@@ -252,7 +262,8 @@ class _Bench:
 
     def _tick(self, tokens: int) -> None:
         now = time.perf_counter()
-        if now - self._told >= _REPORT_EVERY:
-            self._told = now
+        step, then = self._told
+        if step != self._step or now - then >= _REPORT_EVERY:
+            self._told = (self._step, now)
             done = (self._run + min(1.0, tokens / self._request.max_tokens)) / self._runs
             self._emit(TaskProgress(self._task.id, self._step, min(1.0, done)))
