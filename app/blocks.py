@@ -195,11 +195,15 @@ def _rules(answer: Answer) -> list[Rule]:
 def _paint_words(
     painter: QPainter, font: QFont, x: float, baseline: float, width: float, words: list[tuple[str, str, bool]]
 ) -> None:
+    """Words in one line. Two blanks begin a new figure; a figure without room for its number is left out, other words elided."""
     end = x + width
-    for text, colour, bold in words:
-        face = QFont(font)
-        face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+    for place, (text, colour, bold) in enumerate(words):
+        face = _face(font, bold)
         metrics = QFontMetricsF(face)
+        if text.startswith("  ") and place + 1 < len(words) and not (figure := words[place + 1])[0].startswith("  "):
+            needed = metrics.horizontalAdvance(text) + QFontMetricsF(_face(font, figure[2])).horizontalAdvance(" " + figure[0])
+            if x + needed > end:
+                return
         x += metrics.horizontalAdvance("  ") if text.startswith("  ") else 0
         text = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, max(0.0, end - x))
         if text in ("", "…"):
@@ -208,6 +212,12 @@ def _paint_words(
         painter.setPen(QColor(colour))
         painter.drawText(QPointF(x, baseline), text)
         x += metrics.horizontalAdvance(text) + metrics.horizontalAdvance(" ") * 1.4
+
+
+def _face(font: QFont, bold: bool) -> QFont:
+    face = QFont(font)
+    face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+    return face
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:

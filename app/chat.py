@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from app import settings as stored
 from app.exporting import export_session
 from app.link import EngineLike, EngineLink
-from app.session import Session
+from app.session import Session, Turn
 from app.settings import Settings
 from app.wording import FINISH_WORDS, drafter_title
 from engine.errors import DraftlightError
@@ -57,6 +57,7 @@ class Chat(QObject):
         self._settings_path = settings_path
         self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
         self._unsaved = ""
+        self._replaced: Turn | None = None
         self.session = Session()
         self.session.drafter = settings.drafter
         self.session.loading = settings.target  # the window asks for it as soon as it stands
@@ -69,8 +70,7 @@ class Chat(QObject):
         """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way."""
         if self.session.running is not None:
             return
-        if instead_of_last and self.session.turns:
-            self.session.turns.pop()
+        self._replaced = self.session.turns.pop() if instead_of_last and self.session.turns else None
         settings, session = self.settings, self.session
         answer = session.add_turn(text, settings.options(), settings.drafter)
         request = Request(
@@ -93,15 +93,24 @@ class Chat(QObject):
         if self.session.turns:
             self.send(self.session.turns[-1].prompt, instead_of_last=True)
 
+    @property
+    def replaced(self) -> Turn | None:
+        """The turn in whose place the newest one stands."""
+        return self._replaced
+
     def withdraw(self) -> str:
-        """Takes the newest turn out of the conversation and returns its prompt."""
+        """Takes the newest turn out of the conversation and returns its prompt; the turn it replaced comes back."""
         prompt = self.session.turns.pop().prompt
+        if self._replaced is not None:
+            self.session.turns.append(self._replaced)
+            self._replaced = None
         self.changed.emit()
         return prompt
 
     def new(self) -> None:
         """Leaves the conversation for an empty one."""
         self.link.forget()
+        self._replaced = None
         self.session.clear()
         self.changed.emit()
 
@@ -116,6 +125,8 @@ class Chat(QObject):
         """Takes in a setting from a control; what can act in the middle of an answer does."""
         wished_again = name == "drafter" and self._put_aside is not None
         if getattr(self.settings, name) == value and not wished_again:
+            if name == "target" and self.session.model is None and not self.link.busy:
+                self.load_models()  # it failed; whatever was in the way may be gone
             return
         changes = {name: value}
         if name == "drafter":

@@ -84,7 +84,7 @@ class Header(QWidget):
             *self.model_chips,
             self.rule,
             Chip("Gamma", self.gamma),
-            Chip("T", self.temperature),
+            Chip("Temp.", self.temperature),
             Chip("Seed", self.seed, self.pin),
         )
         for widget in chips:
@@ -123,7 +123,9 @@ class Header(QWidget):
         box = QSpinBox()
         box.setObjectName("gammaControl")
         box.setAccessibleName("Gamma")
-        words = "Tokens drafted in a round, 1 to 64; below 1 is automatic. A change takes effect in the middle of an answer."
+        words = (
+            "Gamma: tokens drafted in a round, 1 to 64; below 1 is automatic. A change acts in the middle of an answer."
+        )
         box.setAccessibleDescription(words)
         box.setToolTip(words)
         box.setRange(0, MAX_GAMMA)
@@ -135,7 +137,7 @@ class Header(QWidget):
         box = QDoubleSpinBox()
         box.setObjectName("temperatureControl")
         box.setAccessibleName("Temperature")
-        words = "0 always takes the likeliest token; higher is more varied. Takes effect with the next answer."
+        words = "Temperature: 0 always takes the likeliest token; higher is more varied. Takes effect with the next answer."
         box.setAccessibleDescription(words)
         box.setToolTip(words)
         box.setRange(0, 5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, fields
@@ -88,10 +87,13 @@ def load(path: Path) -> tuple[Settings, str]:
     except FileNotFoundError:
         return Settings(), ""
     except (OSError, ValueError):
+        note = "The settings could not be read, so the defaults are in use."
         aside = path.with_name("settings-damaged.json")
-        with contextlib.suppress(OSError):
+        try:
             os.replace(path, aside)
-        return Settings(), f"The settings could not be read, so the defaults are in use. The old file is kept as {aside.name}."
+        except OSError:
+            return Settings(), note
+        return Settings(), f"{note} The old file is kept as {aside.name}."
     return _from_table(stored)
 
 

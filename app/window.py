@@ -60,6 +60,7 @@ class Window(QMainWindow):
         self._painted = False
         self._closed = False
         self._editing = False
+        self._unsent = ""
         self._divided_by_hand = False
         self.chat = Chat(engine, settings, settings_path, self)
         self.session = self.chat.session
@@ -127,6 +128,7 @@ class Window(QMainWindow):
         chat.received.connect(self._received)
         chat.changed.connect(self._changed)
         chat.said.connect(self.banner.show_message)
+        chat.said.connect(self._announce)
         chat.unanswered.connect(self._unanswered)
         chat.seed_drawn.connect(self.header.show_drawn_seed)
         chat.finished.connect(self._announce)
@@ -138,7 +140,7 @@ class Window(QMainWindow):
         self.composer.sent.connect(self.send)
         self.composer.stopped.connect(chat.stop)
         self.composer.recalled.connect(self.edit_last)
-        self.composer.abandoned.connect(self._abandon_edit)
+        self.composer.abandoned.connect(self._leave_editing)
         self.welcome.chosen.connect(self.send)
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
@@ -151,8 +153,8 @@ class Window(QMainWindow):
     def send(self, text: str) -> None:
         """Sends a message, in place of the last prompt if that is being edited."""
         editing = self._editing
-        self._set_editing(False)
-        self.composer.set_text("")
+        if editing or text == self.composer.text.strip():  # an example leaves what is being written
+            self._leave_editing()
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of_last=editing)
@@ -169,11 +171,14 @@ class Window(QMainWindow):
     def edit_last(self) -> None:
         """Takes the last prompt back into the message field; sending replaces its turn."""
         if self.session.turns and self.session.running is None:
+            if not self._editing:
+                self._unsent = self.composer.text
             self.composer.set_text(self.session.turns[-1].prompt)
             self._set_editing(True)
 
     def new_chat(self) -> None:
         """An empty conversation. A message being written stays."""
+        self._unsent = ""
         self._set_editing(False)
         self.chat.new()
         self.composer.edit.setFocus()
@@ -183,17 +188,25 @@ class Window(QMainWindow):
         self.composer.set_editing(editing)
 
     @Slot()
-    def _abandon_edit(self) -> None:
+    def _leave_editing(self) -> None:
+        """Back to the message that was being written when editing began."""
         self._set_editing(False)
-        self.composer.set_text("")
+        self.composer.set_text(self._unsent)
+        self._unsent = ""
 
     @Slot(str)
     def _unanswered(self, message: str) -> None:
-        """Nothing the user wrote is lost: without any answer the prompt goes back to the message field."""
+        """Nothing is lost: without any answer the prompt goes back to the message field, and a turn it replaced comes back."""
         self.banner.show_message(message)
         self._announce(message)
-        if not self.session.turns[-1].answer.tally.rounds and not self.composer.text.strip():
+        newest, before = self.session.turns[-1], self.chat.replaced
+        if newest.answer.tally.rounds:
+            return
+        if before is not None and before.prompt == newest.prompt:
+            self.chat.withdraw()
+        elif not self.composer.text.strip():
             self.composer.set_text(self.chat.withdraw())
+            self._set_editing(before is not None)
 
     # From the chat to the views
 

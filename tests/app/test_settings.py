@@ -41,3 +41,17 @@ def test_one_bad_value_costs_only_itself(tmp_path: Path) -> None:
     assert settings == Settings(ghosts=False)
     assert all(name in note for name in ("temperature", "gamma", "text_scale"))
     assert "of_a_later_version" not in note
+
+
+def test_what_cannot_be_set_aside_is_not_said_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("{damaged")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.replace", refuse)
+    settings, note = stored.load(path)
+    assert settings == Settings()
+    assert "could not be read" in note
+    assert "kept" not in note

@@ -311,6 +311,8 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     qtbot.addWidget(window)
     engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
     qtbot.waitUntil(lambda: status(window) == "No model: choose a target above")
+    window.chat.change("target", "/models/gone")  # chosen again: it may be there by now
+    assert engine.loads == [("/models/gone", "builtin-draft")]
     window.close()
 
 
@@ -370,6 +372,42 @@ def test_a_failure_never_overwrites_what_is_being_written(qtbot: QtBot, open_win
     qtbot.waitUntil(window.banner.isVisible)
     assert window.composer.text == "Second"
     assert window.session.turns[0].prompt == "First"
+
+
+def test_editing_and_examples_leave_what_was_being_written(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.composer.set_text("my own words")
+    window.welcome.cards[1].click()
+    wait_for_answer(qtbot, window)
+    assert window.composer.text == "my own words"
+    window.edit_last()
+    assert window.composer.text == window.welcome.cards[1].prompt
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+    assert window.composer.text == "my own words"
+    window.edit_last()
+    window.edit_last()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    wait_for_answer(qtbot, window)
+    assert window.composer.text == "my own words"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_an_answer_stays_when_nothing_can_take_its_place(qtbot: QtBot, open_window: Open, edited: bool) -> None:
+    window, engine = open_window()
+    ask(qtbot, window, "Tell me a story.")
+    wait_for_answer(qtbot, window)
+    engine.hold = True
+    if edited:
+        window.edit_last()
+        window.composer.edit.insertPlainText(" A long one.")
+        qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    else:
+        window.regenerate()
+    engine.say(RunFailed(2, "There is no memory left."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert [(turn.prompt, turn.answer.text.text) for turn in window.session.turns] == [("Tell me a story.", STORY)]
+    assert window.composer.text == ("Tell me a story. A long one." if edited else "")
+    assert window.composer.edit_note.isVisible() == edited
 
 
 def test_a_failure_in_the_middle_keeps_the_text_and_allows_another_try(qtbot: QtBot, open_window: Open) -> None:
