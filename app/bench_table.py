@@ -99,5 +99,5 @@ def _notes(results: Results, figures: tuple[BenchFigures, ...]) -> list[str]:
     lines += results.setup.notes if results.setup is not None else ()
     lines += results.messages
     if not results.complete:
-        lines.append(f"INCOMPLETE: {len(results.rows)} runs were measured.")
+        lines.append(f"INCOMPLETE: the figures are of the {len(results.rows)} measured before the end.")
     return lines

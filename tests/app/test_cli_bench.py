@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import pytest
 from app import cli, cli_bench
 from app.cli import main
 from app.progress import Progress, duration
+from engine.backend import LoadedDrafter
 from engine.bench.values import PeerToken
 from engine.errors import DraftlightError
 from engine.types import DecodingOptions, Round, TaskProgress
 from engine.worker import Engine
-from tests.engine.fakes import PATIENCE, FakeBackend, FakeTarget
+from tests.engine.fakes import PATIENCE, FakeBackend, FakeDrafter, FakeTarget
 
 PROMPTS = [
     {"id": "one", "category": "chat", "turns": ["hello", "again"]},
@@ -37,6 +39,11 @@ class BenchedBackend(FakeBackend):
         self.wait_after: int | None = None
         self.reached = threading.Event()
         self.options: list[DecodingOptions] = []
+        self.drafters: list[Any] = []
+
+    def drafter(self, name: str, target: Any, progress: Callable[[str, float | None], None]) -> LoadedDrafter:
+        made = super().drafter(name, target, progress)
+        return made if made.drafter is None else replace(made, make=lambda: FakeDrafter(name, has_distribution=False))
 
     def load(self, name: str, progress: Callable[[str, float | None], None]) -> FakeTarget:
         target = super().load(name, progress)
@@ -46,6 +53,7 @@ class BenchedBackend(FakeBackend):
     def decode(self, *arguments: Any) -> Generator[Round, None, None]:
         self.answers += 1
         self.options.append(arguments[3])
+        self.drafters.append(arguments[2])
         if self.answers == self.fail_after:
             raise DraftlightError("the machine is on fire")
         if self.answers == self.wait_after:
@@ -105,6 +113,13 @@ def test_decoding_is_measured_without_analysis(backend: BenchedBackend, prompts:
     assert main(["bench", "--prompts", prompts, "--seed", "7", *SMALL]) == 0
     assert {(options.analyse, options.phase_every) for options in backend.options} == {(False, 0)}
     assert {options.seed for options in backend.options} == {7, 8, 1007}
+
+
+def test_no_answer_is_drafted_by_one_that_saw_another(backend: BenchedBackend, prompts: str) -> None:
+    """It would copy what it saw of the same prompt."""
+    assert main(["bench", "--prompts", prompts, *SMALL]) == 0
+    used = [drafter for drafter in backend.drafters if drafter is not None]
+    assert len(used) == len({id(drafter) for drafter in used}) > 3
 
 
 def test_json_holds_every_run(backend: BenchedBackend, prompts: str, tmp_path: Path) -> None:
