@@ -76,7 +76,7 @@ class Header(QWidget):
 
     def _arrange(self) -> None:
         controls = QWidget()
-        flow = FlowLayout(8)
+        flow = FlowLayout(6)
         flow.setContentsMargins(0, 0, 0, 0)
         controls.setLayout(flow)
         self.model_chips = (Chip("Target", self.target), Chip("Drafter", self.drafter))
@@ -123,9 +123,7 @@ class Header(QWidget):
         box = QSpinBox()
         box.setObjectName("gammaControl")
         box.setAccessibleName("Gamma")
-        words = (
-            "Gamma: tokens drafted in a round, 1 to 64; below 1 is automatic. A change acts in the middle of an answer."
-        )
+        words = "Gamma: tokens drafted in a round, 1 to 64; below 1 is automatic. A change acts in the middle of an answer."
         box.setAccessibleDescription(words)
         box.setToolTip(words)
         box.setRange(0, MAX_GAMMA)
@@ -241,7 +239,7 @@ class Header(QWidget):
         """Leaves out the program's name, then what the model lists are called, where the controls need their place."""
         for chip in self.model_chips:
             chip.words.setVisible(width >= 520 * scale)
-        wide = width >= 1360 * scale
+        wide = width >= 1400 * scale
         self.wordmark.setVisible(wide)
         self.note_row.setContentsMargins(self.wordmark.sizeHint().width() + 16 if wide else 2, 0, 0, 0)
 
@@ -267,7 +265,9 @@ class ModelSelector(QComboBox):
         return self.sizeHint()
 
     def showPopup(self) -> None:
-        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + 28)
+        metrics = self.view().fontMetrics()
+        widest = max(metrics.horizontalAdvance(self.itemText(index)) for index in range(self.count()))
+        self.view().setMinimumWidth(widest + 3 * metrics.height())
         super().showPopup()
 
 

@@ -24,7 +24,6 @@ class SidePanel(QWidget):
         super().__init__()
         self.setObjectName("sidePanel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setMinimumWidth(320)
         self.session = session
         self._stale = False
         self._scale = 1.0
@@ -43,6 +42,7 @@ class SidePanel(QWidget):
         self.curve_names = QLabel()
         self.curve_names.setObjectName("sectionNote")
         self.curve_names.setMinimumWidth(1)
+        self.curve_names.setWordWrap(True)
         self._arrange()
 
     @property
@@ -147,6 +147,7 @@ class SidePanel(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self._scale = scale
+        self.setMinimumWidth(round(320 * scale))
         for tile in self.tiles:
             tile.set_look(scale)
         for chart in (self.acceptance, self.speed, self.places, self.split):
@@ -177,5 +178,6 @@ def _heading(title: str, note: QLabel, definition: str) -> QHBoxLayout:
     name.setToolTip(f"<p>{definition}</p>")
     row = QHBoxLayout()
     row.addWidget(name)
-    row.addWidget(note, 1, Qt.AlignmentFlag.AlignRight)
+    note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+    row.addWidget(note, 1)
     return row

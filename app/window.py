@@ -112,7 +112,6 @@ class Window(QMainWindow):
         whole = QWidget()
         _stacked(whole, self.header, (self.splitter, 1), self.status)
         self.setCentralWidget(whole)
-        self.setMinimumSize(560, 460)
 
     def _build_menus(self) -> None:
         menus = make_menus(self.commands, self.actions_by_id, self)
@@ -302,6 +301,8 @@ class Window(QMainWindow):
         self.setStyleSheet(stylesheet(theme, scale))
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
+        self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
+        self._divide()
         self._make_room()
 
     @Slot()

@@ -801,6 +801,34 @@ def test_a_narrow_window_leaves_the_room_to_the_conversation(qtbot: QtBot, open_
     assert not window.panel.isVisible()
 
 
+@pytest.mark.parametrize(("width", "height", "scale"), [(560, 460, 1.0), (800, 600, 1.0), (800, 600, 1.8), (1440, 900, 1.5)])
+def test_every_control_and_every_name_has_its_place(
+    qtbot: QtBot, open_window: Open, width: int, height: int, scale: float
+) -> None:
+    window, _ = open_window(text_scale=scale)
+    window.resize(width, height)
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    header, names = window.header, window.panel.curve_names
+    controls = [header.target, header.drafter, header.rule, header.gamma, header.temperature, header.seed, header.pin]
+    for control in controls:
+        corner = control.mapTo(header, control.rect().bottomRight())
+        assert corner.y() < header.note.y(), control.accessibleName()
+        assert corner.x() < header.width(), control.accessibleName()
+    if window.panel.isVisible():
+        assert names.height() >= names.heightForWidth(names.width())
+    assert window.width() >= width
+
+
+def test_a_list_of_models_shows_their_whole_names(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(drafter="/models/A-draft-model-with-a-rather-long-name-4bit.gguf")
+    box = window.header.drafter
+    box.showPopup()
+    view = box.view()
+    assert all(view.fontMetrics().horizontalAdvance(box.itemText(i)) < view.viewport().width() for i in range(box.count()))
+    box.hidePopup()
+
+
 def test_metrics_are_exported_from_the_menu(
     qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
