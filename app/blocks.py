@@ -90,10 +90,9 @@ class UserBlock(Block):
 class AnswerBlock(Block):
     """One answer: who and how, the text with its tokens' fates, and the figures below."""
 
-    def __init__(self, style: Style, width: float, answer: Answer, name: str, ghosts: bool) -> None:
+    def __init__(self, style: Style, width: float, answer: Answer, ghosts: bool) -> None:
         super().__init__(style, width)
         self.answer = answer
-        self.name = name
         self.ghosts = ghosts
         self.shown = 0
         self.status = ""
@@ -135,7 +134,7 @@ class AnswerBlock(Block):
 
     def _paint_header(self, painter: QPainter) -> None:
         theme = self.style.theme
-        words = [(self.name, theme.dim, True), ("  " + "   ".join(settings_words(self.answer)), theme.faint, False)]
+        words = [(self.answer.model, theme.dim, True), ("  " + "   ".join(settings_words(self.answer)), theme.faint, False)]
         _paint_words(painter, self.small, 0, self.line - 11, self.width, words)
 
     def _paint_footer(self, painter: QPainter) -> None:

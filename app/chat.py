@@ -12,7 +12,7 @@ from app.exporting import export_session
 from app.link import EngineLike, EngineLink
 from app.session import Session, Turn
 from app.settings import Settings
-from app.wording import FINISH_WORDS, drafter_title
+from app.wording import FINISH_WORDS, drafter_title, target_title
 from engine.errors import DraftlightError
 from engine.types import (
     DrafterRefused,
@@ -72,7 +72,7 @@ class Chat(QObject):
             return
         self._replaced = self.session.turns.pop() if instead_of_last and self.session.turns else None
         settings, session = self.settings, self.session
-        answer = session.add_turn(text, settings.options(), settings.drafter)
+        answer = session.add_turn(text, settings.options(), settings.drafter, target_title(settings.target))
         request = Request(
             messages=session.messages(settings.system_prompt),
             options=answer.options,

@@ -43,6 +43,7 @@ class Answer:
     """One answer, growing.
 
     Attributes:
+        model: what the target is called.
         state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
         submitted: clock reading when the engine was asked; first_round: when its first round came, else None.
         prefill: tokens of the prompt read so far and in all.
@@ -52,6 +53,7 @@ class Answer:
     options: DecodingOptions
     drafter: str
     submitted: float
+    model: str = ""
     run_id: int | None = None
     state: State = "waiting"
     text: AnswerText = field(default_factory=AnswerText)
@@ -150,8 +152,8 @@ class Session:
         self.turns.clear()
         self.conversation += 1
 
-    def add_turn(self, prompt: str, options: DecodingOptions, drafter: str) -> Answer:
-        answer = Answer(options=options, drafter=drafter, submitted=self.clock())
+    def add_turn(self, prompt: str, options: DecodingOptions, drafter: str, model: str = "") -> Answer:
+        answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
         self.turns.append(Turn(prompt, answer))
         return answer
 
@@ -192,6 +194,8 @@ class Session:
                 answer.state, answer.options, answer.drafter = "reading", options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
                 answer.rules = [options.rule]
+                if self.model is not None and self.target != "builtin":
+                    answer.model = self.model.name
             case PrefillProgress(_, done, total):
                 answer.state, answer.prefill = "reading", (done, total)
             case RoundFinished(_, round_):

@@ -12,7 +12,7 @@ from app.layout import Box, Style
 from app.pieces import Kind
 from app.session import Session
 from app.theme import Theme
-from app.wording import DEFINITIONS, FINISH_WORDS, LEGEND, number, seconds
+from app.wording import DEFINITIONS, FINISH_WORDS, LEGEND, drafter_title, number, seconds
 
 LEGEND_KINDS: tuple[Kind, ...] = ("accepted", "rejected", "unjudged", "correction", "bonus")
 
@@ -163,7 +163,8 @@ def phase_text(session: Session) -> str:
 def _loading_text(session: Session) -> str:
     if session.loading is None:
         return ""
-    name = {"builtin": "the built-in model", "builtin-draft": "the small draft model"}.get(session.loading, session.loading)
+    names = {"builtin": "the built-in model", "builtin-draft": "the small draft model"}
+    name = names.get(session.loading) or drafter_title(session.loading)
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     share = f", {100 * session.load_fraction:.0f} %" if session.load_fraction is not None else ""
     return f"Loading {name}{step}{share}"

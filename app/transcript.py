@@ -56,7 +56,6 @@ class Transcript(QAbstractScrollArea):
         self.session = session
         self.ghosts = ghosts
         self.accessible: object = None
-        self.name = ""
         self.status = ""
         self.fraction: float | None = None
         self._blocks: list[Block] = []
@@ -128,11 +127,10 @@ class Transcript(QAbstractScrollArea):
         known = len(self._answers)
         for turn in self.session.turns[known:]:
             self._blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
-            self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.name, self.ghosts))
+            self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts))
             self._answers.append(turn.answer)
         if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
             newest.status, newest.fraction = self.status, self.fraction
-            newest.name = self.name or newest.name
             scrolled = self.verticalScrollBar().value()
             unchanged = newest.top + newest.open_top
             newest.grow()
@@ -243,7 +241,7 @@ class Transcript(QAbstractScrollArea):
         """The conversation in words, as a screen reader gets it."""
         lines = []
         for turn in self.session.turns:
-            lines += [f"You: {turn.prompt}", f"{self.name or 'Answer'}: {turn.answer.text.text}"]
+            lines += [f"You: {turn.prompt}", f"{turn.answer.model or 'Answer'}: {turn.answer.text.text}"]
         return "\n".join(lines)
 
     def _selection(self) -> tuple[Place, Place] | None:

@@ -26,7 +26,6 @@ from app.transcript import Transcript
 from app.welcome import Welcome
 from app.widgets import Banner
 from app.window_commands import window_commands
-from app.wording import target_title
 from engine.types import Event, RoundFinished
 
 EXPORT_KINDS = "JSON (*.json);;CSV (*.csv)"
@@ -242,9 +241,6 @@ class Window(QMainWindow):
             self._clock.start() if ticking else self._clock.stop()
 
     def _show_wait(self, answer: Answer | None) -> None:
-        target = self.session.target or self.settings.target
-        named = self.session.model is None or target == "builtin"
-        self.transcript.name = target_title(target) if named else self.session.model.name  # type: ignore[union-attr]
         self.transcript.status = "" if answer is None else phase_text(self.session)
         self.transcript.fraction = None
         if answer is not None and answer.state == "reading" and answer.prefill[1]:

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -435,6 +436,25 @@ def test_a_target_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     assert engine.requests[0].target == "builtin"
+
+
+def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    other = replace(MODEL, name="Other-1B")
+    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+        LoadStarted(target), LoadFinished(other, 0.1), DrafterReady(drafter, False)
+    )
+    window.chat.change("target", "/models/other")
+    qtbot.waitUntil(lambda: window.session.model == other)
+    window.set_appearance("light")  # everything is laid out anew
+    ask(qtbot, window, "And by the other?")
+    wait_for_answer(qtbot, window)
+    assert [turn.answer.model for turn in window.session.turns] == ["SmolLM2 135M", "Other-1B"]
+    spoken = window.transcript.plain_text()
+    assert f"SmolLM2 135M: {STORY}" in spoken
+    assert f"Other-1B: {STORY}" in spoken
 
 
 def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Open) -> None:
