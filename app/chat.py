@@ -211,7 +211,9 @@ class Chat(QObject):
             return
         before = self.session.drafter
         if before == refused:
-            before, self._put_aside = "none", refused
+            before = "none"
+            if not self.session.was_ready(refused):  # one that fitted an earlier target only is not wished for any longer
+                self._put_aside = refused
         going_on = "without a drafter" if before == "none" else f"with {drafter_title(before)}"
         self.said.emit(f"{message} Answers go on {going_on}.", "error")
         self.keep(drafter=before)

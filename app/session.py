@@ -147,6 +147,10 @@ class Session:
         """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
         return self._distributions.get(drafter, drafter not in ("none", "ngram", "ngram-mod"))
 
+    def was_ready(self, drafter: str) -> bool:
+        """Whether the engine could ever use a drafter since the window opened."""
+        return drafter in self._distributions
+
     def clear(self) -> None:
         """A new conversation."""
         self.turns.clear()

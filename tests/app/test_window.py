@@ -497,15 +497,31 @@ def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot:
     assert engine.loads[-1] == ("builtin", "builtin-draft")
 
 
-def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
-    window, engine = open_window(path=path)
-    engine.say(DrafterRefused("builtin-draft", "The small draft model is not installed."))
+    engine = FakeEngine()
+    window = Window(engine, Settings(), path)
+    qtbot.addWidget(window)
+    engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("builtin-draft", "The small draft model is not installed."))
     qtbot.waitUntil(lambda: window.settings.drafter == "none")
     assert "Answers go on without a drafter." in window.banner.words.text()
     window.header.gamma.setValue(6)
     assert json.loads(path.read_text())["drafter"] == "builtin-draft"
     window.chat.change("drafter", "none")  # now it is wanted
+    assert json.loads(path.read_text())["drafter"] == "none"
+    window.close()
+
+
+def test_a_drafter_that_fitted_an_earlier_target_only_is_given_up(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    window, engine = open_window(path=path, target="/models/big", drafter="/models/small")
+    qtbot.waitUntil(lambda: window.session.was_ready("/models/small"))
+    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+        LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterRefused(drafter, "The vocabularies differ.")
+    )
+    window.chat.change("target", "builtin")
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.settings.drafter == "none"
     assert json.loads(path.read_text())["drafter"] == "none"
 
 
