@@ -228,7 +228,7 @@ class Banner(QWidget):
         row = QHBoxLayout(self.frame)
         row.setContentsMargins(14, 8, 8, 8)
         row.setSpacing(10)
-        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self.words, 1)
         row.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
         self.hide()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal, Slot
@@ -272,7 +273,10 @@ class Window(QMainWindow):
         self._make_room()
 
     def _show_note(self) -> None:
-        self.header.show_note(self.settings, self.session.has_distribution(self.settings.drafter))
+        settings, answer = self.settings, self.session.running
+        if answer is not None:  # another temperature waits for the next answer; rule and drafter act on this one
+            settings = replace(settings, temperature=answer.options.temperature)
+        self.header.show_note(settings, self.session.has_distribution(settings.drafter))
 
     # Look
 

@@ -619,6 +619,18 @@ def test_rules_that_must_coincide_are_said_to(qtbot: QtBot, open_window: Open) -
     assert note.isVisible()
 
 
+def test_what_is_said_of_the_rules_holds_for_the_answer_under_way(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 2
+    ask(qtbot, window)
+    qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
+    window.header.temperature.setValue(0)
+    assert "draw with the same noise" in window.header.note.text()
+    engine.pause_after = None
+    wait_for_answer(qtbot, window)
+    assert "At temperature 0" in window.header.note.text()
+
+
 def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     window.header.gamma.setValue(9)
