@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from engine.blas import prefer_fast_blas
 
@@ -66,17 +67,23 @@ class Judgement:
         accepted: () int32, how many of the first proposals are kept.
         token: () int32, the token emitted after them: the correction, or the bonus when all were kept. An id outside the
             vocabulary says that a row had no finite logit.
-        acceptance: (gamma,) float32, the probability that this rule accepts the proposal, given the context and the
-            proposal (under `block`: given the block).
+        chances: `acceptance`, or a function that makes it: under match and gumbel it takes sums over the vocabulary that the
+            verdict itself does not need.
         coins: (gamma,) float32 that were compared under rejection and block, else None.
         draws: (gamma + 1,) int32, the target's own draws that were compared under match, gumbel and greedy, else None.
     """
 
     accepted: mx.array
     token: mx.array
-    acceptance: mx.array
+    chances: mx.array | Callable[[], mx.array]
     coins: mx.array | None = None
     draws: mx.array | None = None
+
+    @cached_property
+    def acceptance(self) -> mx.array:
+        """(gamma,) float32, the probability that this rule accepts the proposal, given the context and the proposal (under
+        `block`: given the block)."""
+        return self.chances if isinstance(self.chances, mx.array) else self.chances()
 
 
 def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
@@ -90,21 +97,21 @@ def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     """
     p, q, proposals = _as_rows(p, q, proposals)
     draws = noise.shared(p).astype(mx.int32)
-    return _compared(draws, proposals, p.first(q.rows).probability_of(proposals))
+    return _compared(draws, proposals, lambda: p.first(q.rows).probability_of(proposals))
 
 
 def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
     """As `match`, for proposals drawn with the same `shared` noise as the target's draws. Arguments as there."""
     p, q, proposals = _as_rows(p, q, proposals)
     draws = noise.shared(p).astype(mx.int32)
-    return _compared(draws, proposals, _coupled_probability(p.first(q.rows), q, proposals))
+    return _compared(draws, proposals, lambda: _coupled_probability(p.first(q.rows), q, proposals))
 
 
 def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
     """Temperature 0, whatever the rule: a proposal stands if it is the target's arg-max. Arguments as in `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
     draws = likeliest(p)
-    return _compared(draws, proposals, (draws[:-1] == proposals).astype(mx.float32))
+    return _compared(draws, proposals, lambda: (draws[:-1] == proposals).astype(mx.float32))
 
 
 def rejection(
@@ -177,7 +184,7 @@ def _leading(kept: mx.array) -> mx.array:
     return mx.cumprod(kept.astype(mx.int32)).sum().astype(mx.int32)
 
 
-def _compared(draws: mx.array, proposals: mx.array, acceptance: mx.array) -> Judgement:
+def _compared(draws: mx.array, proposals: mx.array, acceptance: Callable[[], mx.array]) -> Judgement:
     accepted = _leading(draws[:-1] == proposals)
     return Judgement(accepted, mx.take(draws, accepted), acceptance, draws=draws)
 

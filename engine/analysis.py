@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +27,16 @@ class Row:
 
     Attributes:
         probabilities: (vocab,) float32.
-        top: ids of the likeliest tokens, likeliest first.
     """
 
     probabilities: Floats
-    top: tuple[int, ...]
+    only: int | None = None
+    """The token that has all of it, if one has."""
+
+    @cached_property
+    def top(self) -> tuple[int, ...]:
+        """Ids of the likeliest tokens, likeliest first."""
+        return top_ids(self.probabilities) if self.only is None else (self.only,)
 
     def of(self, token: int) -> float:
         return float(self.probabilities[token])
@@ -38,8 +44,9 @@ class Row:
     @property
     def entropy(self) -> float:
         """In nats."""
-        positive = self.probabilities[self.probabilities > 0]
-        return max(0.0, float(-(positive * np.log(positive)).sum(dtype=np.float64)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = self.probabilities * np.log(self.probabilities)
+        return max(0.0, -float(np.nansum(terms, dtype=np.float64)))  # 0 log 0 counts as 0
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
         return tuple(Candidate(token, text_of(token), self.of(token)) for token in self.top if self.of(token) > 0)
@@ -51,13 +58,22 @@ def rows(logits: Floats, inverse_temperature: float) -> list[Row]:
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
-    return [Row(row, top_ids(row)) for row in scores]
+    return [Row(row) for row in scores]
 
 
 def one_hot(token: int, vocab_size: int) -> Row:
     probabilities = np.zeros(vocab_size, dtype=np.float32)
     probabilities[token] = 1
-    return Row(probabilities, (token,))
+    return Row(probabilities, token)
+
+
+def coupled_acceptance(p: Row, q: Row, token: int) -> float:
+    """P(the target draws the token | the drafter drew it) under shared noise: p(x) / sum_j max(p_j q(x), q_j p(x))."""
+    p_token, q_token = p.of(token), q.of(token)
+    if q.only is not None or p_token == 0:
+        return p_token
+    overlap = np.maximum(p.probabilities * np.float32(q_token), q.probabilities * np.float32(p_token))
+    return min(1.0, p_token / float(overlap.sum(dtype=np.float64)))
 
 
 def top_ids(values: Floats, count: int = TOP) -> tuple[int, ...]:

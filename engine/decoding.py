@@ -288,14 +288,16 @@ class _Run:
 
         p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
         judgement = self._judge(p, proposals, noise)
-        self._queue_plain(judgement)
-        self._evaluate(p, proposals, judgement)
+        margins = self._margins(p, proposals, noise)
+        arrays = self._looked_at(p, proposals, judgement, margins)
+        self._queue_plain(judgement, arrays)
+        mx.eval(*arrays)  # the one synchronisation
         stages = _Stages(began, time.perf_counter(), drafted, verified)
 
-        verdict = self._verdict(position, p, proposals, judgement)
+        verdict = self._verdict(position, p, proposals, judgement, margins)
         finish, kept, text = self._end_of(verdict)
         self._commit(kept, finish)
-        emitted, described, expected = describe(verdict, kept, self.text, noise, self.options.analyse, self.shaper.greedy)
+        emitted, described, expected = describe(verdict, kept, self.text, self.options.analyse, self.shaper.greedy)
         finished = Round(
             index=self.index,
             position=position,
@@ -329,14 +331,15 @@ class _Run:
             return queued
         return self.model(inputs[None], cache=self.cache)[0]
 
-    def _queue_plain(self, judgement: Judgement) -> None:
+    def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> None:
         """In a run without drafter, starts the next forward pass before the host looks at this round's token.
 
-        Only the logits are queued: the draw is made with the options of its own round.
+        Only the logits are queued: the draw is made with the options of its own round. What the host will look at goes first:
+        the device works in order, and the host would wait for the whole pass otherwise.
         """
         if self.drafter is not None or self._room() < 2 or self._is_staged(self.index + 1) or not self.queues:
             return
-        mx.async_eval(judgement.token)
+        mx.async_eval(*arrays)
         self.queued = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0]
         mx.async_eval(self.queued)
         caches.hide_newest(self.cache)
@@ -358,23 +361,35 @@ class _Run:
         judge = greedy if self.shaper.greedy else JUDGES[self.options.rule]
         return judge(p, proposals.q, proposals.tokens, noise)
 
-    def _evaluate(self, p: Distribution, proposals: Proposals | None, judgement: Judgement) -> None:
-        """The one synchronisation: everything the host will look at."""
+    def _margins(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> mx.array | None:
+        """(rows,) margins of the draws with shared noise; None where the target's token is not such a draw."""
+        drawn = proposals is None or self.options.rule in ("match", "gumbel")
+        return noise.margins(p) if self.options.analyse and drawn and not self.shaper.greedy else None
+
+    def _looked_at(
+        self, p: Distribution, proposals: Proposals | None, judgement: Judgement, margins: mx.array | None
+    ) -> list[mx.array]:
+        """Everything that the host will look at."""
         arrays = [judgement.accepted, judgement.token]
         if proposals is not None:
             arrays.append(proposals.tokens)
-        if self.options.analyse:
-            arrays.append(p.logits)
-            arrays += [array for array in (judgement.acceptance, judgement.coins, judgement.draws) if array is not None]
-            if proposals is not None and isinstance(proposals.q, Distribution):
-                arrays.append(proposals.q.logits)
-        mx.eval(*arrays)
+        if not self.options.analyse:
+            return arrays
+        arrays.append(p.logits)
+        arrays += [array for array in (margins, judgement.coins, judgement.draws) if array is not None]
+        if judgement.coins is not None:
+            arrays.append(judgement.acceptance)
+        if proposals is not None and isinstance(proposals.q, Distribution):
+            arrays.append(proposals.q.logits)
+        return arrays
 
-    def _verdict(self, position: int, p: Distribution, proposals: Proposals | None, judgement: Judgement) -> Verdict:
+    def _verdict(
+        self, position: int, p: Distribution, proposals: Proposals | None, judgement: Judgement, margins: mx.array | None
+    ) -> Verdict:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
         drafted = [] if proposals is None else _integers(proposals.tokens)
         check_drawn([*drafted, token])
-        return Verdict(position, self.options.rule, drafted, accepted, token, p, proposals, judgement)
+        return Verdict(position, self.options.rule, drafted, accepted, token, p, proposals, judgement, margins)
 
     def _end_of(self, verdict: Verdict) -> tuple[Finish | None, list[int], str]:
         """Why the answer ends with this round, which of its tokens count, and what text it adds."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
+from engine.blas import prefer_fast_blas
 
-from engine import analysis
-from engine.acceptance import Judgement, RoundNoise
-from engine.distribution import Distribution, OneHot
-from engine.drafters.base import Proposals
-from engine.stopping import AnswerText
-from engine.types import Emitted, Expected, Origin, Proposal, Rule, Status
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import numpy as np  # noqa: E402
+
+from engine import analysis  # noqa: E402
+from engine.acceptance import Judgement  # noqa: E402
+from engine.distribution import Distribution, OneHot  # noqa: E402
+from engine.drafters.base import Proposals  # noqa: E402
+from engine.stopping import AnswerText  # noqa: E402
+from engine.types import Emitted, Expected, Origin, Proposal, Rule, Status  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Verdict:
     p: Distribution
     proposals: Proposals | None
     judgement: Judgement
+    margins: mx.array | None
 
     @property
     def emitted(self) -> list[int]:
@@ -60,7 +65,7 @@ class Verdict:
 
 
 def describe(
-    verdict: Verdict, kept: list[int], text: AnswerText, noise: RoundNoise, analyse: bool, greedy: bool
+    verdict: Verdict, kept: list[int], text: AnswerText, analyse: bool, greedy: bool
 ) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...], tuple[Expected, ...]]:
     """The emitted tokens, the proposals and the closed forms of a round.
 
@@ -80,9 +85,9 @@ def describe(
         )
         return emitted, bare, ()
 
-    p = analysis.rows(np.asarray(verdict.p.logits), verdict.p.inverse_temperature)
+    p = analysis.rows(np.asarray(verdict.p.logits)[: max(len(kept), verdict.judged)], verdict.p.inverse_temperature)
     q = _draft_rows(verdict)
-    margins = _margins(verdict, len(kept), noise, greedy)
+    margins = _margins(verdict, len(kept), greedy)
     emitted = tuple(
         Emitted(
             token,
@@ -95,8 +100,13 @@ def describe(
         )
         for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
     )
-    judged = _Judged.of(verdict.judgement)
-    proposals = tuple(_proposal(verdict, judged, index, p[index], q[index], text) for index in range(len(verdict.drafted)))
+    host = _Judged.of(verdict.judgement)
+    proposals = tuple(
+        _judged(verdict, host, index, p[index], q[index], text, greedy)
+        if index < verdict.judged
+        else _unjudged(verdict, host, index, q[index], text)
+        for index in range(len(verdict.drafted))
+    )
     return emitted, proposals, analysis.expected(p[: verdict.judged], q[: verdict.judged], greedy)
 
 
@@ -109,51 +119,71 @@ def _draft_rows(verdict: Verdict) -> list[analysis.Row]:
     return analysis.rows(np.asarray(q.logits), q.inverse_temperature)
 
 
-def _margins(verdict: Verdict, count: int, noise: RoundNoise, greedy: bool) -> list[float | None]:
+def _margins(verdict: Verdict, count: int, greedy: bool) -> list[float | None]:
     """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
-    if not greedy and verdict.drafted and verdict.rule in ("rejection", "block"):
-        return [None] * count
     if greedy:
         gaps = [analysis.margin(row) for row in np.asarray(verdict.p.logits)[:count]]
+    elif verdict.margins is not None:
+        gaps = [float(gap) for gap in np.asarray(verdict.margins)[:count]]
     else:
-        gaps = [float(gap) for gap in np.asarray(noise.margins(verdict.p.first(count)))]
+        return [None] * count
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """A Judgement's arrays on the host."""
+    """A Judgement's arrays on the host; `acceptance` where coins were compared with it."""
 
-    acceptance: list[float]
+    acceptance: list[float] | None
     coins: list[float] | None
     draws: list[int] | None
 
     @classmethod
     def of(cls, judgement: Judgement) -> _Judged:
-        return cls(
-            [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)],
-            None if judgement.coins is None else [float(value) for value in np.asarray(judgement.coins)],
-            None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
-        )
+        draws = None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)]
+        if judgement.coins is None:
+            return cls(None, None, draws)
+        acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)]
+        return cls(acceptance, [float(value) for value in np.asarray(judgement.coins)], draws)
 
 
-def _proposal(verdict: Verdict, arrays: _Judged, index: int, p: analysis.Row, q: analysis.Row, text: AnswerText) -> Proposal:
+def _judged(
+    verdict: Verdict, host: _Judged, index: int, p: analysis.Row, q: analysis.Row, text: AnswerText, greedy: bool
+) -> Proposal:
     token = verdict.drafted[index]
-    text_of: Callable[[int], str] = text.text_of
-    judged = index < verdict.judged
-    # Under `block` the coins and chances of all positions decide together, so all are shown.
-    looked_at = judged or (arrays.coins is not None and verdict.rule == "block")
+    if host.acceptance is not None:
+        acceptance = host.acceptance[index]
+    elif greedy:
+        acceptance = float(host.draws is not None and host.draws[index] == token)
+    else:
+        acceptance = p.of(token) if verdict.rule == "match" else analysis.coupled_acceptance(p, q, token)
     return Proposal(
         id=token,
-        text=text_of(token),
+        text=text.text_of(token),
         bytes=text.bytes_of(token),
         status=verdict.status(index),
         q=q.of(token),
         p=p.of(token),
-        acceptance=arrays.acceptance[index] if looked_at else None,
-        coin=arrays.coins[index] if arrays.coins is not None and looked_at else None,
-        draft_argmax=token if arrays.draws is not None and judged else None,
-        target_argmax=arrays.draws[index] if arrays.draws is not None and judged else None,
-        draft_top=q.candidates(text_of),
-        target_top=p.candidates(text_of),
+        acceptance=acceptance,
+        coin=None if host.coins is None else host.coins[index],
+        draft_argmax=None if host.draws is None else token,
+        target_argmax=None if host.draws is None else host.draws[index],
+        draft_top=q.candidates(text.text_of),
+        target_top=p.candidates(text.text_of),
+    )
+
+
+def _unjudged(verdict: Verdict, host: _Judged, index: int, q: analysis.Row, text: AnswerText) -> Proposal:
+    """A proposal after the rejected one. Its p is not looked at: it is conditional on a text that was not kept."""
+    token = verdict.drafted[index]
+    # Under `block` the coins and chances of all positions decide together, so all are shown.
+    shown = verdict.rule == "block" and host.acceptance is not None and host.coins is not None
+    return Proposal(
+        id=token,
+        text=text.text_of(token),
+        bytes=text.bytes_of(token),
+        status="unjudged",
+        q=q.of(token),
+        acceptance=host.acceptance[index] if shown and host.acceptance is not None else None,
+        coin=host.coins[index] if shown and host.coins is not None else None,
     )

@@ -140,7 +140,8 @@ class Proposal:
         text: the token alone, undecodable bytes replaced; `bytes` is exact.
         status: accepted, rejected, or unjudged (it stood after the rejected one).
         q: probability the drafter gave it; None without `analyse`.
-        p: probability the target gave it, None where unjudged rows were not analysed. At temperature 0 both are the
+        p: probability the target gave it, None for unjudged ones: it would be conditional on a text that was not kept, and their
+            alternatives are left out too. At temperature 0 both are the
             unfiltered probabilities at temperature 1, which say more than 0 and 1.
         acceptance: probability that the rule in force accepts here, given the context (and under `block` the block).
         coin: the uniform number that was compared, under rejection and block.

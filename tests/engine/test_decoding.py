@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 
 import mlx.core as mx
 import pytest
@@ -338,8 +339,9 @@ def test_penalties_and_filters_leave_the_text_independent_of_the_drafter():
 def test_auto_gamma_lengthens_with_a_good_drafter_and_shortens_with_a_bad_one():
     good = run("itself", gamma="auto", max_tokens=300)
     bad = run("other", gamma="auto", max_tokens=300, rule="match")
-    assert len(good[-3].proposals) > 3
-    assert len(bad[-3].proposals) == 1
+    lengths = [statistics.mean(len(current.proposals) for current in rounds[20:-5]) for rounds in (good, bad)]
+    assert lengths[0] > 1.5 * lengths[1]
+    assert lengths[1] < 1.5
 
 
 def test_the_answer_never_outgrows_max_tokens():
