@@ -110,7 +110,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gamma",
         type=_gamma,
-        default=_DEFAULTS.gamma,
+        default="auto",
         help=f"proposals in a round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
     )
     parser.add_argument(

@@ -34,7 +34,7 @@ class Settings:
     drafter: str = "builtin-draft"
     rule: Rule = "gumbel"
     temperature: float = 0.8
-    gamma: int | Literal["auto"] = 2
+    gamma: int | Literal["auto"] = "auto"
     seed: int | None = None
     top_p: float = 1.0
     top_k: int = 0

@@ -564,9 +564,11 @@ def test_asking_for_help_or_a_version_needs_neither_qt_nor_mlx(home: Path) -> No
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_the_defaults_are_those_of_the_engine(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_defaults_are_those_of_the_engine_but_for_an_automatic_gamma(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["chat", "hi", "--max-tokens", "1"]) == 0
     (path,) = (home / "traces").iterdir()
     options = read(path).header["options"]
-    defaults = DecodingOptions(seed=options["seed"], max_tokens=1)
+    defaults = DecodingOptions(seed=options["seed"], max_tokens=1, gamma="auto")
     assert options == {**{name: getattr(defaults, name) for name in options}, "stop": []}
