@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 
 import mlx.core as mx
 import pytest
@@ -336,12 +335,9 @@ def test_penalties_and_filters_leave_the_text_independent_of_the_drafter():
     assert sum(current.rejected for current in run("itself", **options)) <= 1, "q must answer to the same options as p"
 
 
-def test_auto_gamma_lengthens_with_a_good_drafter_and_shortens_with_a_bad_one():
-    good = run("itself", gamma="auto", max_tokens=300)
-    bad = run("other", gamma="auto", max_tokens=300, rule="match")
-    lengths = [statistics.mean(len(current.proposals) for current in rounds[20:-5]) for rounds in (good, bad)]
-    assert lengths[0] > 1.5 * lengths[1]
-    assert lengths[1] < 1.5
+def test_an_automatic_gamma_leaves_the_text_as_it_is():
+    """How long it drafts depends on measured times; what it finds for given times stands in test_drafters."""
+    same_up_to_near_ties(run("itself", gamma="auto", max_tokens=120), emitted_ids(run("none", max_tokens=120)))
 
 
 def test_the_answer_never_outgrows_max_tokens():
