@@ -177,7 +177,7 @@ def _unjudged(verdict: Verdict, host: _Judged, index: int, q: analysis.Row, text
     """A proposal after the rejected one. Its p is not looked at: it is conditional on a text that was not kept."""
     token = verdict.drafted[index]
     # Under `block` the coins and chances of all positions decide together, so all are shown.
-    shown = verdict.rule == "block" and host.acceptance is not None and host.coins is not None
+    shown = verdict.rule == "block"
     return Proposal(
         id=token,
         text=text.text_of(token),

@@ -82,7 +82,10 @@ def prompt_of(target: LoadedModel, index: int) -> list[int]:
 
 
 def known_ids(target: LoadedModel, vocab_size: int) -> NDArray[np.bool_]:
-    """(vocab,): the ids that the target's tokenizer knows; the others can never be emitted."""
+    """(vocab,): the ids that the target's tokenizer knows; the others can never be emitted.
+
+    Worked out apart from the decode loop, which is what is being checked.
+    """
     known = np.zeros(vocab_size, dtype=bool)
     for token, entry in enumerate(target.vocabulary[:vocab_size]):
         known[token] = entry is not None
