@@ -27,6 +27,7 @@ from engine.types import (
     Message,
     ModelInfo,
     PrefillProgress,
+    Round,
     RoundFinished,
     Rule,
     RunChanged,
@@ -47,6 +48,7 @@ class Answer:
         state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
         submitted: clock reading when the engine was asked; first_round: when its first round came, else None.
         prefill: tokens of the prompt read so far and in all.
+        rounds: every round so far; round i has index i.
         rules: every rule that was in force, in order; the text is drafter-invariant only without rejection and block.
     """
 
@@ -58,6 +60,7 @@ class Answer:
     state: State = "waiting"
     text: AnswerText = field(default_factory=AnswerText)
     tally: Tally = field(default_factory=Tally)
+    rounds: list[Round] = field(default_factory=list)
     changes: list[RunChanged] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     prefill: tuple[int, int] = (0, 0)
@@ -207,6 +210,7 @@ class Session:
                     answer.first_round = self.clock()
                 answer.state, answer.cache_length = "generating", round_.cache_length
                 answer.tally.add(round_)
+                answer.rounds.append(round_)
                 answer.text.add(round_)
                 if round_.rule not in answer.rules:
                     answer.rules.append(round_.rule)

@@ -14,6 +14,7 @@ from app import theme as themes
 from app.chat import Chat
 from app.commands import ShortcutSheet, make_actions, make_menus
 from app.composer import Composer
+from app.cursor import Cursor
 from app.header import Header, model_path
 from app.link import EngineLike
 from app.options import OptionsPopover
@@ -44,6 +45,7 @@ class Window(QMainWindow):
         note: something to tell the user at once.
 
     Attributes:
+        cursor_place: what is pointed at, shared by every view.
         ended_in_time: whether the engine had ended when the window closed.
 
     Signals:
@@ -64,6 +66,7 @@ class Window(QMainWindow):
         self._divided_by_hand = False
         self.chat = Chat(engine, settings, settings_path, self)
         self.session = self.chat.session
+        self.cursor_place = Cursor(self)
         self._theme = themes.resolve(settings.appearance)
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
