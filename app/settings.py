@@ -13,6 +13,8 @@ from engine.paths import data_folder
 from engine.types import DecodingOptions, Rule
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
+PanelPage = Literal["rounds", "charts", "table"]
+PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Settings:
     appearance: Appearance = "system"
     ghosts: bool = True
     side_panel: bool = True
+    panel_page: PanelPage = "rounds"
     text_scale: float = 1.0
     geometry: tuple[int, ...] = ()
     target: str = "builtin"
@@ -58,6 +61,7 @@ class Settings:
         for name in ("target", "drafter"):
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
         _check(isinstance(self.system_prompt, str), "system_prompt", self.system_prompt)
+        _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
         self.options()
 
     def options(self) -> DecodingOptions:

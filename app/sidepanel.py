@@ -1,48 +1,51 @@
-"""The figures and charts of the newest answer. Repainted at most a dozen times a second, and never while hidden."""
+"""What is known of the newest answer beside the conversation: figures on top, and below them one page at a time.
+
+Figures and the page that shows are repainted at most a dozen times a second, and never while hidden.
+"""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
-from app.plots import AcceptanceChart, PositionChart, ThroughputChart, TimeSplit, curve_styles
+from app.charts_page import ChartsPage
+from app.cursor import Cursor
 from app.session import Session
+from app.settings import PanelPage
 from app.theme import Theme
 from app.widgets import Tile
 from app.wording import DEFINITIONS, number
 
 REFRESH_MS = 80
-DASHES = {"match": "┈┈", "gumbel": "━━", "rejection": "╍╍"}
-"""The lines of the expected curves, in letters."""
+PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table"}
 
 
 class SidePanel(QWidget):
-    """Reads the session's newest answer whenever `touch` was called since the last repaint."""
+    """Reads the session's newest answer whenever `touch` was called since the last repaint.
 
-    def __init__(self, session: Session) -> None:
+    Signals:
+        page_chosen: (name) the user went to another page.
+    """
+
+    page_chosen = Signal(str)
+
+    def __init__(self, session: Session, cursor: Cursor) -> None:
         super().__init__()
         self.setObjectName("sidePanel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.session = session
         self._stale = False
         self._scale = 1.0
-        self._notes: list[QLabel] = []
-        self._curves = ""
         self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
         self.throughput = Tile("Throughput", DEFINITIONS["throughput"])
         self.alpha = Tile("Alpha", DEFINITIONS["alpha"])
         self.tau = Tile("Tau", DEFINITIONS["tau"])
         self.draft_yield = Tile("Draft yield", DEFINITIONS["draft_yield"])
-        self.acceptance = AcceptanceChart()
-        self.speed = ThroughputChart()
-        self.places = PositionChart()
-        self.split = TimeSplit()
-        self.curve_names = QLabel()
-        self.curve_names.setObjectName("sectionNote")
-        self.curve_names.setMinimumWidth(1)
-        self.curve_names.setWordWrap(True)
+        self.charts = ChartsPage(session, cursor)
+        self.pages: dict[PanelPage, ChartsPage] = {"charts": self.charts}
+        self._old: set[PanelPage] = set(self.pages)
         self._arrange()
 
     @property
@@ -50,65 +53,61 @@ class SidePanel(QWidget):
         return self.throughput, self.alpha, self.tau, self.draft_yield
 
     def _arrange(self) -> None:
-        self.grid = grid = QGridLayout()
-        grid.setSpacing(8)
+        self.grid = QGridLayout()
+        self.grid.setContentsMargins(16, 14, 16, 0)
+        self.grid.setSpacing(8)
         for place, tile in enumerate(self.tiles):
-            grid.addWidget(tile, 0, place)
-        body = QWidget()
-        body.setObjectName("panelBody")
-        column = QVBoxLayout(body)
-        column.setContentsMargins(16, 14, 16, 14)
-        column.setSpacing(6)
-        column.addLayout(grid)
-        column.addSpacing(8)
-        column.addLayout(_heading("Proposals per round", self.curve_names, DEFINITIONS["acceptance_plot"]))
-        self.acceptance.setToolTip(f"<p>{DEFINITIONS['acceptance_plot']}</p>")
-        column.addWidget(self.acceptance, 6)
-        column.addSpacing(8)
-        column.addLayout(
-            _heading("Throughput", self._note("tokens/s, last 8 rounds; dashed: mean"), DEFINITIONS["throughput_plot"])
-        )
-        self.speed.setToolTip(f"<p>{DEFINITIONS['throughput_plot']}</p>")
-        column.addWidget(self.speed, 4)
-        column.addSpacing(8)
-        column.addLayout(
-            _heading(
-                "Acceptance by position", self._note("solid: once judged; light: of all drafted"), DEFINITIONS["position_plot"]
-            )
-        )
-        self.places.setToolTip(f"<p>{DEFINITIONS['position_plot']}</p>")
-        column.addWidget(self.places, 4)
-        column.addSpacing(8)
-        column.addLayout(_heading("Time of a round", self._note("newest staged round"), DEFINITIONS["time_plot"]))
-        self.split.setToolTip(f"<p>{DEFINITIONS['time_plot']}</p>")
-        column.addWidget(self.split)
-        scroll = QScrollArea()
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setWidget(body)
+            self.grid.addWidget(tile, 0, place)
+        self.tabs = QTabBar()
+        self.tabs.setObjectName("panelTabs")
+        self.tabs.setAccessibleName("Pages of the panel")
+        self.tabs.setAccessibleDescription("Left and Right go to another page.")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.stack = QStackedWidget()
+        for name, page in self.pages.items():
+            self.tabs.setTabData(self.tabs.addTab(PAGE_TITLES[name]), name)
+            self.stack.addWidget(page)
+        self.tabs.currentChanged.connect(self._turn)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(1, 0, 0, 0)
-        outer.addWidget(scroll)
+        outer.setSpacing(0)
+        outer.addLayout(self.grid)
+        outer.addSpacing(8)
+        outer.addWidget(self.tabs)
+        outer.addWidget(self.stack, 1)
 
-    def _note(self, text: str) -> QLabel:
-        note = QLabel(text)
-        note.setObjectName("sectionNote")
-        self._notes.append(note)
-        return note
+    # Pages
+
+    @property
+    def page(self) -> PanelPage:
+        """The page that shows."""
+        return list(self.pages)[self.tabs.currentIndex()]
+
+    def show_page(self, name: PanelPage) -> None:
+        if name in self.pages:
+            self.tabs.setCurrentIndex(list(self.pages).index(name))
+
+    def go_to(self, name: PanelPage) -> None:
+        """Shows a page and gives it the keyboard."""
+        self.show_page(name)
+        self.pages[name].setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    @Slot(int)
+    def _turn(self, index: int) -> None:
+        self.stack.setCurrentIndex(index)
+        self._refresh_page()
+        self.page_chosen.emit(self.page)
 
     def _make_room(self) -> None:
-        """In a narrow panel the figures take two rows, and the charts go without their notes."""
-        wide = self.width() >= 420 * self._scale
-        columns = 4 if wide else 2
+        """In a narrow panel the figures take two rows."""
+        columns = 4 if self.width() >= 420 * self._scale else 2
         for place, tile in enumerate(self.tiles):
             self.grid.addWidget(tile, place // columns, place % columns)
         for column in range(4):
             self.grid.setColumnStretch(column, 1 if column < columns else 0)
-        for note in self._notes:
-            note.setVisible(wide)
-        self.curve_names.setText(f"expected: &nbsp;{self._curves}" if wide else self._curves)
+
+    # Repaints
 
     def touch(self) -> None:
         """Something changed: repaint soon."""
@@ -116,16 +115,18 @@ class SidePanel(QWidget):
         if self.isVisible() and not self._timer.isActive():
             self._timer.start()
 
+    @Slot()
     def refresh(self) -> None:
-        """Brings figures and charts up to date."""
+        """Brings the figures and the page that shows up to date."""
         self._stale = False
-        answer = self.session.answer
-        tally = None if answer is None else answer.tally
+        self._old = set(self.pages)
         self._show_figures()
-        self.acceptance.set_tally(tally, [] if answer is None else answer.changes)
-        self.speed.set_tally(tally)
-        self.places.set_tally(tally)
-        self.split.set_tally(tally)
+        self._refresh_page()
+
+    def _refresh_page(self) -> None:
+        if self.page in self._old:
+            self._old.discard(self.page)
+            self.pages[self.page].refresh()
 
     def _show_figures(self) -> None:
         answer = self.session.answer
@@ -150,11 +151,8 @@ class SidePanel(QWidget):
         self.setMinimumWidth(round(320 * scale))
         for tile in self.tiles:
             tile.set_look(scale)
-        for chart in (self.acceptance, self.speed, self.places, self.split):
-            chart.set_look(theme, scale)
-        self._curves = " &nbsp;".join(
-            f'<span style="color:{colour}">{DASHES[rule]}</span>&nbsp;{rule}' for rule, (colour, _) in curve_styles(theme).items()
-        )
+        for page in self.pages.values():
+            page.set_look(theme, scale)
         self._make_room()
         self.refresh()
 
@@ -170,14 +168,3 @@ class SidePanel(QWidget):
     def stop(self) -> None:
         """No more repaints: the window is closing."""
         self._timer.stop()
-
-
-def _heading(title: str, note: QLabel, definition: str) -> QHBoxLayout:
-    name = QLabel(title)
-    name.setObjectName("sectionTitle")
-    name.setToolTip(f"<p>{definition}</p>")
-    row = QHBoxLayout()
-    row.addWidget(name)
-    note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-    row.addWidget(note, 1)
-    return row

@@ -81,6 +81,15 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
     #banner QLabel {{ color: {theme.text}; }}
 
+    QTabBar#panelTabs {{ background: transparent; border: none; }}
+    QTabBar#panelTabs::tab {{
+        background: transparent; border: none; border-bottom: 2px solid transparent; color: {theme.dim};
+        padding: {px(6)} 1px {px(5)} 1px; margin: 0 {px(10)} 0 {px(10)}; font-weight: 500; }}
+    QTabBar#panelTabs::tab:first {{ margin-left: 16px; }}
+    QTabBar#panelTabs::tab:hover {{ color: {theme.text}; }}
+    QTabBar#panelTabs::tab:selected {{ color: {theme.text}; border-bottom-color: {theme.accent}; }}
+    QTabBar#panelTabs:focus::tab:selected {{ background: {theme.raised}; }}
+
     #tile {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 10px; }}
     #tileName {{ color: {theme.dim}; font-size: {px(11)}; }}
     #tileValue {{ font-size: {px(18)}; font-weight: 600; }}

@@ -19,7 +19,7 @@ from app.header import Header, model_path
 from app.link import EngineLike
 from app.options import OptionsPopover
 from app.session import Answer
-from app.settings import MAX_SCALE, MIN_SCALE, Settings
+from app.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidepanel import SidePanel
 from app.statusbar import StatusStrip, phase_text
 from app.stylesheet import stylesheet
@@ -95,7 +95,7 @@ class Window(QMainWindow):
         self.transcript = Transcript(self.session, self._theme, self.settings.text_scale, self.settings.ghosts)
         self.welcome = Welcome()
         self.composer = Composer()
-        self.panel = SidePanel(self.session)
+        self.panel = SidePanel(self.session, self.cursor_place)
         self.status = StatusStrip()
         self.options = OptionsPopover(self)
         self.stack = QStackedWidget()
@@ -147,6 +147,7 @@ class Window(QMainWindow):
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
+        self.panel.page_chosen.connect(self._page_chosen)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
 
     # Conversation
@@ -269,6 +270,7 @@ class Window(QMainWindow):
         self.header.show_settings(settings)
         self.options.show_settings(settings)
         self.status.show_ghosts(settings.ghosts)
+        self.panel.show_page(settings.panel_page)
         self.actions_by_id["ghostsAction"].setChecked(settings.ghosts)
         self.actions_by_id["panelAction"].setChecked(settings.side_panel)
         self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
@@ -316,6 +318,11 @@ class Window(QMainWindow):
     @Slot()
     def toggle_panel(self) -> None:
         self.chat.keep(side_panel=not self.settings.side_panel)
+
+    @Slot(str)
+    def _page_chosen(self, page: PanelPage) -> None:
+        if page != self.settings.panel_page:
+            self.chat.keep(panel_page=page)
 
     def larger(self) -> None:
         self._scale(self.settings.text_scale + 0.1)

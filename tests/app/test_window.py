@@ -857,7 +857,8 @@ def test_every_control_and_every_name_has_its_place(
     window.resize(width, height)
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
-    header, names = window.header, window.panel.curve_names
+    window.panel.show_page("charts")
+    header, names = window.header, window.panel.charts.curve_names
     controls = [header.target, header.drafter, header.rule, header.gamma, header.temperature, header.seed, header.pin]
     for control in controls:
         corner = control.mapTo(header, control.rect().bottomRight())
