@@ -1,4 +1,8 @@
-"""One answer from request to summary: template, cache, rounds, trace and events. Runs on the engine thread."""
+"""One answer from request to summary: template, cache, rounds, trace and events. Runs on the engine thread.
+
+An answer is made in turns of one round, so that several can share the machine (`engine.interleaving`). Its times are its own:
+what other answers took in between counts nowhere.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +45,24 @@ _log = logging.getLogger(__name__)
 
 def answer(run: Run, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
     """Produce the answer, or report why there is none. Raises nothing but Closing."""
+    for _ in turns(run, backend, library, emit, alone=True):
+        pass
+
+
+def turns(
+    run: Run, backend: Backend, library: Library, emit: Callable[[Event], None], *, alone: bool = False
+) -> Generator[float, None, None]:
+    """Produce the answer turn by turn, or report why there is none. Whoever asks for turns takes them to the end.
+
+    Args:
+        alone: no other answer has turns in between.
+
+    Yields:
+        after each round but the last: seconds of its own that the answer has taken since its prompt was read.
+
+    Raises:
+        Closing: the engine is being closed; nothing else.
+    """
     if run.stopped:
         emit(_cancelled(run))
         return
@@ -48,14 +70,14 @@ def answer(run: Run, backend: Backend, library: Library, emit: Callable[[Event],
         target = library.target(run.request.target)
         request = _with_changes(run.request, run.take_changes())
         drafter = library.drafter(request.drafter)
-        prompt = _prompt(target, request)
+        prompt = prompt_of(target, request)
     except Closing:
         emit(_cancelled(run))
         raise
     except Exception as error:
         emit(RunFailed(run.id, explain(error, "preparing the answer")))
         return
-    _Answer(run, request, target, drafter, prompt, backend, library, emit).produce()
+    yield from _Answer(run, request, target, drafter, prompt, backend, library, emit, alone).produce()
 
 
 class _Answer:
@@ -71,6 +93,7 @@ class _Answer:
         backend: Backend,
         library: Library,
         emit: Callable[[Event], None],
+        alone: bool,
     ) -> None:
         self._run = run
         self._request = request
@@ -80,6 +103,9 @@ class _Answer:
         self._backend = backend
         self._library = library
         self._emit = emit
+        self._alone = alone
+        self._away = 0.0  # seconds of other answers' turns since the prompt was read
+        self._waited = 0.0  # seconds for which this answer waited, before it handed over, for what it had queued
         self._rounds: list[Round] = []
         self._totals = Totals()
         self._reused = 0
@@ -93,7 +119,7 @@ class _Answer:
         }
         self._is_changing = False
 
-    def produce(self) -> None:
+    def produce(self) -> Generator[float, None, None]:
         """Decode, and leave a whole trace whatever happens."""
         created = datetime.now(UTC)
         path = Path(self._request.trace_path) if self._request.trace_path else _trace_path(created)
@@ -105,7 +131,7 @@ class _Answer:
         finish: Finish | None = None
         failure: str | None = None
         try:
-            finish = self._decode(writer)
+            finish = yield from self._decode(writer)
         except Exception as error:
             failure = explain(error, "answering")
             self._library.forget_drafters()
@@ -128,16 +154,18 @@ class _Answer:
             )
         )
 
-    def _decode(self, writer: Writer) -> Finish:
+    def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
         conversation = self._request.conversation
         cache = self._library.caches.take(conversation, self._prompt) or self._backend.make_cache(self._target)
         self._reused = self._backend.cache_length(cache)
         control = self._backend.control(self._prefilled)
         self._run.attach(control)
         self._began = time.perf_counter()
-        rounds = self._backend.decode(self._target, self._prompt, self._drafter.drafter, self._request.options, cache, control)
+        drafter = self._made(self._drafter)
+        rounds = self._backend.decode(self._target, self._prompt, drafter, self._request.options, cache, control)
         with contextlib.closing(rounds):  # on this thread, not whenever the collector runs
-            for round in rounds:
+            for timed in rounds:
+                round = self._in_own_time(timed)
                 if self._is_changing:
                     self._is_changing = False
                     writer.change({"index": round.index, **self._in_force})
@@ -146,6 +174,8 @@ class _Answer:
                 writer.round(round)
                 self._emit(RoundFinished(self._run.id, round))
                 self._change(control)
+                if round.finish is None and not self._alone:
+                    yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
         if not self._rounds:
             self._prefill_seconds = time.perf_counter() - self._began
         if conversation:
@@ -153,6 +183,33 @@ class _Answer:
         for problem in violations(self._rounds):
             _log.error("The rounds of %s do not add up. %s", writer.path, problem)
         return self._finish()
+
+    def _made(self, loaded: LoadedDrafter) -> Any:
+        """The drafter itself. It follows one text, so answers that take turns have one each, on the same weights."""
+        return loaded.drafter if self._alone else loaded.renewed()
+
+    def _hand_over(self, used: float) -> Generator[float, None, None]:
+        """Others have their turns. What this answer has queued is waited for first: it would run in their time."""
+        began = time.perf_counter()
+        self._backend.finish_queued()
+        left = time.perf_counter()
+        self._waited = left - began
+        yield used
+        self._away += time.perf_counter() - left
+
+    def _in_own_time(self, round: Round) -> Round:
+        """The round on a clock that stood still during the turns of others.
+
+        The wait before they began was for this round's first step, and is a part of it; a round that is evaluated in stages
+        has nothing queued.
+        """
+        if self._alone:
+            return round
+        started, waited = round.started - self._away * 1e3, self._waited * 1e3
+        if round.milliseconds.measured:
+            return replace(round, started=started)
+        times = replace(round.milliseconds, total=round.milliseconds.total + waited)
+        return replace(round, started=started - waited, milliseconds=times)
 
     def _change(self, control: Any) -> None:
         """Hand on what was wished for since the last round; the next round is the first under it."""
@@ -162,7 +219,7 @@ class _Answer:
         given = dict(wishes)
         if "drafter" in wishes:
             try:
-                given["drafter"] = self._library.drafter(wishes["drafter"]).drafter
+                given["drafter"] = self._made(self._library.drafter(wishes["drafter"]))
             except DraftlightError:  # DrafterRefused says why; the answer goes on as it was
                 del given["drafter"], wishes["drafter"]
             except Closing:  # the run is stopped already and ends before the next round
@@ -247,11 +304,17 @@ class _Answer:
         }
 
 
-def _prompt(target: Any, request: Request) -> list[int]:
+def prompt_of(target: Any, request: Request) -> list[int]:
     """Token ids of the conversation in the model's chat template. Raises DraftlightError where it does not fit."""
     if not request.messages:
         raise DraftlightError("There is nothing to answer: the conversation is empty.")
-    prompt = [int(token) for token in target.tokenizer.apply_chat_template(list(request.messages), add_generation_prompt=True)]
+    if request.template:
+        read = target.tokenizer.apply_chat_template(list(request.messages), add_generation_prompt=True)
+    else:
+        read = target.tokenizer.encode(request.messages[-1].content)
+    prompt = [int(token) for token in read]
+    if not prompt:
+        raise DraftlightError("There is nothing to go on with: the prompt is empty.")
     if len(prompt) >= target.context_length:
         raise DraftlightError(
             f"The conversation is {len(prompt):,} tokens long and {target.name} reads at most {target.context_length:,}. "

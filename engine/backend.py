@@ -71,6 +71,9 @@ class Backend(Protocol):
     ) -> Generator[PeerToken, None, None]:
         """The same answer by mlx-lm's own loop: a speculative one with a draft model, a plain one if that is None."""
 
+    def finish_queued(self) -> None:
+        """Wait for whatever is queued on the device."""
+
     def settle(self) -> None:
         """Finish what is under way and give back memory, so that the next measurement does not pay for the last."""
 
@@ -108,12 +111,14 @@ class MlxBackend:
         self._decoding = decoding
         self._drafters = drafters
         self._models = models
+        self._target: tuple[str, Any] = ("", None)
 
     def load(self, name: str, progress: Progress) -> Any:
         model = self._models.load(name, progress)
         reason = self._models.target_reason(model)
         if reason is not None:
             raise DraftlightError(reason)
+        self._target = (name, model)
         return model
 
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
@@ -125,7 +130,9 @@ class MlxBackend:
             if reason is not None:
                 raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
             return LoadedDrafter(name, lookup(), make=lookup)
-        model = self._models.load(name, progress, target=target)
+        loaded_as, loaded = self._target
+        itself = loaded is target and loaded_as == name  # a target that drafts for itself is loaded already
+        model = target if itself else self._models.load(name, progress, target=target)
         report = self._models.check_pair(target, model)
         if not report.usable:
             raise DraftlightError(f"{name} cannot draft for {target.name}: {' '.join(report.reasons)}")
@@ -155,6 +162,9 @@ class MlxBackend:
         from engine.bench import peers
 
         yield from peers.answer(target, draft, prompt, options, proceed)
+
+    def finish_queued(self) -> None:
+        self._mx.synchronize()
 
     def settle(self) -> None:
         self._mx.synchronize()

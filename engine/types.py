@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from engine.bench.values import BenchRow, BenchSetup
+    from engine.compare import Sample
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
 Status = Literal["accepted", "rejected", "unjudged"]
@@ -294,6 +295,7 @@ class Request:
         target, drafter: names or paths as `engine.models.load` and DESIGN section 7 know them.
         conversation: requests with the same value may share a prompt cache.
         trace_path: where the trace goes; None writes it to the data folder.
+        template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
     """
 
     messages: tuple[Message, ...]
@@ -302,6 +304,7 @@ class Request:
     drafter: str = "none"
     conversation: str = ""
     trace_path: str | None = None
+    template: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,6 +554,22 @@ class BenchFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleTaken:
+    """What a sample is made of is in `engine.compare`."""
+
+    task_id: int
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingFinished:
+    """`complete` is False if it was stopped; the samples so far are sound."""
+
+    task_id: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFailed:
     """`message` says what the user can do."""
 
@@ -582,6 +601,8 @@ Event = (
     | BenchMeasured
     | BenchSkipped
     | BenchFinished
+    | SampleTaken
+    | SamplingFinished
     | TaskFailed
     | EngineFailed
 )

@@ -20,16 +20,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from engine import interleaving, sampling
 from engine.answering import answer
 from engine.backend import Backend, MlxBackend
 from engine.bench import task as bench
 from engine.bench.task import BenchTask
 from engine.bench.values import BenchRequest
+from engine.compare import CompareRequest, SampleRequest
 from engine.errors import DraftlightError
+from engine.interleaving import Comparison
 from engine.library import Closing, Library
 from engine.logs import explain
 from engine.proof.task import Task, carry_out
 from engine.run import Run
+from engine.sampling import SampleTask
 from engine.types import (
     BenchFinished,
     DecodingOptions,
@@ -42,6 +46,7 @@ from engine.types import (
     Rule,
     RunFailed,
     RunFinished,
+    SamplingFinished,
     TaskFailed,
     TaskFinished,
 )
@@ -57,6 +62,9 @@ class _Close:
     """The last entry of the queue."""
 
 
+_Job = Run | Task | BenchTask | SampleTask
+
+
 class Engine:
     """Loads models and answers requests, one after the other, on a thread of its own.
 
@@ -65,11 +73,11 @@ class Engine:
     """
 
     def __init__(self, backend: Callable[[], Backend] = MlxBackend) -> None:
-        self._commands: queue.SimpleQueue[_Load | Run | Task | BenchTask | _Close] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[_Load | _Job | Comparison | _Close] = queue.SimpleQueue()
         self._events: deque[Event] = deque()
         self._news = threading.Condition()
         self._lock = threading.Lock()
-        self._runs: dict[int, Run | Task | BenchTask] = {}
+        self._runs: dict[int, _Job] = {}
         self._ids = itertools.count(1)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
@@ -94,6 +102,20 @@ class Engine:
     def bench(self, request: BenchRequest) -> int:
         """Queue a benchmark and return its task id. It ends with one BenchFinished or TaskFailed event."""
         return self._enqueue(BenchTask(next(self._ids), request))
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        """Queue answers that take turns, and return their run ids in the order of the requests.
+
+        Each ends with one RunFinished or RunFailed event of its own, and is changed and stopped by its own id.
+        """
+        runs = tuple(Run(next(self._ids), wanted) for wanted in request.requests)
+        self._enqueue(Comparison(runs))
+        return tuple(run.id for run in runs)
+
+    def sample(self, request: SampleRequest) -> int:
+        """Queue short answers to be drawn many times, and return their task id. They end with one SamplingFinished or
+        TaskFailed event."""
+        return self._enqueue(SampleTask(next(self._ids), request))
 
     def update(
         self,
@@ -159,23 +181,25 @@ class Engine:
             atexit.unregister(self.close)
         return ended
 
-    def _enqueue(self, run: Run | Task | BenchTask) -> int:
+    def _enqueue(self, command: _Job | Comparison) -> int:
+        jobs: tuple[_Job, ...] = command.runs if isinstance(command, Comparison) else (command,)
         with self._lock:
-            self._runs[run.id] = run
+            self._runs.update({job.id: job for job in jobs})
         try:
-            self._put(run)
+            self._put(command)
         except DraftlightError:
-            self._forget(run.id)
+            for job in jobs:
+                self._forget(job.id)
             raise
-        return run.id
+        return jobs[0].id
 
-    def _put(self, command: _Load | Run | Task | BenchTask) -> None:
+    def _put(self, command: _Load | _Job | Comparison) -> None:
         with self._lock:
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
             self._commands.put(command)
 
-    def _find(self, run_id: int) -> Run | Task | BenchTask | None:
+    def _find(self, run_id: int) -> _Job | None:
         with self._lock:
             return self._runs.get(run_id)
 
@@ -191,7 +215,7 @@ class Engine:
             self._news.notify_all()
         if isinstance(event, (RunFinished, RunFailed)):
             self._forget(event.run_id)
-        elif isinstance(event, (TaskFinished, BenchFinished, TaskFailed)):
+        elif isinstance(event, (TaskFinished, BenchFinished, SamplingFinished, TaskFailed)):
             self._forget(event.task_id)
 
     def _proceed(self) -> None:
@@ -208,6 +232,10 @@ class Engine:
                     library = Library(backend, self._emit, self._proceed)
                 if isinstance(command, Run):
                     answer(command, backend, library, self._emit)
+                elif isinstance(command, Comparison):
+                    interleaving.carry_out(command, backend, library, self._emit)
+                elif isinstance(command, SampleTask):
+                    sampling.carry_out(command, backend, library, self._emit)
                 elif isinstance(command, Task):
                     carry_out(command, backend, library, self._emit)
                 elif isinstance(command, BenchTask):
@@ -233,12 +261,15 @@ class Engine:
         except DraftlightError:  # the events say so
             return
 
-    def _report(self, command: _Load | Run | Task | BenchTask, message: str) -> None:
+    def _report(self, command: _Load | _Job | Comparison, message: str) -> None:
         """Whoever waits for an end gets one, whatever went wrong."""
         self._emit(EngineFailed(message))
-        if isinstance(command, Run):
-            self._emit(RunFailed(command.id, message))
-        elif isinstance(command, (Task, BenchTask)):
+        if isinstance(command, (Run, Comparison)):
+            runs = (command,) if isinstance(command, Run) else command.runs
+            for run in runs:
+                if self._find(run.id) is not None:
+                    self._emit(RunFailed(run.id, message))
+        elif isinstance(command, (Task, BenchTask, SampleTask)):
             self._emit(TaskFailed(command.id, message))
         else:
             self._emit(LoadStarted(command.target))

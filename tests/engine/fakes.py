@@ -22,6 +22,9 @@ class FakeTokenizer:
         text = "".join(f"<{message.role}>{message.content}" for message in messages)
         return [ord(letter) for letter in text + ("<assistant>" if add_generation_prompt else "")]
 
+    def encode(self, text: str) -> list[int]:
+        return [ord(letter) for letter in text]
+
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(chr(token) for token in ids)
 
@@ -70,6 +73,7 @@ class FakeBackend:
         self.loads: list[str] = []
         self.read: list[list[int]] = []
         self.closed = 0
+        self.waits = 0
         self.gate: threading.Semaphore | None = None
         self.arrived = threading.Semaphore(0)
         self.load_gate: threading.Event | None = None
@@ -171,6 +175,10 @@ class FakeBackend:
     def trim(self, cache: FakeCache, length: int) -> bool:
         del cache.tokens[length:]
         return True
+
+    def finish_queued(self) -> None:
+        self.threads.add(threading.get_ident())
+        self.waits += 1
 
     def device(self) -> str:
         return "fake"

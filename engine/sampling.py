@@ -1,0 +1,102 @@
+"""Short answers drawn many times under each of several settings. Runs on the engine thread.
+
+The settings alternate sample by sample, so that stopping early leaves as many of each. A prompt is read once for each setting:
+the cache is cut back to it after every sample.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from engine.answering import prompt_of
+from engine.backend import Backend
+from engine.compare import Sample, SampleRequest
+from engine.library import Closing, Library
+from engine.logs import explain
+from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished, TaskFailed
+
+
+class SampleTask:
+    """A submitted request, and what other threads ask of it meanwhile: to stop."""
+
+    def __init__(self, task_id: int, request: SampleRequest) -> None:
+        self.id = task_id
+        self.request = request
+        self.stopped = False
+        self._lock = threading.Lock()
+        self._control: Any = None
+
+    def stop(self) -> None:
+        """End within a round or a chunk of a prompt. Any thread."""
+        with self._lock:
+            self.stopped = True
+            if self._control is not None:
+                self._control.stop()
+
+    def attach(self, control: Any) -> None:
+        """From now on `stop` reaches this decoding."""
+        with self._lock:
+            self._control = control
+            if self.stopped:
+                control.stop()
+
+
+def carry_out(task: SampleTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+    """Draw the samples, or report why there are none. Raises nothing but Closing."""
+    try:
+        if not task.stopped:
+            sources = [_Source(request, task, backend, library) for request in task.request.requests]
+            for index in range(task.request.samples):
+                for place, source in enumerate(sources):
+                    if task.stopped:
+                        break
+                    sample = source.draw(place, index)
+                    if sample is not None:
+                        emit(SampleTaken(task.id, sample))
+        emit(SamplingFinished(task.id, complete=not task.stopped))
+    except Closing:
+        emit(SamplingFinished(task.id, complete=False))
+        raise
+    except Exception as error:
+        library.forget_drafters()
+        emit(TaskFailed(task.id, explain(error, "sampling")))
+
+
+class _Source:
+    """One setting, ready to be sampled: its prompt, a drafter and a cache of its own."""
+
+    def __init__(self, request: Request, task: SampleTask, backend: Backend, library: Library) -> None:
+        self._request, self._task, self._backend = request, task, backend
+        self._target = library.target(request.target)
+        self._drafter = library.drafter(request.drafter).renewed()
+        self._prompt = prompt_of(self._target, request)
+        self._cache: Any = None
+
+    def draw(self, place: int, index: int) -> Sample | None:
+        """The next sample; None if it was stopped on the way."""
+        seed = ((self._request.options.seed or 0) + index) % SEED_LIMIT
+        options = self._request.options.replace(seed=seed)
+        cache = self._read_cache()
+        control = self._backend.control(lambda done, total: None)
+        self._task.attach(control)
+        rounds: list[Round] = []
+        with contextlib.closing(
+            self._backend.decode(self._target, self._prompt, self._drafter, options, cache, control)
+        ) as decoded:
+            rounds.extend(decoded)
+        self._cache = cache
+        finish = rounds[-1].finish if rounds else None
+        if finish in (None, "cancelled"):
+            return None
+        return Sample(place, index, seed, "".join(round.text for round in rounds), finish, tuple(rounds))
+
+    def _read_cache(self) -> Any:
+        """A cache that holds the prompt but its last token as far as it was read before; nothing else keeps it."""
+        cache, self._cache = self._cache, None
+        kept = len(self._prompt) - 1
+        if cache is not None and kept and self._backend.cache_length(cache) >= kept and self._backend.trim(cache, kept):
+            return cache
+        return self._backend.make_cache(self._target)
