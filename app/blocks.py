@@ -73,7 +73,7 @@ class UserBlock(Block):
         self.prompt = prompt
         widest = min(width * 0.82, 560.0 * style.text.pixelSize() / 15)
         self.flow = Flow(self.style, widest - 2 * PAD)
-        self.flow.append([Piece(prompt, "plain", 0)])
+        self.flow.append([Piece(prompt, "plain")])
         inner = min(widest - 2 * PAD, self.flow.natural_width)
         self.flow.width = inner  # the lines stay as they are; only what fills their whole width takes less
         self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)

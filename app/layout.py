@@ -10,18 +10,19 @@ Offsets count UTF-16 units, as Qt does.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
 
-from app.pieces import Kind, Piece
+from app.pieces import NOWHERE, Kind, Piece, Spot
 from app.theme import Theme
 
 MAX_LINES = 12
 KEPT_LINES = 3
+_END = Spot(2**62, True, 0)
 FENCE = "```"
 
 
@@ -46,8 +47,12 @@ class Run:
     start: int
     length: int
     kind: Kind
-    round: int
+    spot: Spot = NOWHERE
     blanks: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class Box:
     rect: QRectF
     baseline: float
     kind: Kind
+    spot: Spot = NOWHERE
 
 
 @dataclass(slots=True)
@@ -65,7 +71,8 @@ class Chunk:
 
     Attributes:
         start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
-        newline: how the newline token behind this chunk is marked; None where no paragraph ends.
+        newline: how the newline token behind this chunk is marked, and `newline_spot` which token it belongs to; None where no
+            paragraph ends.
         code: the chunk is inside a fenced block; fence: it is the fence itself.
     """
 
@@ -74,6 +81,7 @@ class Chunk:
     text: str = ""
     runs: list[Run] = field(default_factory=list)
     newline: Kind | None = None
+    newline_spot: Spot = NOWHERE
     code: bool = False
     fence: bool = False
     height: float = 0.0
@@ -83,6 +91,11 @@ class Chunk:
     @property
     def length(self) -> int:
         return units(self.text) + (self.newline is not None)
+
+    @property
+    def first_spot(self) -> Spot | None:
+        """The token that the chunk begins with; None in the empty chunk at the end."""
+        return self.runs[0].spot if self.runs else None if self.newline is None else self.newline_spot
 
 
 class Flow:
@@ -127,7 +140,7 @@ class Flow:
             head, *rest = piece.text.replace("\r\n", "\n").split("\n")
             self._add(head, piece)
             for part in rest:
-                self._end_paragraph(piece.kind)
+                self._end_paragraph(piece)
                 self._add(part, piece)
         self._lay_out_from(first)
 
@@ -139,15 +152,15 @@ class Flow:
         )
         chunk = self.chunks[-1]
         blanks = len(text) - len(text.lstrip(" ")) if piece.kind != "accepted" and text.strip() else 0
-        chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.round, blanks))
+        chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
         chunk.text += text
         if not piece.ghost and len(self._committed) < 16:
             self._committed += text
         chunk.fence = self._committed.lstrip().startswith(FENCE)
 
-    def _end_paragraph(self, kind: Kind) -> None:
+    def _end_paragraph(self, piece: Piece) -> None:
         chunk = self.chunks[-1]
-        chunk.newline = kind
+        chunk.newline, chunk.newline_spot = piece.kind, piece.spot
         if chunk.fence:
             self._in_code = not self._in_code
         self._committed = ""
@@ -223,6 +236,45 @@ class Flow:
         line = next((line for line in lines if below < line.y() + line.height() * 1.25), lines[-1])
         return chunk.start + line.xToCursor(point.x())
 
+    def spot_at(self, point: QPointF) -> Spot | None:
+        """The token whose letters or blanks lie under a point; None beside the text and on text of no round."""
+        chunk = self.chunks[self.chunk_at(point.y())]
+        below = point.y() - chunk.top
+        lines = _lines(chunk)
+        line = next((line for line in lines if below < line.y() + line.height() * 1.15), None)
+        if line is None or below < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
+            return None
+        over = point.x() - line.x() - line.naturalTextWidth()
+        if over >= 0:  # behind the last letter stands at most the mark of a newline
+            at_newline = chunk.newline is not None and line.lineNumber() == len(lines) - 1 and over < 10
+            spot = chunk.newline_spot if at_newline else None
+        else:
+            offset = line.xToCursor(point.x(), QTextLine.CursorPosition.CursorOnCharacter)
+            index = bisect_right(chunk.runs, offset, key=lambda run: run.start) - 1
+            spot = chunk.runs[index].spot if index >= 0 else None
+        return None if spot is None or spot == NOWHERE else spot
+
+    def boxes_of(self, first: Spot, last: Spot) -> list[QRectF]:
+        """Where the tokens from `first` to `last` stand, one box per line and token, relative to the flow."""
+        found: list[QRectF] = []
+        for chunk in self.chunks[_chunk_of(self.chunks, first) :]:
+            start = chunk.first_spot
+            if start is not None and start > last:
+                break
+            found += [
+                box.rect.translated(0, chunk.top)
+                for box in _boxes(chunk, self.width, with_blanks=True)
+                if first <= box.spot <= last
+            ]
+        return found
+
+    def gap_before(self, spot: Spot) -> QRectF:
+        """A narrow box where a token without letters stands: behind the last letter before it."""
+        chunk = self.chunks[_chunk_of(self.chunks, spot)]
+        before = [box for box in _boxes(chunk, self.width, with_blanks=True) if box.spot < spot]
+        rect = before[-1].rect if before else QRectF(0, 0, 0, chunk.height)
+        return QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height())
+
     def word_at(self, offset: int) -> tuple[int, int]:
         """Start and end of the word around an offset."""
         chunk = next((chunk for chunk in reversed(self.chunks) if chunk.start <= offset), self.chunks[0])
@@ -259,7 +311,7 @@ def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
         Chunk(0, 0.0, raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"), code=chunk.code, fence=chunk.fence)
         for start, end in pairwise(edges)
     ]
-    parts[-1].newline = chunk.newline
+    parts[-1].newline, parts[-1].newline_spot = chunk.newline, chunk.newline_spot
     part = 0
     for run in chunk.runs:
         start, end, blanks = run.start, run.start + run.length, run.blanks
@@ -267,7 +319,7 @@ def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
             while start >= edges[part + 1]:
                 part += 1
             stop = min(end, edges[part + 1])
-            parts[part].runs.append(Run(start - edges[part], stop - start, run.kind, run.round, min(blanks, stop - start)))
+            parts[part].runs.append(Run(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
             start, blanks = stop, 0
     return parts
 
@@ -295,7 +347,16 @@ def _lines(chunk: Chunk) -> list[QTextLine]:
     return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
 
 
-def _boxes(chunk: Chunk, width: float) -> Iterator[Box]:
+def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:
+    """Index of the first chunk that may hold the token."""
+    index = max(0, bisect_right(chunks, spot, key=lambda chunk: chunk.first_spot or _END) - 1)
+    while index and (chunks[index].first_spot or _END) >= spot:  # the token may have begun in the chunk before
+        index -= 1
+    return index
+
+
+def _boxes(chunk: Chunk, width: float, with_blanks: bool = False) -> Iterator[Box]:
+    """One box per run and line; marks leave out the blanks before a word."""
     lines = _lines(chunk)
     first = 0
     for line in lines:
@@ -307,17 +368,18 @@ def _boxes(chunk: Chunk, width: float) -> Iterator[Box]:
             if run.start + run.length <= start:
                 first = index
                 continue
-            begin = max(start, run.start + run.blanks)
+            begin = max(start, run.start + (0 if with_blanks else run.blanks))
             left, right = _span(line, begin, max(begin, min(end, run.start + run.length)))
             edge = min(width + line.x(), line.x() + line.naturalTextWidth()) if end < units(chunk.text) else line.x() + width
             left, right = min(left, edge), min(right, edge)  # blanks that hang over the end of a line carry no mark
             if right - left > 0.5:
-                yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind)
+                yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind, run.spot)
     if chunk.newline is not None and lines:
         line = lines[-1]
         left = min(line.x() + line.naturalTextWidth(), width - 6)
         height = min(line.height(), chunk.height - line.y())
-        yield Box(QRectF(left, line.y(), 6, height), min(line.y() + line.ascent(), chunk.height - 5), chunk.newline)
+        baseline = min(line.y() + line.ascent(), chunk.height - 5)
+        yield Box(QRectF(left, line.y(), 6, height), baseline, chunk.newline, chunk.newline_spot)
 
 
 def _joined(boxes: Iterable[Box]) -> list[Box]:
@@ -326,7 +388,7 @@ def _joined(boxes: Iterable[Box]) -> list[Box]:
     for box in boxes:
         before = joined[-1] if joined else None
         if before is not None and before.kind == box.kind == "unjudged" and before.baseline == box.baseline:
-            joined[-1] = Box(before.rect.united(box.rect), before.baseline, before.kind)
+            joined[-1] = Box(before.rect.united(box.rect), before.baseline, before.kind, before.spot)
         else:
             joined.append(box)
     return joined

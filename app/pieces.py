@@ -7,24 +7,45 @@ beginning of a stop text stays back together with whatever follows it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.types import Origin, Proposal, Round
 
-Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged"]
+Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged", "given", "chosen"]
+"""What became of a token. Given ones begin an answer that branches off another; the chosen one is where it leaves it."""
 GHOSTS: frozenset[Kind] = frozenset(("rejected", "unjudged"))
+
+
+class Spot(NamedTuple):
+    """A token of one answer: an index among its round's proposals or, behind them, among its emitted tokens.
+
+    As in `app.cursor.Place`, an accepted proposal is meant by its index there and not by that of the token it became. Spots
+    sort in reading order.
+
+    Attributes:
+        own: the token is one the target added (correction, bonus or plain).
+    """
+
+    round: int
+    own: bool
+    at: int
+
+
+NOWHERE = Spot(-1, True, 0)
+"""Of text that no round made: a prompt, or what an answer was given to begin with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of the transcript: the text of one token, and the round it came from."""
+    """Part of the transcript: the text of one token, and which token of its answer that is."""
 
     text: str
     kind: Kind
-    round: int
+    spot: Spot = NOWHERE
 
     @property
     def ghost(self) -> bool:
@@ -55,18 +76,37 @@ class AnswerText:
         self.pieces: list[Piece] = []
         self.text = ""
         self._waiting: deque[Piece] = deque()
+        self._places: dict[Spot, int] = {}
+
+    def begin(self, given: str, chosen: str = "") -> None:
+        """The answer begins with text that was decided before it, the last part of which is the token the user chose."""
+        kept = given.removesuffix(chosen)
+        self._take([Piece(kept, "given"), Piece(given[len(kept) :], "chosen")])
+        self.text += given
+
+    def place_of(self, spot: Spot) -> int | None:
+        """Index of the first piece of a token; None while it is held back, and for one that is not in the text."""
+        return self._places.get(spot)
+
+    def first_of_round(self, round_: int) -> int:
+        """Index of the first piece of a round, or of what follows where it has none."""
+        return bisect_left(self.pieces, Spot(round_, False, 0), key=lambda piece: piece.spot)
+
+    def _take(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            self._places.setdefault(piece.spot, len(self.pieces))
+            self.pieces.append(piece)
 
     def add(self, round_: Round) -> list[Piece]:
         """Takes in the next round and returns the pieces it released."""
         self._waiting.extend(_in_order(round_))
         released = list(self._release(round_))
-        self.pieces.extend(released)
+        self._take(released)
         self.text += round_.text
         return released
 
     def _release(self, round_: Round) -> Iterator[Piece]:
         remaining = len(round_.text)
-        last: Origin = round_.emitted[-1].origin if round_.emitted else "plain"
         while self._waiting:
             piece = self._waiting[0]
             if piece.ghost:
@@ -76,20 +116,27 @@ class AnswerText:
                 yield self._waiting.popleft()
             else:
                 if remaining:
-                    yield Piece(piece.text[:remaining], piece.kind, piece.round)
-                    self._waiting[0] = Piece(piece.text[remaining:], piece.kind, piece.round)
+                    yield Piece(piece.text[:remaining], piece.kind, piece.spot)
+                    self._waiting[0] = Piece(piece.text[remaining:], piece.kind, piece.spot)
                 return
-        if remaining:  # bytes that never completed a character are flushed as text of no token
-            yield Piece(round_.text[-remaining:], last, round_.index)
+        if remaining:  # bytes that never completed a character are flushed as text of the last token
+            last: Origin = round_.emitted[-1].origin if round_.emitted else "plain"
+            yield Piece(round_.text[-remaining:], last, spot_of_emitted(round_, len(round_.emitted) - 1))
+
+
+def spot_of_emitted(round_: Round, index: int) -> Spot:
+    """The token that stands at `index` among a round's emitted ones."""
+    accepted = index >= 0 and round_.emitted[index].origin == "accepted"
+    return Spot(round_.index, not accepted, max(0, index))
 
 
 def _in_order(round_: Round) -> Iterator[Piece]:
-    for token in round_.emitted:
+    for index, token in enumerate(round_.emitted):
         if token.origin == "accepted":
-            yield Piece(token.text, "accepted", round_.index)
-    for proposal in round_.proposals:
+            yield Piece(token.text, "accepted", Spot(round_.index, False, index))
+    for index, proposal in enumerate(round_.proposals):
         if proposal.status != "accepted":
-            yield Piece(ghost_text(proposal), proposal.status, round_.index)
-    for token in round_.emitted:
+            yield Piece(ghost_text(proposal), proposal.status, Spot(round_.index, False, index))
+    for index, token in enumerate(round_.emitted):
         if token.origin != "accepted":
-            yield Piece(token.text, token.origin, round_.index)
+            yield Piece(token.text, token.origin, Spot(round_.index, True, index))

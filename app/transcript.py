@@ -20,11 +20,13 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QMenu, QToolButton, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, QToolButton, QToolTip, QWidget
 
 from app import theme as themes
 from app.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.cursor import Cursor
 from app.layout import Style
+from app.pointing import Pointing
 from app.session import Answer, Session
 from app.theme import Theme
 from app.widgets import tint
@@ -37,7 +39,7 @@ FIGURES_EXPLAINED = "".join(
 )
 KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 """Focus that came by key is shown; a click needs no frame."""
-Place = tuple[int, int]
+Where = tuple[int, int]
 """A block's index and a character offset in it."""
 
 
@@ -51,7 +53,15 @@ class Transcript(QAbstractScrollArea):
     regenerate = Signal()
     edit = Signal()
 
-    def __init__(self, session: Session, theme: Theme, scale: float, ghosts: bool, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        theme: Theme,
+        scale: float,
+        ghosts: bool,
+        parent: QWidget | None = None,
+        cursor: Cursor | None = None,
+    ) -> None:
         super().__init__(parent)
         self.session = session
         self.ghosts = ghosts
@@ -62,19 +72,23 @@ class Transcript(QAbstractScrollArea):
         self._answers: list[Answer] = []
         self._following = True
         self._keyboard = False
-        self._anchor: Place | None = None
-        self._cursor: Place | None = None
+        self._anchor: Where | None = None
+        self._cursor: Where | None = None
+        self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
         self._settle.timeout.connect(self.rebuild)
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
         self.setAccessibleDescription(
-            "Prompts and answers. Arrow keys and Page Up or Down scroll, Ctrl+A selects, Ctrl+C copies."
+            "Prompts and answers. Left and Right go from token to token and tell what became of it, with Ctrl from round to "
+            "round; Enter opens the verdict, Escape leaves it. Up, Down and Page keys scroll, Ctrl+A selects, Ctrl+C copies."
         )
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
+        self.viewport().setMouseTracking(True)
+        self.pointing = Pointing(self, Cursor(self) if cursor is None else cursor, self)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.latest = self._tool("Jump to the newest text", "down")
         self.latest.clicked.connect(self._follow_from_button)
@@ -124,6 +138,8 @@ class Transcript(QAbstractScrollArea):
         if self._answers != answers[: len(self._answers)]:
             self._blocks, self._answers = [], []
             self._anchor = self._cursor = None
+            self.pointing.cursor.forget()
+        self.pointing.check()
         known = len(self._answers)
         for turn in self.session.turns[known:]:
             self._blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
@@ -184,6 +200,17 @@ class Transcript(QAbstractScrollArea):
         width = max(120, min(whole - 2 * margin, round(COLUMN * self.scale)))
         return QRect((whole - width) // 2, 0, width, self.viewport().height())
 
+    def answer_block(self, turn: int) -> AnswerBlock | None:
+        """The block of a turn's answer."""
+        block = self._blocks[2 * turn + 1] if 0 <= 2 * turn + 1 < len(self._blocks) else None
+        return block if isinstance(block, AnswerBlock) else None
+
+    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
+        """The answer at a height of the document, with the index of its turn."""
+        index = self._block_at(y) if self._blocks else 0
+        block = self.answer_block(index // 2) if index % 2 else None
+        return None if block is None else (index // 2, block)
+
     # Scrolling
 
     @property
@@ -207,6 +234,7 @@ class Transcript(QAbstractScrollArea):
 
     def _scrolled(self) -> None:
         self._following = self.at_end
+        self.pointing.leave()
         self._place_buttons()
         self.viewport().update()
 
@@ -244,7 +272,7 @@ class Transcript(QAbstractScrollArea):
             lines += [f"You: {turn.prompt}", f"{turn.answer.model or 'Answer'}: {turn.answer.text.text}"]
         return "\n".join(lines)
 
-    def _selection(self) -> tuple[Place, Place] | None:
+    def _selection(self) -> tuple[Where, Where] | None:
         if self._anchor is None or self._cursor is None or self._anchor == self._cursor:
             return None
         first, last = sorted((self._anchor, self._cursor))
@@ -254,7 +282,7 @@ class Transcript(QAbstractScrollArea):
         tops = [block.top for block in self._blocks]
         return max(0, bisect_right(tops, y) - 1)
 
-    def _place_at(self, point: QPointF) -> Place | None:
+    def _place_at(self, point: QPointF) -> Where | None:
         if not self._blocks:
             return None
         y = point.y() + self.verticalScrollBar().value()
@@ -288,6 +316,7 @@ class Transcript(QAbstractScrollArea):
             clip = QRectF(event.rect()).translated(-column.left(), scrolled - block.top)
             block.paint(painter, clip, self._selection_in(index))
             painter.restore()
+        self.pointing.paint(painter)
         if self._keyboard:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -295,7 +324,17 @@ class Transcript(QAbstractScrollArea):
             painter.drawRect(self.viewport().rect().adjusted(1, 1, -2, -2))
         painter.end()
 
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of a token before it stops the answer."""
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride:
+            if event.key() == Qt.Key.Key_Escape and self.pointing.holds:
+                event.accept()
+                return True
+        return super().event(event)
+
     def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.pointing.leave()
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             QToolTip.showText(event.globalPos(), self._explanation_at(event.pos().y()), self.viewport())
             return True
@@ -329,6 +368,7 @@ class Transcript(QAbstractScrollArea):
             if not (event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._anchor is not None):
                 self._anchor = place
             self._cursor = place
+            self._pressed = event.position()
             self.viewport().update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -340,10 +380,18 @@ class Transcript(QAbstractScrollArea):
                 bar.setValue(bar.value() + bar.singleStep())
             self._cursor = self._place_at(event.position())
             self.viewport().update()
+        elif not event.buttons():
+            self.pointing.hover(event.position())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        pressed, self._pressed = self._pressed, None
+        if pressed is not None and (event.position() - pressed).manhattanLength() < QApplication.startDragDistance():
+            self.pointing.click(event.position())
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if (place := self._place_at(event.position())) is None:
             return
+        self.pointing.let_go()  # its first click was a pin
         index, offset = place
         start, end = self._blocks[index].flow.word_at(offset)
         self._anchor, self._cursor = (index, start), (index, end)
@@ -365,6 +413,8 @@ class Transcript(QAbstractScrollArea):
             Qt.Key.Key_Home: 0,
             Qt.Key.Key_End: bar.maximum(),
         }
+        if self.pointing.key(event):
+            return
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy()
         elif event.matches(QKeySequence.StandardKey.SelectAll):

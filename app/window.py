@@ -92,7 +92,9 @@ class Window(QMainWindow):
     def _build(self) -> None:
         self.header = Header()
         self.banner = Banner()
-        self.transcript = Transcript(self.session, self._theme, self.settings.text_scale, self.settings.ghosts)
+        self.transcript = Transcript(
+            self.session, self._theme, self.settings.text_scale, self.settings.ghosts, cursor=self.cursor_place
+        )
         self.welcome = Welcome()
         self.composer = Composer()
         self.panel = SidePanel(self.session, self.cursor_place)

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app import theme as themes
 from app.layout import MAX_LINES, Flow, Style, units
-from app.pieces import AnswerText, Piece
+from app.pieces import AnswerText, Kind, Piece, Spot
 from tests.app.fakes import story_rounds
 
 MIXED = "An emoji 😀 and 日本語, a\ttab.\n\n```python\nfor token in answer:\n    print(token)\n```\nDone. " * 6
@@ -68,7 +68,7 @@ def test_copied_text_is_the_answer_without_ghosts(qtbot: QtBot) -> None:
 
 def test_offsets_and_points_agree_also_behind_characters_of_two_units(qtbot: QtBot) -> None:
     laid_out = flow()
-    laid_out.append([Piece("😀😀 abc", "plain", 0)])
+    laid_out.append([Piece("😀😀 abc", "plain")])
     chunk = laid_out.chunks[0]
     assert chunk.layout is not None
     for offset in (0, 2, 4, 5, 6, 8):
@@ -79,7 +79,7 @@ def test_offsets_and_points_agree_also_behind_characters_of_two_units(qtbot: QtB
 
 def test_fenced_code_is_set_in_its_own_font_and_ghosts_open_no_fence(qtbot: QtBot) -> None:
     laid_out = flow()
-    laid_out.append([Piece("```", "rejected", 0), Piece("text\n```py\ncode\n```\nend", "plain", 0)])
+    laid_out.append([Piece("```", "rejected"), Piece("text\n```py\ncode\n```\nend", "plain")])
     assert [(chunk.text, chunk.code or chunk.fence) for chunk in laid_out.chunks] == [
         ("```text", False),
         ("```py", True),
@@ -91,17 +91,44 @@ def test_fenced_code_is_set_in_its_own_font_and_ghosts_open_no_fence(qtbot: QtBo
 
 def test_every_run_lies_within_its_chunk_whatever_the_pieces(qtbot: QtBot) -> None:
     chance = random.Random(5)
-    kinds = ("accepted", "correction", "bonus", "plain", "rejected", "unjudged")
+    kinds: tuple[Kind, ...] = ("accepted", "correction", "bonus", "plain", "rejected", "unjudged")
     laid_out = flow(200)
     for index in range(300):
         text = "".join(chance.choice(["a", "bc ", "😀", "\n", " ", "日"]) for _ in range(chance.randint(0, 6)))
         kind = chance.choice(kinds)
-        laid_out.append([Piece(text.replace("\n", "⏎") if kind in ("rejected", "unjudged") else text, kind, index)])
+        text = text.replace("\n", "⏎") if kind in ("rejected", "unjudged") else text
+        laid_out.append([Piece(text, kind, Spot(index, True, 0))])
     for chunk in laid_out.chunks:
         assert "".join(run_texts(chunk)) == chunk.text
         for box in laid_out.boxes(chunk):
             assert -1 <= box.rect.left() <= box.rect.right() <= laid_out.width + 7
     assert [chunk.start for chunk in laid_out.chunks[1:]] == [chunk.start + chunk.length for chunk in laid_out.chunks[:-1]]
+
+
+@pytest.mark.parametrize("width", [160, 420, 900])
+def test_every_token_is_found_under_its_own_letters(qtbot: QtBot, width: float) -> None:
+    laid_out = flow(width)
+    shown = pieces(MIXED)
+    laid_out.append(shown)
+    missed = []
+    for piece in shown:
+        boxes = laid_out.boxes_of(piece.spot, piece.spot)
+        assert boxes or not piece.text.strip(" "), piece
+        if boxes and laid_out.spot_at(boxes[0].center()) != piece.spot:
+            missed.append(piece)
+    assert missed == []
+
+
+def test_a_whole_round_is_all_of_its_tokens_and_beside_the_text_is_none(qtbot: QtBot) -> None:
+    laid_out = flow()
+    laid_out.append(pieces("word " * 300))
+    whole = laid_out.boxes_of(Spot(7, False, 0), Spot(7, True, 99))
+    singly = [
+        box for piece in pieces("word " * 300) if piece.spot.round == 7 for box in laid_out.boxes_of(piece.spot, piece.spot)
+    ]
+    assert whole == singly
+    assert laid_out.spot_at(QPointF(laid_out.width + 50, 10)) is None
+    assert laid_out.spot_at(QPointF(10, laid_out.height + 100)) is None
 
 
 def run_texts(chunk) -> list[str]:  # type: ignore[no-untyped-def]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.pieces import AnswerText, Piece, ghost_text
+from app.pieces import AnswerText, Piece, Spot, ghost_text
 from engine.types import Proposal, Round
 from tests.app.fakes import emitted, make_round, story_rounds
 
@@ -62,7 +62,7 @@ def test_a_character_of_two_tokens_belongs_to_the_one_that_completes_it() -> Non
     round_: Round = replace(make_round(0, ["x"], "y"), emitted=(first, second), text="😀")
     answer = AnswerText()
     answer.add(round_)
-    assert [piece for piece in answer.pieces if piece.text] == [Piece("😀", "bonus", 0)]
+    assert [piece for piece in answer.pieces if piece.text] == [Piece("😀", "bonus", Spot(0, True, 1))]
 
 
 def test_bytes_that_never_became_a_character_are_still_shown() -> None:
@@ -80,3 +80,25 @@ def test_ghosts_show_white_space_and_half_characters() -> None:
     assert ghost("  ", b"  ") == "··"
     assert ghost(" the", b" the") == " the"
     assert ghost("\N{REPLACEMENT CHARACTER}", b"\xf0\x9f") == "‹F0 9F›"
+
+
+def test_every_piece_names_its_token_in_reading_order() -> None:
+    answer = AnswerText()
+    rounds = story_rounds()
+    for round_ in rounds:
+        answer.add(round_)
+    assert [piece.spot for piece in answer.pieces] == sorted(piece.spot for piece in answer.pieces)
+    for piece in answer.pieces:
+        round_ = rounds[piece.spot.round]
+        token = round_.emitted[piece.spot.at] if piece.spot.own else round_.proposals[piece.spot.at]
+        assert piece.text == (ghost_text(token) if isinstance(token, Proposal) else token.text)
+        assert answer.pieces[answer.place_of(piece.spot) or 0] == piece
+
+
+def test_a_branch_begins_with_what_was_kept_and_the_chosen_token() -> None:
+    answer = AnswerText()
+    answer.begin("The last lamp", " lamp")
+    answer.add(make_round(0, [" went"], " out"))
+    assert kinds(answer)[:3] == [("The last", "given"), (" lamp", "chosen"), (" went", "accepted")]
+    assert answer.text == "The last lamp went out"
+    assert answer.first_of_round(0) == 2
