@@ -18,6 +18,7 @@ from typing import Any
 
 from engine import provenance
 from engine.backend import Backend, LoadedDrafter
+from engine.branching import Beginning, beginning
 from engine.codec import options_to_json, plain
 from engine.errors import DraftlightError
 from engine.library import Closing, Library
@@ -71,13 +72,14 @@ def turns(
         request = _with_changes(run.request, run.take_changes())
         drafter = library.drafter(request.drafter)
         prompt = prompt_of(target, request)
+        given = beginning(target, request.given, request.options, len(prompt))
     except Closing:
         emit(_cancelled(run))
         raise
     except Exception as error:
         emit(RunFailed(run.id, explain(error, "preparing the answer")))
         return
-    yield from _Answer(run, request, target, drafter, prompt, backend, library, emit, alone).produce()
+    yield from _Answer(run, request, target, drafter, prompt, given, backend, library, emit, alone).produce()
 
 
 class _Answer:
@@ -90,6 +92,7 @@ class _Answer:
         target: Any,
         drafter: LoadedDrafter,
         prompt: list[int],
+        given: Beginning,
         backend: Backend,
         library: Library,
         emit: Callable[[Event], None],
@@ -100,6 +103,8 @@ class _Answer:
         self._target = target
         self._drafter = drafter
         self._prompt = prompt
+        self._given = given
+        self._read = [*prompt, *given.ids]
         self._backend = backend
         self._library = library
         self._emit = emit
@@ -126,7 +131,14 @@ class _Answer:
         writer = Writer(path, self._header(created))
         options = self._request.options
         self._emit(
-            RunStarted(self._run.id, options, len(self._prompt), self._drafter.name, None if writer.failure else str(path))
+            RunStarted(
+                self._run.id,
+                options,
+                len(self._read),
+                self._drafter.name,
+                None if writer.failure else str(path),
+                self._given.text,
+            )
         )
         finish: Finish | None = None
         failure: str | None = None
@@ -156,13 +168,15 @@ class _Answer:
 
     def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
         conversation = self._request.conversation
-        cache = self._library.caches.take(conversation, self._prompt) or self._backend.make_cache(self._target)
+        cache = self._library.caches.take(conversation, self._read) or self._backend.make_cache(self._target)
         self._reused = self._backend.cache_length(cache)
         control = self._backend.control(self._prefilled)
         self._run.attach(control)
         self._began = time.perf_counter()
         drafter = self._made(self._drafter)
-        rounds = self._backend.decode(self._target, self._prompt, drafter, self._request.options, cache, control)
+        rounds = self._backend.decode(
+            self._target, self._read, drafter, self._request.options, cache, control, len(self._given.ids)
+        )
         with contextlib.closing(rounds):  # on this thread, not whenever the collector runs
             for timed in rounds:
                 round = self._in_own_time(timed)
@@ -251,7 +265,7 @@ class _Answer:
 
     def _keep(self, conversation: str, cache: Any) -> None:
         """Note what the cache holds: all committed tokens but the newest, or what was read of a prompt that was cancelled."""
-        committed = self._prompt + [token.id for round in self._rounds for token in round.emitted]
+        committed = self._read + [token.id for round in self._rounds for token in round.emitted]
         held = len(committed) - 1 if self._rounds else min(self._backend.cache_length(cache), len(committed) - 1)
         try:
             self._library.caches.keep(conversation, cache, committed[:held])
@@ -259,7 +273,7 @@ class _Answer:
             _log.exception("The cache of the answer was dropped")
 
     def _text(self) -> str:
-        return "".join(round.text for round in self._rounds)
+        return self._given.text + "".join(round.text for round in self._rounds)
 
     def _header(self, created: datetime) -> dict[str, Any]:
         request = self._request
@@ -286,6 +300,7 @@ class _Answer:
                 "text": self._target.tokenizer.decode(self._prompt),
                 "ids": self._prompt,
             },
+            "given": plain(self._given),
         }
 
     def _summary(self, finish: Finish | None, failure: str | None) -> dict[str, Any]:
@@ -297,7 +312,7 @@ class _Answer:
             "tokens": metrics.emitted,
             "seconds": metrics.seconds,
             "prefill_seconds": self._prefill_seconds,
-            "prompt_tokens": len(self._prompt),
+            "prompt_tokens": len(self._read),
             "reused_tokens": self._reused,
             "seconds_to_first_token": self._first_token,
             "metrics": plain(metrics),

@@ -57,9 +57,9 @@ class Backend(Protocol):
         """A new `Control` for one answer."""
 
     def decode(
-        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any
+        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any, given: int = 0
     ) -> Generator[Round, None, None]:
-        """The rounds of an answer."""
+        """The rounds of an answer. The last `given` tokens of the prompt begin it."""
 
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
@@ -145,9 +145,9 @@ class MlxBackend:
         return control
 
     def decode(
-        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any
+        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any, given: int = 0
     ) -> Generator[Round, None, None]:
-        yield from self._decoding.decode(target, list(prompt), drafter, options, cache=cache, control=control)
+        yield from self._decoding.decode(target, list(prompt), drafter, options, cache=cache, control=control, given=given)
 
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]

@@ -126,6 +126,7 @@ def _emitted(value: Mapping[str, Any]) -> Emitted:
         p=_optional_number(value.get("p")),
         entropy=_optional_number(value.get("entropy")),
         margin=_optional_number(value.get("margin")),
+        target_top=tuple(_candidate(entry) for entry in value.get("target_top", ())),
     )
 
 

@@ -108,6 +108,7 @@ def decode(
     eos_ids: Iterable[int] | None = None,
     cache: list[Any] | None = None,
     control: Control | None = None,
+    given: int = 0,
 ) -> Generator[Round, None, None]:
     """Decodes one answer, a round at a time.
 
@@ -121,6 +122,8 @@ def decode(
         cache: a prompt cache whose content is a proper prefix of the prompt (one that keeps no count, as a purely recurrent
             model's, must be empty); extended in place. After the last round it holds all committed tokens but the newest.
         control: the handle for stopping and changing the run.
+        given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
+            so that a character or a stop text may stand across the border.
 
     Yields:
         one Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
@@ -130,7 +133,7 @@ def decode(
         DraftlightError: the model can only draft, the prompt does not fit, the cache cannot be rolled back, the model yields no
             finite logit.
     """
-    run = _Run(model, prompt_tokens, drafter, options or DecodingOptions(), tokenizer, eos_ids, cache, control or Control())
+    run = _Run(model, prompt_tokens, drafter, options or DecodingOptions(), tokenizer, eos_ids, cache, control or Control(), given)
     return run.rounds()
 
 
@@ -157,6 +160,7 @@ class _Run:
         eos_ids: Iterable[int] | None,
         cache: list[Any] | None,
         control: Control,
+        given: int,
     ) -> None:
         loaded = model if isinstance(model, LoadedModel) else None
         if loaded is not None and (reason := target_reason(loaded)) is not None:
@@ -172,6 +176,7 @@ class _Run:
         self.control = control
         self.committed = [int(token) for token in prompt_tokens]
         self.prompt_length = len(self.committed)
+        self.answer_start = self.prompt_length - given
         self.cache = cache if cache is not None else caches.make_prompt_cache(self.model)
         self.queues = caches.can_hide(self.cache)
         self.vocab_size = caches.logits_width(self.model)
@@ -179,6 +184,8 @@ class _Run:
         assert self.options.seed is not None
         self.noise = NoiseSource(self.options.seed, self.vocab_size)
         self.text = AnswerText(self.tokenizer, self.options.stop, self.eos_ids)
+        for token in self.committed[self.answer_start :]:  # whoever gave them has shown what they say
+            self.text.push(token)
         self.index = 0
         self.started = 0.0
         self.queued: mx.array | None = None
@@ -265,7 +272,7 @@ class _Run:
 
     def _room(self) -> int:
         """How many tokens may still be emitted."""
-        left = self.options.max_tokens - (len(self.committed) - self.prompt_length)
+        left = self.options.max_tokens - (len(self.committed) - self.answer_start)
         return left if self.context_length is None else min(left, self.context_length - len(self.committed))
 
     def _limit(self) -> int:
@@ -408,7 +415,7 @@ class _Run:
             if finish is not None:
                 break
         total = len(self.committed) + len(kept)
-        if finish is None and total - self.prompt_length >= self.options.max_tokens:
+        if finish is None and total - self.answer_start >= self.options.max_tokens:
             finish = "length"
         if finish is None and self.context_length is not None and total >= self.context_length:
             finish = "context"

@@ -97,6 +97,7 @@ def describe(
             p[index].of(token),
             p[index].entropy,
             margins[index],
+            p[index].candidates(text.text_of) if index == len(verdict.drafted) else (),
         )
         for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
     )

@@ -87,6 +87,10 @@ class AnswerText:
         self._pieces: list[str] = []
         self._bytes: dict[int, bytes] = {}
 
+    def begin(self, tokens: Sequence[int]) -> str:
+        """The answer begins with these tokens: what they say. Stop texts are looked for behind them only."""
+        return "".join("" if token in self._silent else self._characters.push(self.bytes_of(token)) for token in tokens)
+
     def push(self, token: int) -> tuple[str, bool]:
         """Takes the next token; as `StopScanner.push`."""
         piece = "" if token in self._silent else self._characters.push(self.bytes_of(token))

@@ -3,7 +3,8 @@
 Every line is one JSON object in UTF-8 with a `kind`:
 
 - `header` comes first: `schema`, `created` (UTC), versions, hardware, the models with their hashes, every option with the
-  seed that was drawn, and the prompt as messages, text and token ids.
+  seed that was drawn, the prompt as messages, text and token ids, and under `given` what the answer was given to begin with,
+  as text and token ids: nothing, unless it branches off another.
 - `round`: one `engine.types.Round`; see `engine.codec` for how its values look.
 - `change`: rule, gamma or drafter took effect from round `index` on.
 - `summary` comes last: how the answer ended, its text, times and metrics. Without it the answer was cut off.

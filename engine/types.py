@@ -174,6 +174,8 @@ class Emitted:
         p: probability the target gave it; entropy: of the target's distribution, in nats. Both None without `analyse`.
         margin: gap between the target's two best scores (logits at temperature 0, perturbed scores under match and
             gumbel and in plain rounds), else None.
+        target_top: at most five likeliest tokens of the target where the token is a bonus or a plain one. Those of an accepted
+            token or a correction stand in the proposal at the same place.
     """
 
     id: int
@@ -183,6 +185,7 @@ class Emitted:
     p: float | None = None
     entropy: float | None = None
     margin: float | None = None
+    target_top: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +298,7 @@ class Request:
         target, drafter: names or paths as `engine.models.load` and DESIGN section 7 know them.
         conversation: requests with the same value may share a prompt cache.
         trace_path: where the trace goes; None writes it to the data folder.
+        given: ids of the tokens the answer begins with, decided already; the first round goes on behind them.
         template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
     """
 
@@ -304,6 +308,7 @@ class Request:
     drafter: str = "none"
     conversation: str = ""
     trace_path: str | None = None
+    given: tuple[int, ...] = ()
     template: bool = True
 
 
@@ -454,8 +459,11 @@ class RunStarted:
     options: DecodingOptions
     """The options in force, the drawn seed among them."""
     prompt_tokens: int
+    """Tokens to read before the first round, given ones included."""
     drafter: str
     trace_path: str | None
+    given: str = ""
+    """The text the answer begins with."""
 
 
 @dataclass(frozen=True, slots=True)

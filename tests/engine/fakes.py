@@ -36,6 +36,7 @@ class FakeTarget:
     sha256: str = "00"
     context_length: int = 1000
     vocabulary: tuple[bytes, ...] = (b"a",) * 128
+    eos_ids: frozenset[int] = frozenset((127,))
     tokenizer: FakeTokenizer = field(default_factory=FakeTokenizer)
 
 
@@ -121,6 +122,7 @@ class FakeBackend:
         options: DecodingOptions,
         cache: FakeCache,
         control: Any,
+        given: int = 0,
     ) -> Generator[Round, None, None]:
         assert list(prompt[: len(cache.tokens)]) == cache.tokens
         assert len(cache.tokens) < len(prompt)
@@ -134,7 +136,7 @@ class FakeBackend:
             cache.tokens.extend(fresh[start : start + 4])
             control.on_prefill(min(start + 4, len(fresh)), len(fresh))
         committed = list(prompt)
-        for index in range(options.max_tokens):
+        for index in range(options.max_tokens - given):
             if control.stopped.is_set():
                 return
             changes, control.changes = control.changes, {}
@@ -146,7 +148,7 @@ class FakeBackend:
             letter = ord("a") + index % 26
             cache.tokens.append(committed[-1])
             committed.append(letter)
-            finish = "cancelled" if control.stopped.is_set() else "length" if index + 1 == options.max_tokens else None
+            finish = "cancelled" if control.stopped.is_set() else "length" if index + 1 == options.max_tokens - given else None
             if self.forget_eos and finish == "length":
                 return
             proposals = () if drafter is None else (Proposal(1, "x", b"x", "rejected"),)
