@@ -123,7 +123,7 @@ def decode(
             model's, must be empty); extended in place. After the last round it holds all committed tokens but the newest.
         control: the handle for stopping and changing the run.
         given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
-            so that a character or a stop text may stand across the border.
+            so that a character may stand across the border.
 
     Yields:
         one Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
@@ -133,8 +133,8 @@ def decode(
         DraftlightError: the model can only draft, the prompt does not fit, the cache cannot be rolled back, the model yields no
             finite logit.
     """
-    run = _Run(model, prompt_tokens, drafter, options or DecodingOptions(), tokenizer, eos_ids, cache, control or Control(), given)
-    return run.rounds()
+    asked = options or DecodingOptions()
+    return _Run(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, control or Control(), given).rounds()
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,7 @@ class _Run:
         assert self.options.seed is not None
         self.noise = NoiseSource(self.options.seed, self.vocab_size)
         self.text = AnswerText(self.tokenizer, self.options.stop, self.eos_ids)
-        for token in self.committed[self.answer_start :]:  # whoever gave them has shown what they say
-            self.text.push(token)
+        self.text.begin(self.committed[self.answer_start :])
         self.index = 0
         self.started = 0.0
         self.queued: mx.array | None = None

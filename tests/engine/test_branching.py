@@ -128,7 +128,7 @@ def test_an_end_token_is_nothing_to_go_on_with(engine: tuple[Engine, list[FakeBa
     assert "ends the answer" in failed.message
 
 
-@pytest.mark.parametrize("drafter", [None, tiny_llama(2)])
+@pytest.mark.parametrize("drafter", [None, tiny_llama(1)])
 def test_every_token_of_the_text_has_the_targets_alternatives_somewhere(drafter: Any) -> None:
     rounds = list(decode(tiny_llama(1), PROMPT, drafter and DraftModel(drafter), OPTIONS))
     for round_ in rounds:
