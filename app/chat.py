@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app import settings as stored
-from app.exporting import export_session
+from app.exporting import ExportKind, export_session
 from app.link import EngineLike, EngineLink
 from app.session import Session, Turn
 from app.settings import Settings
@@ -218,14 +218,16 @@ class Chat(QObject):
         self.said.emit(f"{message} Answers go on {going_on}.", "error")
         self.keep(drafter=before)
 
-    def export(self, path: Path) -> None:
-        """Writes the conversation's metrics, as CSV if the name ends so and else as JSON."""
+    def export(self, path: Path, kind: ExportKind) -> tuple[Path, ...]:
+        """Writes the conversation and says where; returns what was written, nothing where that could not be."""
         try:
-            written = export_session(self.session.trace_paths, path)
+            written = export_session(self.session.trace_paths, path, kind)
         except DraftlightError as error:
             self.said.emit(str(error), "error")
-        else:
-            self.said.emit(f"Metrics written to {' and '.join(str(name) for name in written)}.", "note")
+            return ()
+        others = f" and {' and '.join(name.name for name in written[1:])} beside it" if written[1:] else ""
+        self.said.emit(f"Exported to {written[0]}{others}.", "note")
+        return written
 
     def close(self) -> bool:
         """Ends the engine; False if it did not end in time."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from app import bench_options
+from app import bench_options, cli_export
 from engine.errors import DraftlightError
 from engine.logs import log_path, log_to_file
 from engine.provenance import version
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(
         commands.add_parser("bench", help="measure drafters, rules and draft lengths", description=bench_options.DESCRIPTION)
     )
-    _add_export(commands.add_parser("export", help="metrics of traces as JSON or CSV", description=_window_less("export")))
+    _add_export(commands.add_parser("export", help=cli_export.HELP, description=cli_export.DESCRIPTION))
     _add_models_command(commands.add_parser("models", help="list, download, check and remove models"))
     _add_self_test(commands.add_parser("self-test", help="load, decode, paint and quit", description=_window_less("self-test")))
     return parser
@@ -85,8 +85,6 @@ def _window_less(command: str) -> str:
         "prove": "Check on the loaded models that decoding is exact: noise against known answers, what every rule emits against "
         "the target's own probabilities, how often proposals are accepted against the closed forms, and one seed's text over "
         "drafters and draft lengths. Takes minutes. The exit status is 0 if every check passes, 1 if one fails.",
-        "export": "Write the metrics of answers from their traces. CSV with --output writes two tables: the rounds, and the "
-        "answers beside them as NAME-answers.csv.",
         "self-test": "Load the built-in model, decode a few tokens, paint the window, and quit. The exit status is 0 if all "
         "of it works.",
     }[command]
@@ -151,16 +149,8 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces")
-    parser.add_argument("--format", choices=("json", "csv"), help="default: as --output ends, else json")
-    parser.add_argument("--output", metavar="FILE", type=Path, help="default: standard output")
-    parser.add_argument(
-        "--table",
-        choices=("rounds", "answers"),
-        default="rounds",
-        help="which CSV table goes to standard output (default: %(default)s)",
-    )
-    parser.set_defaults(command=_export)
+    cli_export.add_arguments(parser)
+    parser.set_defaults(command=cli_export.run, error=parser.error)
 
 
 def _add_models_command(parser: argparse.ArgumentParser) -> None:
@@ -272,36 +262,6 @@ def _bench(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         arguments.error(str(error))
     return bench(request, arguments.json_path)
-
-
-def _export(arguments: argparse.Namespace) -> int:
-    from engine import export
-
-    output: Path | None = arguments.output
-    form = arguments.format or ("csv" if output is not None and output.suffix.lower() == ".csv" else "json")
-    traces = export.read_traces(_trace_files(arguments.traces))
-    for trace in traces:
-        if trace.missing:
-            print(f"draftlight: {trace.path}: {trace.missing}", file=sys.stderr)
-    if output is not None:
-        for written in (export.write_csv if form == "csv" else export.write_json)(traces, output):
-            print(written)
-    elif form == "json":
-        print(export.to_json(traces))
-    else:
-        sys.stdout.buffer.write((export.answers_csv if arguments.table == "answers" else export.rounds_csv)(traces).encode())
-    return 0
-
-
-def _trace_files(paths: Sequence[Path]) -> list[Path]:
-    """The files, folders replaced by the traces in them. Raises DraftlightError for a folder without any."""
-    files: list[Path] = []
-    for path in paths:
-        found = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        if not found:
-            raise DraftlightError(f"There are no traces (*.jsonl) in {path}.")
-        files += found
-    return files
 
 
 def _models_list(arguments: argparse.Namespace) -> int:

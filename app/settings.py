@@ -25,6 +25,7 @@ class Settings:
         text_scale: factor on every text size of the window.
         geometry: x, y, width, height of the window; empty means the default place.
         seed: None draws a new seed for each answer.
+        export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
 
     appearance: Appearance = "system"
@@ -46,6 +47,8 @@ class Settings:
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     system_prompt: str = ""
+    export_folder: str = ""
+    export_kind: str = "html"
 
     def __post_init__(self) -> None:
         for name in ("geometry", "stop"):
@@ -60,7 +63,8 @@ class Settings:
         _check(len(self.geometry) in (0, 4) and all(isinstance(edge, int) for edge in self.geometry), "geometry", self.geometry)
         for name in ("target", "drafter"):
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
-        _check(isinstance(self.system_prompt, str), "system_prompt", self.system_prompt)
+        for name in ("system_prompt", "export_folder", "export_kind"):
+            _check(isinstance(getattr(self, name), str), name, getattr(self, name))
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
         self.options()
 

@@ -80,6 +80,11 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
     #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
     #banner QLabel {{ color: {theme.text}; }}
+    QPushButton#bannerAction {{
+        background: transparent; border: 1px solid {theme.faint}; border-radius: 8px; color: {theme.text};
+        padding: 0 {px(12)}; min-height: {px(26)}; font-weight: 500; }}
+    QPushButton#bannerAction:hover {{ background: {theme.panel}; }}
+    QPushButton#bannerAction:focus {{ border: 2px solid {theme.accent}; }}
 
     QTabBar#panelTabs {{ background: transparent; border: none; }}
     QTabBar#panelTabs::tab {{

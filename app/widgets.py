@@ -221,6 +221,11 @@ class Banner(QWidget):
         self.words.setObjectName("bannerText")
         self.words.setWordWrap(True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.action = QPushButton()
+        self.action.setObjectName("bannerAction")
+        self.action.hide()
+        self._act: Callable[[], object] | None = None
+        self.action.clicked.connect(self._acted)
         self.dismiss = icon_button("close", "Dismiss the message", self.hide)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(16, 12, 16, 0)
@@ -230,6 +235,7 @@ class Banner(QWidget):
         row.setSpacing(10)
         row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self.words, 1)
+        row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
         self.hide()
 
@@ -239,8 +245,20 @@ class Banner(QWidget):
         self.setAccessibleDescription(message)
         self.frame.style().unpolish(self.frame)
         self.frame.style().polish(self.frame)
+        self.action.hide()
         self._paint_icon()
         self.show()
+
+    def offer(self, title: str, act: Callable[[], object]) -> None:
+        """A button beside the message that is shown, until the next message."""
+        self._act = act
+        self.action.setText(title)
+        self.action.setAccessibleName(title)
+        self.action.show()
+
+    def _acted(self) -> None:
+        if self._act is not None:
+            self._act()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self._theme = theme

@@ -15,6 +15,7 @@ from app.chat import Chat
 from app.commands import ShortcutSheet, make_actions, make_menus
 from app.composer import Composer
 from app.cursor import Cursor
+from app.export_dialog import export_from
 from app.header import Header, model_path
 from app.link import EngineLike
 from app.options import OptionsPopover
@@ -30,7 +31,6 @@ from app.widgets import Banner
 from app.window_commands import window_commands
 from engine.types import Event, RoundFinished
 
-EXPORT_KINDS = "JSON (*.json);;CSV (*.csv)"
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 NARROW = 900
 """Below this width the charts make room for the conversation."""
@@ -369,11 +369,8 @@ class Window(QMainWindow):
         self.header.rule.buttons[self.settings.rule].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def export(self) -> None:
-        """Writes the conversation's metrics where the user says, as JSON or CSV."""
-        chosen, kind = QFileDialog.getSaveFileName(self, "Export metrics", "draftlight-metrics.json", EXPORT_KINDS)
-        if chosen:
-            path = Path(chosen)
-            self.chat.export(path.with_suffix(".csv") if kind.startswith("CSV") and path.suffix == ".json" else path)
+        """Writes the conversation where the user says, as data or as a report."""
+        export_from(self)
 
     @Slot(str, str)
     def _open_model(self, kind: str, what: str) -> None:

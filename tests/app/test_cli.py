@@ -428,60 +428,6 @@ def test_figures_without_a_value_are_left_out() -> None:
     assert status_line(summarise([]), "cancelled", None, None) == "0 tokens · stopped"
 
 
-# export
-
-
-@pytest.fixture
-def traces(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> list[Path]:
-    for _ in range(2):
-        assert main(["chat", "hi", "--max-tokens", "3", "--drafter", "ngram"]) == 0
-    capsys.readouterr()
-    return sorted((home / "traces").iterdir())
-
-
-def test_export_prints_json_of_files_and_folders(traces: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(traces[0])]) == 0
-    assert len(json.loads(capsys.readouterr().out)["answers"]) == 1
-    assert main(["export", str(traces[0].parent), "--format", "json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["answers"]) == 2
-
-
-def test_export_prints_either_table(traces: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    names = [str(path) for path in traces]
-    assert main(["export", *names, "--format", "csv"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 6
-    assert main(["export", *names, "--format", "csv", "--table", "answers"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 2
-
-
-def test_export_writes_files_and_says_which(traces: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    output = tmp_path / "metrics.csv"
-    assert main(["export", str(traces[0]), "--output", str(output)]) == 0
-    assert capsys.readouterr().out.splitlines() == [str(output), str(tmp_path / "metrics-answers.csv")]
-    assert output.read_text().startswith("trace,")
-    assert main(["export", str(traces[0]), "--output", str(tmp_path / "metrics.json")]) == 0
-    assert json.loads((tmp_path / "metrics.json").read_text())["answers"]
-
-
-def test_export_says_what_a_cut_off_trace_lacks(traces: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    content = traces[0].read_bytes()
-    traces[0].write_bytes(content[: len(content) // 2 + content.index(b"\n") // 2])
-    assert main(["export", str(traces[0])]) == 0
-    printed = capsys.readouterr()
-    assert "cut off" in printed.err
-    assert json.loads(printed.out)["answers"][0]["missing"]
-
-
-@pytest.mark.parametrize("name", ["missing.jsonl", "empty folder", "foreign.txt"])
-def test_export_refuses_what_is_no_trace(backend: FakeBackend, tmp_path: Path, capsys: Any, name: str) -> None:
-    (tmp_path / "empty folder").mkdir()
-    (tmp_path / "foreign.txt").write_text("hello\n")
-    assert main(["export", str(tmp_path / name)]) == 1
-    printed = capsys.readouterr()
-    assert name in printed.err
-    assert printed.err.count("\n") == 1
-
-
 # models
 
 

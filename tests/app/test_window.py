@@ -19,6 +19,7 @@ from pytestqt.qtbot import QtBot
 from app import accessibility
 from app import theme as themes
 from app.blocks import footer_words
+from app.exporting import kind_named
 from app.settings import Settings
 from app.window import Window
 from engine.trace import read
@@ -200,7 +201,7 @@ def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
     for prompt in ("hello", "hello again"):
         ask(qtbot, window, prompt)
         wait_for_answer(qtbot, window)
-    for name, kind in (("out.json", "JSON (*.json)"), ("out.csv", "CSV (*.csv)")):
+    for name, kind in (("out.json", kind_named("json").filter), ("out.csv", kind_named("csv").filter)):
         monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, name=name, kind=kind: (str(tmp_path / name), kind))
         window.actions_by_id["exportAction"].trigger()
         assert name in window.banner.words.text()
@@ -887,7 +888,7 @@ def test_metrics_are_exported_from_the_menu(
     wait_for_answer(qtbot, window)
     window.session.turns[0].answer.trace_path = str(tmp_path / "missing.jsonl")
     window._refresh()
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "out.json"), "JSON (*.json)"))
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "out.json"), kind_named("json").filter))
     window.actions_by_id["exportAction"].trigger()
     assert "missing.jsonl" in window.banner.words.text(), "an export that fails says why"
 

@@ -14,23 +14,15 @@ import pytest
 
 from engine import export
 from engine.errors import DraftlightError
-from engine.export import (
-    answers_csv,
-    guarded,
-    read_json,
-    read_rounds_csv,
-    read_traces,
-    rounds_csv,
-    to_json,
-    total,
-    unguarded,
-    write_csv,
-    write_json,
-)
+from engine.export import csv_texts, read_export, read_traces, to_json, total
+from engine.exports import files
+from engine.exports.csv_files import guarded, unguarded
+from engine.exports.tables import PROPOSAL_COLUMNS
 from engine.metrics import Summary, summarise
 from engine.trace import Trace, Writer
 from engine.types import Emitted, Expected, Milliseconds, Proposal, Round
 from tests.engine.test_metrics import random_rounds
+from tests.traces import write_trace
 
 NASTY = (
     "=1+1",
@@ -81,19 +73,44 @@ def summaries(traces: Sequence[Trace]) -> dict[str, Summary]:
     return dict(zip(("answer", "answer (2)"), (summarise(trace.rounds) for trace in traces), strict=True))
 
 
-def test_json_read_back_gives_the_same_summaries(traces: tuple[Trace, ...], tmp_path: Path) -> None:
-    (path,) = write_json(traces, tmp_path / "out" / "metrics.json")
-    assert {name: summarise(rounds) for name, rounds in read_json(path).items()} == summaries(traces)
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_what_is_read_back_gives_the_same_summaries(form: export.Form, traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    written = export.write(traces, form, tmp_path / "out" / f"metrics.{form}")
+    assert written[0] == tmp_path / "out" / f"metrics.{form}"
+    assert [path.name for path in written[1:]] == (
+        [] if form == "json" else [f"metrics-proposals.{form}", f"metrics-answers.{form}"]
+    )
+    assert {name: summarise(rounds) for name, rounds in read_export(written[0]).items()} == summaries(traces)
 
 
-def test_csv_read_back_gives_the_same_summaries(traces: tuple[Trace, ...], tmp_path: Path) -> None:
-    rounds_path, answers_path = write_csv(traces, tmp_path / "metrics.csv")
-    assert answers_path.name == "metrics-answers.csv"
-    assert {name: summarise(rounds) for name, rounds in read_rounds_csv(rounds_path).items()} == summaries(traces)
+def test_every_proposal_is_a_row_and_keeps_its_values(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    proposals = [proposal for trace in traces for round in trace.rounds for proposal in round.proposals]
+    rows = list(csv.DictReader(io.StringIO(csv_texts(traces)["proposals"], newline="")))
+    assert list(rows[0]) == list(PROPOSAL_COLUMNS)
+    for row, proposal in zip(rows, proposals, strict=True):
+        assert (int(row["id"]), unguarded(row["text"]), row["status"]) == (proposal.id, proposal.text, proposal.status)
+        assert bytes.fromhex(row["bytes"]) == proposal.bytes
+        assert (float(row["p"]) if row["p"] else None) == proposal.p
+    table = pytest.importorskip("pyarrow.parquet").read_table(export.write(traces, "parquet", tmp_path / "metrics.parquet")[1])
+    assert table.column_names == list(PROPOSAL_COLUMNS)
+    assert table.column("p").to_pylist() == [proposal.p for proposal in proposals]
+    assert table.column("text").to_pylist() == [proposal.text for proposal in proposals]
+    tops = [[candidate["text"] for candidate in top] for top in table.column("target_top").to_pylist()]
+    assert tops == [[candidate.text for candidate in proposal.target_top] for proposal in proposals]
+    document = json.loads(to_json(traces))
+    told = [entry for answer in document["answers"] for round in answer["rounds"] for entry in round["proposed"]]
+    assert [entry["p"] for entry in told] == [proposal.p for proposal in proposals]
+
+
+def test_parquet_carries_the_provenance(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for path in export.write(traces, "parquet", tmp_path / "metrics.parquet"):
+        about = json.loads(parquet.read_schema(path).metadata[b"draftlight"])
+        assert about["traces"]["answer"]["options"]["seed"] == 5
 
 
 def test_the_table_of_answers_holds_the_summaries_and_settings(traces: tuple[Trace, ...]) -> None:
-    rows = list(csv.DictReader(io.StringIO(answers_csv(traces), newline="")))
+    rows = list(csv.DictReader(io.StringIO(csv_texts(traces)["answers"], newline="")))
     for row, (name, summary) in zip(rows, summaries(traces).items(), strict=True):
         assert row["trace"] == name
         for figure in ("rounds", "emitted", "proposals", "accepted", "rejected", "unjudged"):
@@ -143,14 +160,16 @@ def nasty_round(text: str) -> Round:
 @pytest.mark.parametrize("text", NASTY)
 def test_no_cell_can_begin_a_formula_and_every_text_comes_back(text: str, tmp_path: Path) -> None:
     traces = read_traces([write(tmp_path / "answer.jsonl", [nasty_round(text)], text)])
-    for table in (rounds_csv(traces), answers_csv(traces)):
+    tables = csv_texts(traces)
+    for table in tables.values():
         for row in csv.reader(io.StringIO(table, newline="")):
             assert not any(cell.lstrip()[:1] in tuple("=+-@＝＋－＠") and cell.strip() for cell in row)
-    (row,) = csv.DictReader(io.StringIO(rounds_csv(traces), newline=""))
+    (row,) = csv.DictReader(io.StringIO(tables["rounds"], newline=""))
     assert unguarded(row["proposed_text"]) == text
-    path, _ = write_csv(traces, tmp_path / "metrics.csv")
-    ((found,),) = read_rounds_csv(path).values()
-    assert found.drafter == (text if text != "\ud83d" else "\\ud83d")
+    for form in ("csv", "parquet"):
+        path = export.write(traces, form, tmp_path / f"metrics.{form}")[0]
+        ((found,),) = read_export(path).values()
+        assert found.drafter == (text if text != "\ud83d" else "\\ud83d")
     assert (row["expected_match"], row["expected_gumbel"], row["expected_rejection"]) == ("0.25", "0.5", "0.75")
 
 
@@ -170,40 +189,80 @@ def test_a_trace_without_rounds_or_summary_is_exported_as_far_as_it_goes(tmp_pat
     document = json.loads(to_json(traces))
     assert document["answers"][0]["finish"] is None
     assert "cut off" in document["answers"][0]["missing"]
-    assert rounds_csv(traces).count("\r\n") == 1
+    assert csv_texts(traces)["rounds"].count("\r\n") == 1
     assert total([]) == summarise([])
 
 
-def test_writing_replaces_the_whole_file_or_leaves_it(
-    traces: tuple[Trace, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "html", "svg"])
+def test_writing_replaces_whole_files_or_leaves_them(
+    form: export.Form, traces: tuple[Trace, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "out"
-    path = folder / "metrics.json"
-    write_json(traces[:1], path)
-    before = path.read_text()
-    write_json(traces, path)
-    assert path.read_text() != before
-    whole = path.read_text()
+    path = folder / f"metrics.{form}"
+    written = export.write(traces[:1], form, path)
+    whole = {name: name.read_bytes() for name in written}
+    calls = iter(range(10))
 
     def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
+        if next(calls) == len(written) - 1:  # the last of the files that belong together
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(DraftlightError, match="No space left"):
-        write_json(traces[:1], path)
-    assert path.read_text() == whole
-    assert [entry.name for entry in folder.iterdir()] == ["metrics.json"], "nothing is left behind"
+        export.write(traces[1:], form, path)
+    assert {name: name.read_bytes() for name in folder.iterdir()} == whole, "nothing is changed and nothing left behind"
     ordinary = folder / "ordinary"
     ordinary.touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(ordinary.stat().st_mode)
 
 
-@pytest.mark.parametrize("content", ["", "hello", "{}", '{"schema":"other"}', "trace,index\r\na,b\r\n", "[1]"])
-def test_other_files_are_not_read_as_exports(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "file"
+def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_changes(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    (tmp_path / "metrics-answers.csv").mkdir()
+    with pytest.raises(DraftlightError, match="folder"):
+        export.write(traces, "csv", tmp_path / "metrics.csv")
+    assert [entry.name for entry in tmp_path.glob("*.csv")] == ["metrics-answers.csv"]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("content", ["", "hello", "{}", '{"schema":"other"}', "trace,index\r\na,b\r\n", "[1]", "null", "PAR1"])
+def test_other_files_are_not_read_as_exports(tmp_path: Path, form: str, content: str) -> None:
+    path = tmp_path / f"file.{form}"
     path.write_text(content)
     with pytest.raises(DraftlightError, match=str(path)):
-        read_json(path)
-    if content.startswith("trace"):
+        read_export(path)
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_an_export_that_was_cut_is_not_read(form: export.Form, traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    path = export.write(traces, form, tmp_path / f"metrics.{form}")[0]
+    content = path.read_bytes()
+    for kept in (1, len(content) // 3, len(content) - 1):
+        path.write_bytes(content[:kept])
+        if form == "json" and kept == len(content) - 1:
+            continue  # that takes the line end only
         with pytest.raises(DraftlightError, match=str(path)):
-            read_rounds_csv(path)
+            read_export(path)
+
+
+def test_a_row_taken_out_of_the_middle_is_noticed(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    path = export.write(traces, "csv", tmp_path / "metrics.csv")[0]
+    lines = path.read_bytes().split(b"\r\n")
+    path.write_bytes(b"\r\n".join([*lines[:3], *lines[4:]]))
+    with pytest.raises(DraftlightError, match="round 2 of answer is missing"):
+        read_export(path)
+
+
+def test_the_other_tables_and_other_kinds_are_not_taken_for_rounds(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    for form in ("csv", "parquet"):
+        for path in export.write(traces, form, tmp_path / f"metrics.{form}")[1:]:
+            with pytest.raises(DraftlightError, match=str(path)):
+                read_export(path)
+    with pytest.raises(DraftlightError, match="cannot be read back"):
+        read_export(export.write(traces, "html", tmp_path / "metrics.html")[0])
+
+
+def test_a_header_that_a_strange_hand_wrote_is_exported_as_far_as_it_makes_sense(tmp_path: Path) -> None:
+    odd = {"prompt": [1], "target": "text", "drafter": None, "options": 7, "hardware": [], "versions": "x", "seed": {"a": 1}}
+    path = write_trace(tmp_path / "odd.jsonl", random_rounds(3, 4), **odd)
+    for form in export.FORMS:
+        assert export.write(read_traces([path]), form, tmp_path / f"odd.{form}")[0].exists()

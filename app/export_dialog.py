@@ -1,0 +1,54 @@
+"""Asking where an export goes, and showing where it went: two clicks for the first one."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QStandardPaths, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from app.exporting import FILTERS, ExportKind, kind_chosen, kind_named
+
+if TYPE_CHECKING:
+    from app.window import Window
+
+
+def export_from(window: Window) -> None:
+    """Writes what the window shows where the user says; folder and kind are remembered."""
+    settings, paths = window.settings, window.session.trace_paths
+    if not paths:
+        return
+    chosen = ask(window, settings.export_folder, kind_named(settings.export_kind), Path(paths[-1]).stem)
+    if chosen is None:
+        return
+    kind, path = chosen
+    QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
+    try:
+        written = window.chat.export(path, kind)
+    finally:
+        QGuiApplication.restoreOverrideCursor()
+    if written:
+        window.chat.keep(export_folder=str(path.parent), export_kind=kind.id)
+        window.banner.offer("Show in folder", partial(show_folder, path.parent))
+
+
+def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
+    """Kind and name from a save dialog; None if it was left."""
+    start = Path(folder) if folder and Path(folder).is_dir() else documents()
+    offered = start / f"draftlight-{name}{kind.ending}"
+    chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), FILTERS, kind.filter)
+    return kind_chosen(Path(chosen), chosen_filter, kind) if chosen else None
+
+
+def documents() -> Path:
+    """Where a first export goes unless the user says otherwise."""
+    place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+    return Path(place) if place and Path(place).is_dir() else Path.home()
+
+
+def show_folder(folder: Path) -> None:
+    """Opens a folder in the system's own browser."""
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

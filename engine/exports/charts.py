@@ -1,0 +1,302 @@
+"""The charts of an answer as drawings. No state of a proposal is told by colour alone: filled, hatched, outlined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.exports import series
+from engine.exports.drawing import Drawing, Frame, Palette, number, ticks
+from engine.metrics import summarise
+from engine.types import Round
+
+WIDTH, HEIGHT = 480.0, 212.0
+LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 30.0, 178.0
+Marks = Literal["whole", "any", "none"]
+"""Which numbers stand below the horizontal axis."""
+MOST_CELLS = 12
+"""With more proposals in a column its cells would be too flat to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart that can be drawn of any rounds.
+
+    Attributes:
+        definition: what is drawn, exactly.
+    """
+
+    title: str
+    definition: str
+    draw: Callable[[Sequence[Round], Palette], Drawing]
+
+
+def _begin(
+    name: str, palette: Palette, words: str, x: tuple[float, float], y: tuple[float, float], below: str, marks: Marks = "whole"
+) -> tuple[Drawing, Frame]:
+    """A drawing with axes; `below` names the horizontal one."""
+    drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
+    frame = Frame(LEFT, TOP, RIGHT, BOTTOM, x, y)
+    for value in ticks(*y, 4):
+        height = frame.up(value)
+        drawing.line((LEFT, height), (RIGHT, height), palette.line)
+        drawing.text(LEFT - 6, height + 4, number(value), anchor="end")
+    for value in ticks(*x, 6) if marks != "none" else ():
+        if marks == "any" or value == round(value):
+            drawing.text(frame.across(value), BOTTOM + 15, number(value), anchor="middle")
+    drawing.text(RIGHT, BOTTOM + 30, below, anchor="end")
+    return drawing, frame
+
+
+def _empty(name: str, palette: Palette, words: str) -> Drawing:
+    drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
+    drawing.rect(LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, stroke=palette.line, radius=6)
+    drawing.text((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, words, anchor="middle")
+    return drawing
+
+
+def _legend(drawing: Drawing, entries: Sequence[tuple[str, str, str]]) -> None:
+    """(kind, colour, words) from the left: kind is fill, light, hatch, outline, or the dashes of a line."""
+    x = LEFT
+    for kind, colour, words in entries:
+        if kind in ("fill", "light", "hatch", "outline"):
+            _bar(drawing, x, 9, 12, 9, kind, colour)
+            x += 17
+        else:
+            drawing.line((x, 14), (x + 18, 14), colour, 2, "" if kind == "solid" else kind)
+            x += 23
+        drawing.text(x, 18, words)
+        x += 5.9 * len(words) + 11
+
+
+def _bar(drawing: Drawing, x: float, y: float, width: float, height: float, kind: str, colour: str, title: str = "") -> None:
+    match kind:
+        case "hatch":
+            drawing.rect(x, y, width, height, drawing.hatch(colour), title=title)
+            drawing.rect(x + 0.5, y + 0.5, width - 1, height - 1, stroke=colour)
+        case "outline":
+            drawing.rect(x + 0.5, y + 0.5, width - 1, height - 1, stroke=colour, title=title)
+        case _:
+            drawing.rect(x, y, width, height, colour, opacity=0.4 if kind == "light" else 1.0, title=title)
+
+
+def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+    """Verdicts per round, with what each rule is expected to accept."""
+    drawn = series.columns(rounds)
+    tallest = max((column.proposals for column in drawn), default=0.0)
+    if not tallest:
+        return _empty("proposals", palette, "Nothing was proposed in this answer.")
+    words = f"Proposals in {len(rounds):,} rounds: accepted, rejected and unjudged."
+    drawing, frame = _begin("proposals", palette, words, (0, len(rounds)), (0, max(1.0, tallest)), "round")
+    states = (("fill", palette.accepted), ("hatch", palette.rejected), ("outline", palette.unjudged))
+    for column in drawn:
+        left, right = frame.across(column.first), frame.across(column.last + 1)
+        gap = min(2.0, (right - left) * 0.2)
+        low = 0.0
+        drawing.begin_group(_column_words(column))
+        for (kind, colour), many in zip(states, (column.accepted, column.rejected, column.unjudged), strict=True):
+            cells = round(many) if column.first == column.last and tallest <= MOST_CELLS else 1
+            for _ in range(cells if many else 0):
+                high = low + many / cells
+                between = 1.0 if cells > 1 or tallest <= MOST_CELLS else 0.0
+                height = frame.up(low) - frame.up(high)
+                _bar(drawing, left, frame.up(high) + between, right - left - gap, height - between, kind, colour)
+                low = high
+        drawing.end_group()
+    dashes = {"match": "2 3", "gumbel": "solid", "rejection": "6 4"}
+    colours = {"match": palette.text, "gumbel": palette.bonus, "rejection": palette.correction}
+    for rule, curve in series.expected(rounds).items():
+        dash = "" if dashes[rule] == "solid" else dashes[rule]
+        points = [frame.at(index + 0.5, value) for index, value in curve]
+        drawing.curve(points, palette.panel, 3.4)  # a rim, so that it stands out from the columns
+        drawing.curve(points, colours[rule], 1.6, dash)
+    names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
+    _legend(drawing, names + [(dashes[rule], colours[rule], rule) for rule in series.RULES_EXPECTED])
+    return drawing
+
+
+def _column_words(column: series.Column) -> str:
+    if column.first == column.last:
+        return (
+            f"Round {column.first}: {column.accepted:.0f} accepted, {column.rejected:.0f} rejected, "
+            f"{column.unjudged:.0f} unjudged"
+        )
+    return (
+        f"Rounds {column.first} to {column.last}, means: {column.accepted:.2f} accepted, {column.rejected:.2f} rejected, "
+        f"{column.unjudged:.2f} unjudged"
+    )
+
+
+def alpha_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+    """Alpha over the last rounds, with its interval."""
+    found = series.rolling_alpha(rounds)
+    mean = summarise(rounds).alpha
+    if mean is None:
+        return _empty("alpha", palette, "Nothing was judged in this answer.")
+    words = f"Alpha over the last {series.ALPHA_WINDOW} rounds with its 95 % interval; {mean:.2f} over the whole answer."
+    drawing, frame = _begin("alpha", palette, words, (0, len(rounds)), (0, 1), "round")
+    high = [frame.at(index + 0.5, top) for index, _, _, top in found]
+    low = [frame.at(index + 0.5, bottom) for index, bottom, _, _ in found]
+    drawing.band(high, low, palette.accepted, 0.2)
+    drawing.curve([frame.at(index + 0.5, alpha) for index, _, alpha, _ in found], palette.accepted, 1.8)
+    drawing.line(frame.at(0, mean), frame.at(len(rounds), mean), palette.dim, 1, "4 4")
+    _legend(
+        drawing,
+        [
+            ("solid", palette.accepted, f"last {series.ALPHA_WINDOW} rounds"),
+            ("light", palette.accepted, "95 % interval"),
+            ("4 4", palette.dim, f"answer {mean:.2f}"),
+        ],
+    )
+    return drawing
+
+
+def positions_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+    """Acceptance by place in the round, once judged and of all drafted."""
+    places = summarise(rounds).by_position
+    if not places:
+        return _empty("positions", palette, "Nothing was proposed in this answer.")
+    words = "Acceptance by place: " + ", ".join(
+        f"{place.position}: {place.conditional:.2f} once judged" for place in places if place.conditional is not None
+    )
+    drawing, frame = _begin("positions", palette, words, (0.5, len(places) + 0.5), (0, 1), "place in the round")
+    width = min(34.0, (frame.across(1) - frame.across(0)) * 0.4)
+    for place in places:
+        middle = frame.across(place.position)
+        for kind, share, left, of, many in (
+            ("fill", place.conditional, middle - width, "judged", place.accepted + place.rejected),
+            ("light", place.unconditional, middle, "drafted", place.proposed),
+        ):
+            if share is not None:
+                top = frame.up(share)
+                title = f"Place {place.position}: {place.accepted:,} of {many:,} {of} ({share:.2f})"
+                _bar(drawing, left + 1, top, width - 2, BOTTOM - top, kind, palette.accepted, title)
+    _legend(drawing, [("fill", palette.accepted, "accepted / judged"), ("light", palette.accepted, "accepted / drafted")])
+    return drawing
+
+
+def throughput_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+    """Throughput over the last rounds, and its mean."""
+    found = series.speeds(rounds)
+    mean = summarise(rounds).throughput
+    known = [speed for _, speed in found if math.isfinite(speed)]
+    if mean is None or not known:
+        return _empty("throughput", palette, "No round was finished.")
+    top = min(max(known), 3 * mean) * 1.08  # one tiny first round must not flatten all others
+    words = f"Throughput over the last {series.SPEED_WINDOW} rounds; {mean:.1f} tokens per second over the whole answer."
+    drawing, frame = _begin("throughput", palette, words, (0, found[-1][0]), (0, top), "seconds", "any")
+    drawing.curve([frame.at(*point) for point in found], palette.accepted, 1.8)
+    drawing.line(frame.at(0, mean), frame.at(found[-1][0], mean), palette.dim, 1, "4 4")
+    _legend(
+        drawing,
+        [
+            ("solid", palette.accepted, f"tokens/s, last {series.SPEED_WINDOW} rounds"),
+            ("4 4", palette.dim, f"answer {mean:.1f}"),
+        ],
+    )
+    return drawing
+
+
+def times_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+    """Time of the rounds measured in stages, by phase."""
+    found = series.phases(rounds)
+    if not found:
+        return _empty("times", palette, "No round of this answer was measured in stages.")
+    parts = (
+        ("draft", "hatch", palette.accepted),
+        ("verify", "fill", palette.accepted),
+        ("judge", "fill", palette.correction),
+        ("other", "outline", palette.dim),
+    )
+    words = f"Milliseconds of {sum(round.milliseconds.measured for round in rounds):,} measured rounds by phase."
+    top = max(entry.total for entry in found) * 1.05 or 1.0
+    drawing, frame = _begin("times", palette, words, (0, 1), (0, top), "measured rounds, in order", "none")
+    width = (RIGHT - LEFT) / len(found)
+    for index, entry in enumerate(found):
+        low = 0.0
+        for phase, kind, colour in parts:
+            high = low + getattr(entry, phase)
+            title = f"Round {entry.first}: {phase} {getattr(entry, phase):.1f} ms of {entry.total:.1f} ms"
+            x, y = LEFT + index * width, frame.up(high)
+            _bar(drawing, x + 1, y, min(width - 2, 40), frame.up(low) - y, kind, colour, title)
+            low = high
+    _legend(drawing, [(kind, colour, phase) for phase, kind, colour in parts])
+    drawing.text(RIGHT, 18, "milliseconds", anchor="end")
+    return drawing
+
+
+def tau_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+    """Tau so far, measured and as alpha so far predicts it."""
+    found = series.taus(rounds)
+    summary = summarise(rounds)
+    if summary.tau is None:
+        return _empty("tau", palette, "No round was finished.")
+    values = [value for _, *pair in found for value in pair if math.isfinite(value)]
+    words = f"Tau of all rounds so far: {summary.tau:.2f} at the end"
+    words += f", {summary.predicted_tau:.2f} predicted from alpha." if summary.predicted_tau is not None else "."
+    drawing, frame = _begin("tau", palette, words, (0, len(rounds)), (0, max(values) * 1.1), "round")
+    drawing.curve([frame.at(index + 0.5, value) for index, value, _ in found], palette.accepted, 1.8)
+    drawing.curve([frame.at(index + 0.5, value) for index, _, value in found], palette.correction, 1.6, "6 4")
+    _legend(drawing, [("solid", palette.accepted, "measured"), ("6 4", palette.correction, "predicted from alpha")])
+    return drawing
+
+
+def lengths_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+    """How many rounds accepted 0, 1, 2, ... proposals."""
+    found = series.lengths(rounds)
+    if not found:
+        return _empty("lengths", palette, "Nothing was proposed in this answer.")
+    words = "Rounds by accepted proposals: " + ", ".join(f"{length}: {many:,}" for length, many in enumerate(found))
+    drawing, frame = _begin("lengths", palette, words, (-0.5, len(found) - 0.5), (0, max(found) * 1.12), "accepted in a round")
+    width = min(44.0, (frame.across(1) - frame.across(0)) * 0.8)
+    whole = sum(found)
+    for length, many in enumerate(found):
+        middle, top = frame.across(length), frame.up(many)
+        title = f"{length} accepted: {many:,} of {whole:,} rounds ({many / whole:.0%})"
+        _bar(drawing, middle - width / 2, top, width, BOTTOM - top, "fill", palette.accepted, title)
+        if len(found) <= 12:
+            drawing.text(middle, top - 4, f"{many:,}", anchor="middle")
+    _legend(drawing, [("fill", palette.accepted, f"rounds, of {whole:,} with proposals")])
+    return drawing
+
+
+CHARTS: dict[str, Chart] = {
+    "proposals": Chart(
+        "Proposals per round",
+        "One column per round (in a long answer the mean of neighbouring rounds): filled was accepted, hatched was rejected, "
+        "outlined was never judged. The lines are the accepted tokens to expect under each rule: a + a² + … + a^gamma, where a "
+        "is the rule's mean closed-form probability to accept at the positions judged in the last 16 rounds.",
+        proposals_chart,
+    ),
+    "alpha": Chart(
+        "Alpha",
+        "Accepted / (accepted + rejected) over the last 32 rounds, with Wilson's 95 % interval as if verdicts were independent.",
+        alpha_chart,
+    ),
+    "positions": Chart(
+        "Acceptance by position",
+        "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. Light: accepted / drafted, "
+        "which counts places never reached.",
+        positions_chart,
+    ),
+    "throughput": Chart(
+        "Throughput",
+        "Emitted tokens per second over the last 8 rounds, by the seconds since the prompt was read. Dashed: of the answer.",
+        throughput_chart,
+    ),
+    "times": Chart(
+        "Time of a round",
+        "Milliseconds of drafting, verifying, judging and the rest, in the rounds that were evaluated in stages. Staging costs "
+        "time of its own, so these rounds are slower than the others.",
+        times_chart,
+    ),
+    "tau": Chart(
+        "Tau, measured and predicted",
+        "Emitted tokens per round of all rounds so far, and what alpha so far predicts: the mean over rounds of "
+        "(1 − alpha^(gamma + 1)) / (1 − alpha). Under block, which judges jointly, nothing is predicted.",
+        tau_chart,
+    ),
+    "lengths": Chart("Accepted lengths", "How many rounds accepted 0, 1, 2, … of their proposals.", lengths_chart),
+}

@@ -1,0 +1,81 @@
+"""The tables as CSV and back. A cell that a spreadsheet would run as a formula gets an apostrophe in front, which
+spreadsheets hide and reading takes away."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DraftlightError
+from engine.exports.tables import ROUND_COLUMNS, TABLES, Kind, Table, by_answer, tables
+from engine.metrics import RoundCounts
+from engine.trace import Trace
+
+LINE_END = "\r\n"
+_FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r\n'")
+
+
+def csv_texts(traces: Sequence[Trace]) -> dict[str, str]:
+    """The three tables by their names."""
+    return {name: _text(table) for name, table in tables(traces).items()}
+
+
+def csv_files(traces: Sequence[Trace], path: Path) -> dict[Path, str]:
+    """The rounds at `path`, and the other tables beside it as `NAME-proposals.csv` and `NAME-answers.csv`."""
+    texts = csv_texts(traces)
+    return {beside(path, name, ".csv"): texts[name] for name in TABLES}
+
+
+def beside(path: Path, table: str, ending: str) -> Path:
+    """Where a table lies: the rounds at `path` itself, another one beside it."""
+    return path if table == "rounds" else path.with_name(f"{path.stem}-{table}{path.suffix or ending}")
+
+
+def read_rounds_csv(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
+    """The rounds of every answer in an exported table of rounds. Raises DraftlightError for any other or a cut file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            text = file.read()
+        if not text.endswith(LINE_END):
+            raise ValueError("its last line is incomplete")
+        rows = []
+        for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
+            if list(row) != list(ROUND_COLUMNS):
+                raise ValueError("its columns are others")
+            rows.append({name: unguarded(cell) if ROUND_COLUMNS[name] == "text" else cell for name, cell in row.items()})
+        if not text.startswith(",".join(ROUND_COLUMNS)):
+            raise ValueError("its columns are others")
+        return by_answer(rows)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise DraftlightError(f"{path} is not a table of rounds exported by Draftlight ({error}).") from None
+
+
+def guarded(text: str) -> str:
+    """The text with an apostrophe in front if a spreadsheet might run it as a formula, leading blanks or not."""
+    return "'" + text if text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS) else text
+
+
+def unguarded(text: str) -> str:
+    """The text that `guarded` was given."""
+    return text[1:] if text.startswith("'") else text
+
+
+def _text(table: Table) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator=LINE_END)
+    writer.writerow(table.columns)
+    for row in table.rows:
+        writer.writerow([_cell(row.get(name), kind) for name, kind in table.columns.items()])
+    return text.getvalue()
+
+
+def _cell(value: Any, kind: Kind) -> Any:
+    if value is None:
+        return None
+    if kind == "candidates":
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else None
+    return guarded(value) if isinstance(value, str) else value

@@ -1,0 +1,242 @@
+"""A small writer of SVG: shapes and words in, a picture out. It needs no display, and everything written is escaped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from html import escape
+
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours of a picture: the window's own, or, in a page that is dark or light, the names of its variables."""
+
+    background: str
+    panel: str
+    line: str
+    text: str
+    dim: str
+    accepted: str
+    tint: str
+    rejected: str
+    unjudged: str
+    correction: str
+    bonus: str
+
+
+DARK = Palette(
+    background="#14161b",
+    panel="#1a1d24",
+    line="#2e3440",
+    text="#e7e9ee",
+    dim="#a3abba",
+    accepted="#56b4e9",
+    tint="#1d303d",
+    rejected="#ee8350",
+    unjudged="#8a92a3",
+    correction="#e6a817",
+    bonus="#b58ce0",
+)
+LIGHT = Palette(
+    background="#f6f6f4",
+    panel="#ffffff",
+    line="#dcdfe5",
+    text="#1c2027",
+    dim="#535c6b",
+    accepted="#0072b2",
+    tint="#d9e8f0",
+    rejected="#bb4713",
+    unjudged="#646c7a",
+    correction="#8f6200",
+    bonus="#7a4fb3",
+)
+VARIABLES = Palette(**{field.name: f"var(--{field.name})" for field in fields(Palette)})
+
+
+class Drawing:
+    """A picture under construction, in logical pixels, the origin at the top left.
+
+    Attributes:
+        name: makes the ids of its patterns differ from those of other pictures in the same page.
+    """
+
+    def __init__(self, name: str, width: float, height: float, palette: Palette, words: str) -> None:
+        """`words` say what is to be seen, for those who cannot."""
+        self.name, self.width, self.height, self.palette, self.words = name, width, height, palette, words
+        self._parts: list[str] = []
+        self._hatches: dict[str, str] = {}
+
+    def rect(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        fill: str = "none",
+        stroke: str = "none",
+        opacity: float = 1.0,
+        radius: float = 0.0,
+        title: str = "",
+    ) -> None:
+        inside = f"<title>{escape(title)}</title>" if title else ""
+        self._parts.append(
+            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(0.0, width))}" height="{_n(max(0.0, height))}" fill="{fill}"'
+            f"{_attributes(stroke=stroke, opacity=opacity, rx=radius)}" + (f">{inside}</rect>" if inside else "/>")
+        )
+
+    def line(self, start: Point, end: Point, stroke: str, width: float = 1.0, dash: str = "") -> None:
+        self._parts.append(
+            f'<line x1="{_n(start[0])}" y1="{_n(start[1])}" x2="{_n(end[0])}" y2="{_n(end[1])}" stroke="{stroke}" '
+            f'stroke-width="{_n(width)}"{_attributes(dash=dash)}/>'
+        )
+
+    def curve(self, points: Iterable[Point], stroke: str, width: float = 1.5, dash: str = "") -> None:
+        """A line through the points, broken where one is not finite. A point alone is a dot."""
+        for part in _unbroken(points):
+            if len(part) == 1:
+                self._parts.append(f'<circle cx="{_n(part[0][0])}" cy="{_n(part[0][1])}" r="{_n(width)}" fill="{stroke}"/>')
+                continue
+            self._parts.append(
+                f'<polyline points="{_points(part)}" fill="none" stroke="{stroke}" stroke-width="{_n(width)}" '
+                f'stroke-linejoin="round"{_attributes(dash=dash)}/>'
+            )
+
+    def band(self, above: Sequence[Point], below: Sequence[Point], fill: str, opacity: float) -> None:
+        """The area between two lines over the same places; it ends where either is not finite."""
+        pairs = [(high, low) for high, low in zip(above, below, strict=True) if math.isfinite(high[1] + low[1])]
+        if len(pairs) > 1:
+            around = [high for high, _ in pairs] + [low for _, low in reversed(pairs)]
+            self._parts.append(f'<polygon points="{_points(around)}" fill="{fill}"{_attributes(opacity=opacity)}/>')
+
+    def text(
+        self, x: float, y: float, words: str, fill: str = "", size: float = 11, anchor: str = "start", bold: bool = False
+    ) -> None:
+        """Words on a baseline; `anchor` is start, middle or end."""
+        self._parts.append(
+            f'<text x="{_n(x)}" y="{_n(y)}" fill="{fill or self.palette.dim}" font-size="11" '
+            f'text-anchor="{anchor}">{escape(words)}</text>'
+        )
+
+    def begin_group(self, title: str) -> None:
+        """What follows belongs together and is called so when pointed at, up to `end_group`."""
+        self._parts.append(f"<g><title>{escape(title)}</title>")
+
+    def end_group(self) -> None:
+        self._parts.append("</g>")
+
+    def hatch(self, colour: str) -> str:
+        """A fill of slanted lines."""
+        self._hatches.setdefault(colour, f"{self.name}-hatch{len(self._hatches)}")
+        return f"url(#{self._hatches[colour]})"
+
+    def inline(self, prefix: str = "") -> str:
+        """The picture as a part of a page, as wide as there is room. `prefix` tells its patterns from those of its like."""
+        content = f"{self._definitions()}{''.join(self._parts)}".replace(f"{self.name}-hatch", f"{prefix}{self.name}-hatch")
+        label = escape(self.words)
+        return f'<svg viewBox="0 0 {_n(self.width)} {_n(self.height)}" role="img" aria-label="{label}">{content}</svg>'
+
+    def document(self, title: str = "") -> str:
+        """The picture as a file of its own, on its background, under a title."""
+        head = 34.0 if title else 8.0
+        width, height = self.width + 16, self.height + head + 8
+        words = (
+            f'<text x="16" y="24" fill="{self.palette.text}" font-size="14" font-weight="600">{escape(title)}</text>'
+            if title
+            else ""
+        )
+        return (
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
+            f'viewBox="0 0 {_n(width)} {_n(height)}" role="img" font-family="{FONT}">'
+            f"<title>{escape(title or self.words)}</title><desc>{escape(self.words)}</desc>{self._definitions()}"
+            f'<rect width="{_n(width)}" height="{_n(height)}" fill="{self.palette.panel}"/>{words}'
+            f'<g transform="translate(8 {_n(head)})">{"".join(self._parts)}</g></svg>\n'
+        )
+
+    def _definitions(self) -> str:
+        if not self._hatches:
+            return ""
+        patterns = "".join(
+            f'<pattern id="{name}" width="4" height="4" patternUnits="userSpaceOnUse">'
+            f'<path d="M-1 1 L1 -1 M0 4 L4 0 M3 5 L5 3" stroke="{colour}" stroke-width="1.3"/></pattern>'
+            for colour, name in self._hatches.items()
+        )
+        return f"<defs>{patterns}</defs>"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The field of a chart inside a drawing: from values to places.
+
+    Attributes:
+        left, top, right, bottom: its edges in the drawing. x, y: the values at its edges.
+    """
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+    def at(self, x: float, y: float) -> Point:
+        return self.across(x), self.up(y)
+
+    def across(self, x: float) -> float:
+        low, high = self.x
+        return self.left + (x - low) / ((high - low) or 1.0) * (self.right - self.left)
+
+    def up(self, y: float) -> float:
+        low, high = self.y
+        if not math.isfinite(y):
+            return math.nan
+        return self.bottom - (min(max(y, low), high) - low) / ((high - low) or 1.0) * (self.bottom - self.top)
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers from `low` to `high`, at most about so many."""
+    span = high - low
+    if not span > 0:
+        return [low]
+    rough = span / most
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)
+    first = math.ceil(low / step - 1e-9)
+    return [index * step for index in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def number(value: float) -> str:
+    """A short number for an axis."""
+    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:.2g}"
+
+
+def _unbroken(points: Iterable[Point]) -> list[list[Point]]:
+    parts: list[list[Point]] = [[]]
+    for point in points:
+        if math.isfinite(point[0]) and math.isfinite(point[1]):
+            parts[-1].append(point)
+        elif parts[-1]:
+            parts.append([])
+    return [part for part in parts if part]
+
+
+def _points(points: Iterable[Point]) -> str:
+    return " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
+
+
+def _attributes(stroke: str = "none", opacity: float = 1.0, rx: float = 0.0, dash: str = "") -> str:
+    return (
+        (f' stroke="{stroke}"' if stroke != "none" else "")
+        + (f' opacity="{_n(opacity)}"' if opacity != 1.0 else "")
+        + (f' rx="{_n(rx)}"' if rx else "")
+        + (f' stroke-dasharray="{dash}"' if dash else "")
+    )
+
+
+def _n(value: float) -> str:
+    """At most two decimals, none where they say nothing."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,0 +1,81 @@
+"""The metrics of a session as one JSON document, `draftlight.metrics/1`: for every answer its settings, `Summary`, rounds and
+proposals, and the figures of all answers together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.codec import plain
+from engine.errors import DraftlightError
+from engine.exports.tables import about, names, proposal_values
+from engine.metrics import RoundCounts, Summary, counts, summarise
+from engine.provenance import version
+from engine.trace import Trace
+from engine.types import Milliseconds
+
+SCHEMA = "draftlight.metrics/1"
+PROVENANCE = ("versions", "hardware", "target", "drafter", "seed")
+"""Parts of a trace's header that say under what the answer was made."""
+_COUNTS = tuple(field.name for field in fields(RoundCounts))
+
+
+def to_json(traces: Sequence[Trace]) -> str:
+    """The session's metrics as a JSON document."""
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "draftlight": version(),
+            "answers": [_answer(trace, name) for trace, name in zip(traces, names(traces), strict=True)],
+            "total": plain(total(traces)),
+        },
+        ensure_ascii=False,
+        allow_nan=False,
+        indent=1,
+    )
+
+
+def total(traces: Sequence[Trace]) -> Summary:
+    """The figures of all answers together, as if they had been decoded one after the other."""
+    joined: list[RoundCounts] = []
+    offset = 0.0
+    for trace in traces:
+        joined.extend(replace(counts(round), started=offset + round.started) for round in trace.rounds)
+        offset += summarise(trace.rounds).seconds * 1000
+    return summarise(joined)
+
+
+def read_json(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
+    """The rounds of every answer in an exported JSON document. Raises DraftlightError for any other file."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {document['schema']}")
+        return {str(answer["trace"]): tuple(_counts(entry) for entry in answer["rounds"]) for answer in document["answers"]}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DraftlightError(f"{path} does not hold metrics exported by Draftlight ({error}).") from None
+
+
+def _answer(trace: Trace, name: str) -> dict[str, Any]:
+    return {
+        **about(trace, name),
+        "options": trace.header.get("options"),
+        "provenance": {part: trace.header[part] for part in PROVENANCE if part in trace.header},
+        "changes": list(trace.changes),
+        "summary": plain(summarise(trace.rounds)),
+        "rounds": [
+            {**plain(counts(round)), "proposed": [plain(proposal_values(proposal)) for proposal in round.proposals]}
+            for round in trace.rounds
+        ],
+    }
+
+
+def _counts(entry: dict[str, Any]) -> RoundCounts:
+    """Unknown keys are ignored, so that a later version may add some."""
+    known = {name: entry[name] for name in _COUNTS if name in entry}
+    return RoundCounts(**{**known, "milliseconds": Milliseconds(**entry["milliseconds"])})

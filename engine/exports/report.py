@@ -1,0 +1,263 @@
+"""The report: one HTML file with everything about some answers, for people. It holds no script and loads nothing.
+
+Its content policy forbids both, so that even a browser can be asked; whatever users or models wrote is escaped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+from engine.exports.charts import CHARTS
+from engine.exports.drawing import VARIABLES
+from engine.exports.json_file import total
+from engine.exports.report_style import stylesheet
+from engine.exports.spans import GHOSTS, proposal_details, spans, visible
+from engine.exports.tables import about, names, prompt_of, table_of
+from engine.metrics import Summary, summarise
+from engine.provenance import version
+from engine.trace import Trace
+from engine.types import Round
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_FINISHES = {
+    "eos": "end of answer",
+    "stop": "stop text reached",
+    "length": "length limit reached",
+    "context": "context is full",
+    "cancelled": "stopped by the user",
+}
+_LEGEND = (
+    ("accepted", "drafted, and the target agreed"),
+    ("rejected", "drafted, and the target did not agree"),
+    ("unjudged", "drafted behind a rejected token, so never judged"),
+    ("correction", "the target's token in place of a rejected one"),
+    ("bonus", "the target's extra token after every proposal was accepted"),
+)
+
+
+def to_html(traces: Sequence[Trace]) -> str:
+    """The report on these answers as one HTML document."""
+    title = _title(traces)
+    body = "".join(_page(traces, title))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_text(title)} – Draftlight</title><style>{stylesheet()}</style></head><body><main>{body}</main></body></html>\n"
+    )
+
+
+def _title(traces: Sequence[Trace]) -> str:
+    asked = prompt_of(traces[0]) if traces else None
+    line = " ".join((asked or "Answers").split())
+    return line if len(line) <= 90 else line[:89].rstrip() + "…"
+
+
+def _page(traces: Sequence[Trace], title: str) -> Iterator[str]:
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    many = f"{len(traces)} answers" if len(traces) != 1 else "One answer"
+    yield f"<header><h1>{_text(title)}</h1>"
+    yield f"<p class=dim>{many}, decoded speculatively. Report by Draftlight {version()}, {made}.</p>"
+    if len(traces) > 1:
+        links = (f'<li><a href="#answer{index}">{_text(name)}</a></li>' for index, name in enumerate(names(traces), 1))
+        yield f"<nav aria-label=Answers><ol>{''.join(links)}</ol></nav>"
+    yield "</header>"
+    if len(traces) > 1:
+        yield "<section><h2>All answers together</h2><p class=dim>As if they had been decoded one after the other.</p>"
+        yield f"{_tiles(total(traces), None, '')}</section>"
+    for index, (name, trace) in enumerate(zip(names(traces), traces, strict=True), 1):
+        yield from _answer(trace, name, index, alone=len(traces) == 1)
+
+
+def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
+    facts, summary = about(trace, name), summarise(trace.rounds)
+    yield f'<section id="answer{index}">'
+    if not alone:
+        yield f"<h2>Answer {index}</h2>"
+    if facts["prompt"] is not None:
+        yield f'<div class=prompt role=note aria-label="Prompt">{_text(facts["prompt"])}</div>'
+    for note in (trace.missing, facts["error"]):
+        if note:
+            yield f"<p class=note>{_text(str(note))}</p>"
+    first = facts["seconds_to_first_token"]
+    yield _tiles(summary, first if isinstance(first, (int, float)) else None, _finish_words(facts["finish"]))
+    yield "<h3>Answer</h3>"
+    yield _legend()
+    yield f"<div class=answer>{''.join(_spans(trace.rounds))}</div>"
+    yield "<h3>Charts</h3><div class=charts>"
+    for chart in CHARTS.values():
+        picture = chart.draw(trace.rounds, VARIABLES).inline(f"a{index}-")
+        yield f"<figure><h3>{chart.title}</h3>{picture}<figcaption><small>{chart.definition}</small></figcaption></figure>"
+    yield "</div><h3>Rounds</h3>"
+    yield from _rounds(trace.rounds)
+    yield "<h3>Provenance</h3>"
+    yield from _provenance(trace, name)
+    yield "</section>"
+
+
+def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
+    interval = ""
+    if summary.alpha_low is not None and summary.alpha_high is not None:
+        interval = f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
+    predicted = f"{summary.predicted_tau:.2f} predicted" if summary.predicted_tau is not None else ""
+    entries = (
+        (
+            "Throughput",
+            _figure(summary.throughput, 1),
+            "tokens/s",
+            "Emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
+        ),
+        (
+            "Alpha",
+            _figure(summary.alpha),
+            interval,
+            f"Accepted / (accepted + rejected): {summary.accepted:,} of {summary.accepted + summary.rejected:,}. "
+            f"The {summary.unjudged:,} unjudged proposals say nothing and are left out. Beside it Wilson's 95 % interval.",
+        ),
+        (
+            "Tau",
+            _figure(summary.tau),
+            predicted,
+            "Emitted tokens per round, correction or bonus included. Predicted is the mean over rounds of "
+            "(1 − alpha^(gamma + 1)) / (1 − alpha); nothing is predicted under block, which judges jointly.",
+        ),
+        (
+            "Draft yield",
+            _figure(summary.draft_yield),
+            f"of {summary.proposals:,}" if summary.proposals else "",
+            "Accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
+        ),
+        (
+            "Tokens",
+            f"{summary.emitted:,}",
+            f"in {summary.rounds:,} rounds",
+            "A round is one forward pass of the target: propose, verify, judge, commit."
+            + (f" Ended: {finish}." if finish else ""),
+        ),
+        (
+            "Time",
+            f"{summary.seconds:.2f}",
+            "s",
+            "From the end of reading the prompt to the end of the last round."
+            + (f" First token {first_token:.2f} s after sending." if first_token is not None else ""),
+        ),
+    )
+    tiles = (
+        f"<div class=tile><dt>{label}</dt><dd><span class=value>{value}</span><span class=unit>{unit}</span>"
+        f"<small>{words}</small></dd></div>"
+        for label, value, unit, words in entries
+    )
+    return f"<dl class=tiles>{''.join(tiles)}</dl>"
+
+
+def _figure(value: float | None, decimals: int = 2) -> str:
+    return "–" if value is None else f"{value:,.{decimals}f}"
+
+
+def _finish_words(finish: object) -> str:
+    return _FINISHES.get(finish, "") if isinstance(finish, str) else ""
+
+
+def _legend() -> str:
+    entries = "".join(f"<span>{_marked(state, state)} {words}</span>" for state, words in _LEGEND)
+    toggle = "<label class=toggle><input type=checkbox checked> show rejected and unjudged</label>"
+    return f"<div class=legend>{entries}{toggle}</div>"
+
+
+def _marked(state: str, text: str, details: str = "") -> str:
+    """A token as its state looks; what never became text is a deletion to whoever listens."""
+    tag = "del" if state in GHOSTS else "span"
+    told = f' data-d="{_text(details)}"' if details else ""
+    return f'<{tag} class="{state}"{told}>{_text(text)}</{tag}>'
+
+
+def _spans(rounds: Sequence[Round]) -> Iterator[str]:
+    for span in spans(rounds):
+        if not span.text:
+            continue
+        yield _marked(span.state, span.text, span.details)
+
+
+def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
+    heads = ("round", "at, s", "ms", "rule", "proposed", "accepted", "rejected", "unjudged", "emitted")
+    yield "<div class=scroll tabindex=0 role=region aria-label='Rounds'><table><thead><tr>"
+    for head in heads:
+        yield f"<th scope=col{' class=words' if head == 'rule' else ''}>{head}</th>"
+    yield "<th scope=col class=words>proposals</th><th scope=col class=words>then</th></tr></thead><tbody>"
+    for round in rounds:
+        numbers = (len(round.proposals), round.accepted, round.rejected, round.unjudged, len(round.emitted))
+        chips = " ".join(
+            _marked(proposal.status, visible(proposal.text, proposal.bytes), proposal_details(round, place))
+            for place, proposal in enumerate(round.proposals)
+        )
+        own = "".join(
+            _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
+        )
+        yield (
+            f"<tr><th scope=row>{round.index}</th><td>{round.started / 1000:.2f}</td><td>{round.milliseconds.total:.1f}</td>"
+            f"<td class=words>{_text(round.rule)}</td>{''.join(f'<td>{many}</td>' for many in numbers)}"
+            f"<td class=chips>{chips}</td><td class=words>{own}</td></tr>"
+        )
+    yield "</tbody></table></div>"
+
+
+def _provenance(trace: Trace, name: str) -> Iterator[str]:
+    header, summary = trace.header, trace.summary or {}
+    target, drafter = table_of(header.get("target")), table_of(header.get("drafter"))
+    options = table_of(header.get("options"))
+    facts: list[tuple[str, Any]] = [
+        ("made", header.get("created")),
+        ("target", target.get("name")),
+        ("target SHA-256", target.get("sha256")),
+        ("drafter", drafter.get("name")),
+        ("drafter SHA-256", drafter.get("sha256")),
+        ("seed", header.get("seed", options.get("seed"))),
+        ("options", ", ".join(f"{key} {_plain(value)}" for key, value in options.items() if key != "seed")),
+        ("changed on the way", "; ".join(_change(change) for change in trace.changes)),
+        ("machine", _pairs(table_of(header.get("hardware")))),
+        ("versions", _pairs(table_of(header.get("versions")))),
+        ("prompt tokens", about(trace, name)["prompt_tokens"]),
+        ("of them cached", summary.get("reused_tokens")),
+        ("reading the prompt, s", summary.get("prefill_seconds")),
+        ("trace", trace.path.name),
+        ("trace SHA-256", _hash(trace)),
+    ]
+    yield "<dl class=facts>"
+    for label, value in facts:
+        if value not in (None, ""):
+            shown = _text(_plain(value))
+            yield f"<dt>{label}</dt><dd>{f'<code>{shown}</code>' if 'SHA' in label else shown}</dd>"
+    yield "</dl>"
+
+
+def _change(change: dict[str, Any]) -> str:
+    return f"from round {change.get('index')}: " + _pairs({key: value for key, value in change.items() if key != "index"})
+
+
+def _pairs(table: dict[str, Any]) -> str:
+    return ", ".join(f"{str(key).replace('_', ' ')} {_plain(value)}" for key, value in table.items() if value is not None)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return " ".join(repr(entry) for entry in value) or "none"
+    return "off" if value is False else "on" if value is True else str(value)
+
+
+def _hash(trace: Trace) -> str | None:
+    try:
+        return hashlib.sha256(trace.path.read_bytes()).hexdigest()
+    except OSError:  # moved away since it was read
+        return None
+
+
+def _text(text: str) -> str:
+    """The text as HTML shows it, in content and in quoted attributes; control characters become their pictures."""
+    kept = "".join(chr(0x2400 + ord(letter)) if letter < " " and letter not in "\n\t" else letter for letter in text)
+    return escape(kept.replace("\x7f", "␡"))

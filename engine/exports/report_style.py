@@ -1,0 +1,81 @@
+"""How the report looks: dark or light as the reader's system asks, printable, and without any script."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from engine.exports.drawing import DARK, FONT, LIGHT, Palette
+
+
+def stylesheet() -> str:
+    """The whole style sheet; colours are variables, named as the fields of a `Palette`."""
+    return _SHEET.replace("LIGHT_COLOURS", _variables(LIGHT)).replace("DARK_COLOURS", _variables(DARK)).replace("FONT", FONT)
+
+
+def _variables(palette: Palette) -> str:
+    return " ".join(f"--{name}: {colour};" for name, colour in asdict(palette).items())
+
+
+_SHEET = """
+:root { color-scheme: light dark; LIGHT_COLOURS }
+@media (prefers-color-scheme: dark) { :root { DARK_COLOURS } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--background); color: var(--text); font: 15px/1.5 FONT; }
+main { max-width: 1080px; margin: 0 auto; padding: 28px 20px 120px; }
+h1 { font-size: 24px; line-height: 1.25; margin: 0 0 4px; }
+h2 { font-size: 19px; margin: 44px 0 8px; padding-top: 18px; border-top: 1px solid var(--line); }
+h3 { font-size: 15px; margin: 26px 0 8px; }
+p { margin: 6px 0; }
+a { color: var(--accepted); }
+:focus-visible { outline: 2px solid var(--accepted); outline-offset: 2px; }
+.dim, small { color: var(--dim); }
+small { font-size: 12.5px; line-height: 1.4; display: block; }
+.note { border: 1px solid var(--rejected); border-radius: 10px; padding: 10px 14px; margin: 14px 0; }
+.prompt { background: var(--panel); border: 1px solid var(--line); border-radius: 14px; padding: 12px 16px; margin: 12px 0 20px;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(226px, 1fr)); gap: 12px; margin: 12px 0; }
+.tile { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 12px 14px; }
+.tile dt { color: var(--dim); font-size: 13px; }
+.tile dd { margin: 0; }
+.value { font-size: 24px; font-weight: 600; font-variant-numeric: tabular-nums; }
+.unit { color: var(--dim); font-size: 13px; margin-left: 5px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 430px), 1fr)); gap: 14px; }
+figure { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; margin: 0; padding: 12px 14px; }
+figure h3 { margin: 0 0 4px; }
+figure svg { display: block; width: 100%; height: auto; }
+.answer { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 18px 20px; font-size: 16px;
+  line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; }
+.accepted { background: var(--tint); border-radius: 3px; }
+.correction { text-decoration: underline 2px var(--correction); text-underline-offset: 4px; }
+.bonus { text-decoration: underline dotted 2px var(--bonus); text-underline-offset: 4px; }
+.rejected { color: var(--rejected); text-decoration: line-through; font-size: .92em; }
+.unjudged { color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px; border-radius: 3px;
+  font-size: .92em; text-decoration: none; }
+.answer .rejected, .answer .unjudged { user-select: none; -webkit-user-select: none; }
+.answer [data-d]:hover, .chips [data-d]:hover { box-shadow: 0 0 0 2px var(--accepted); border-radius: 3px; }
+[data-d]:hover::after, [data-d]:focus::after { content: attr(data-d); position: fixed; z-index: 2; left: 50%; bottom: 16px;
+  transform: translateX(-50%); width: max-content; max-width: min(94vw, 760px); white-space: pre-wrap; text-align: left;
+  background: var(--panel); color: var(--text); border: 1px solid var(--dim); border-radius: 12px; padding: 10px 16px;
+  font: 13px/1.5 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; box-shadow: 0 8px 30px #0006; }
+.legend { display: flex; flex-wrap: wrap; gap: 6px 18px; align-items: center; margin: 10px 0; font-size: 13px;
+  color: var(--dim); }
+.legend span span, .legend del { color: var(--text); padding: 0 3px; }
+.legend .rejected { color: var(--rejected); } .legend .unjudged { color: var(--unjudged); }
+.toggle { margin-left: auto; color: var(--text); }
+section:has(.toggle input:not(:checked)) .answer :is(.rejected, .unjudged) { display: none; }
+.scroll { overflow: auto; max-height: 560px; border: 1px solid var(--line); border-radius: 12px; background: var(--panel); }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; min-width: 100%; }
+th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }
+thead th { position: sticky; top: 0; background: var(--panel); color: var(--dim); font-weight: 500; z-index: 1; }
+th.words, td.words { text-align: left; }
+td.chips { text-align: left; white-space: normal; min-width: 260px; }
+.chips > * { display: inline-block; margin: 0 5px 2px 0; padding: 0 4px; white-space: pre-wrap; }
+tbody tr:hover { background: var(--background); }
+.facts { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; font-size: 13.5px; margin: 8px 0; }
+.facts dt { color: var(--dim); }
+.facts dd { margin: 0; overflow-wrap: anywhere; }
+code { font: 12.5px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
+@media (max-width: 560px) { .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
+@media print { .scroll { max-height: none; overflow: visible; } .toggle { display: none; } figure, .tile { break-inside: avoid; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+"""

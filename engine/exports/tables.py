@@ -1,0 +1,267 @@
+"""The tables that every tabular export writes: one row per round, per proposal, per answer. Columns are named once, here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from engine.codec import FINISHES, plain
+from engine.metrics import RoundCounts, Summary, counts, summarise
+from engine.trace import Trace
+from engine.types import RULES, Candidate, Milliseconds, Proposal, Round
+
+Kind = Literal["text", "whole", "number", "candidates"]
+"""What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
+TABLES: tuple[Literal["rounds", "proposals", "answers"], ...] = ("rounds", "proposals", "answers")
+_PHASES = tuple(field.name for field in fields(Milliseconds))
+_COUNTED = ("index", "drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish")
+
+ROUND_COLUMNS: dict[str, Kind] = {
+    "trace": "text",
+    "index": "whole",
+    "position": "whole",
+    "drafter": "text",
+    "rule": "text",
+    "proposals": "whole",
+    "accepted": "whole",
+    "rejected": "whole",
+    "unjudged": "whole",
+    "emitted": "whole",
+    "proposed_text": "text",
+    "emitted_text": "text",
+    "expected_match": "number",
+    "expected_gumbel": "number",
+    "expected_rejection": "number",
+    "rows": "whole",
+    "cache_length": "whole",
+    "started_ms": "number",
+    **{f"{phase}_ms": "number" for phase in _PHASES},
+    "finish": "text",
+}
+PROPOSAL_COLUMNS: dict[str, Kind] = {
+    "trace": "text",
+    "round": "whole",
+    "place": "whole",
+    "drafter": "text",
+    "rule": "text",
+    "id": "whole",
+    "text": "text",
+    "bytes": "text",
+    "status": "text",
+    "q": "number",
+    "p": "number",
+    "acceptance": "number",
+    "coin": "number",
+    "draft_argmax": "whole",
+    "target_argmax": "whole",
+    "expected_match": "number",
+    "expected_gumbel": "number",
+    "expected_rejection": "number",
+    "draft_top": "candidates",
+    "target_top": "candidates",
+}
+_WHOLE_FIGURES = ("rounds", "emitted", "proposals", "accepted", "rejected", "unjudged")
+FIGURES = tuple(field.name for field in fields(Summary) if field.name not in ("shares", "by_position"))
+_SETTINGS: dict[str, Kind] = {
+    "rule": "text",
+    "temperature": "number",
+    "top_p": "number",
+    "top_k": "whole",
+    "min_p": "number",
+    "repetition_penalty": "number",
+    "seed": "whole",
+    "gamma": "text",
+    "max_tokens": "whole",
+}
+ANSWER_COLUMNS: dict[str, Kind] = {
+    "trace": "text",
+    "created": "text",
+    "target": "text",
+    "drafter": "text",
+    **_SETTINGS,
+    "prompt_tokens": "whole",
+    "prefill_seconds": "number",
+    "seconds_to_first_token": "number",
+    "finish": "text",
+    "missing": "text",
+    **{figure: "whole" if figure in _WHOLE_FIGURES else "number" for figure in FIGURES},
+    "prompt": "text",
+    "text": "text",
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns and rows of one kind; a column that a row does not name is missing there."""
+
+    columns: Mapping[str, Kind]
+    rows: tuple[Row, ...]
+
+
+def tables(traces: Sequence[Trace]) -> dict[str, Table]:
+    """The three tables by their names."""
+    named = tuple(zip(names(traces), traces, strict=True))
+    return {
+        "rounds": Table(ROUND_COLUMNS, tuple(_round_row(name, round) for name, trace in named for round in trace.rounds)),
+        "proposals": Table(
+            PROPOSAL_COLUMNS, tuple(row for name, trace in named for round in trace.rounds for row in _proposal_rows(name, round))
+        ),
+        "answers": Table(ANSWER_COLUMNS, tuple(_answer_row(name, trace) for name, trace in named)),
+    }
+
+
+def names(traces: Sequence[Trace]) -> list[str]:
+    """The file names without ending; numbered where two are alike."""
+    seen: Counter[str] = Counter()
+    found = []
+    for trace in traces:
+        seen[trace.path.stem] += 1
+        many = seen[trace.path.stem]
+        found.append(trace.path.stem if many == 1 else f"{trace.path.stem} ({many})")
+    return found
+
+
+def about(trace: Trace, name: str) -> Row:
+    """What an answer was asked and how it went, without its figures. Parts that a foreign hand made odd are left out."""
+    header, summary = trace.header, trace.summary or {}
+    prompt = table_of(header.get("prompt"))
+    ids = prompt.get("ids")
+    return {
+        "trace": name,
+        "created": header.get("created"),
+        "target": table_of(header.get("target")).get("name"),
+        "drafter": table_of(header.get("drafter")).get("name"),
+        "prompt_tokens": len(ids) if isinstance(ids, list) else 0,
+        "prefill_seconds": summary.get("prefill_seconds"),
+        "seconds_to_first_token": summary.get("seconds_to_first_token"),
+        "finish": summary.get("finish"),
+        "error": summary.get("error"),
+        "missing": trace.missing,
+        "prompt": prompt_of(trace),
+        "text": "".join(round.text for round in trace.rounds),
+    }
+
+
+def prompt_of(trace: Trace) -> str | None:
+    """What the user asked last."""
+    asked = [text for role, text in messages_of(trace) if role == "user"]
+    return asked[-1] if asked else None
+
+
+def messages_of(trace: Trace) -> list[tuple[str, str]]:
+    """The conversation that the answer continues, as (role, text)."""
+    messages = table_of(trace.header.get("prompt")).get("messages")
+    if not isinstance(messages, list):
+        return []
+    found = [(entry.get("role"), entry.get("content")) for entry in messages if isinstance(entry, dict)]
+    return [(role, text) for role, text in found if isinstance(role, str) and isinstance(text, str)]
+
+
+def table_of(value: object) -> dict[str, Any]:
+    """The value if it is a table, else an empty one: a trace may come from anywhere."""
+    return value if isinstance(value, dict) else {}
+
+
+def counts_of(row: Mapping[str, Any]) -> RoundCounts:
+    """The counts of a row of the table of rounds. Raises KeyError, TypeError or ValueError for any other row."""
+    finish = row["finish"]
+    return RoundCounts(
+        index=int(row["index"]),
+        drafter=str(row["drafter"]),
+        rule=RULES[RULES.index(row["rule"])],
+        proposals=int(row["proposals"]),
+        accepted=int(row["accepted"]),
+        rejected=int(row["rejected"]),
+        unjudged=int(row["unjudged"]),
+        emitted=int(row["emitted"]),
+        started=float(row["started_ms"]),
+        milliseconds=Milliseconds(float(row["total_ms"]), *(_number(row[f"{phase}_ms"]) for phase in _PHASES[1:])),
+        finish=None if finish in (None, "") else FINISHES[FINISHES.index(finish)],
+    )
+
+
+def by_answer(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[RoundCounts, ...]]:
+    """The rounds of every answer in the rows of a table of rounds. Raises like `counts_of`, and where a round is missing."""
+    answers: dict[str, list[RoundCounts]] = {}
+    for row in rows:
+        rounds = answers.setdefault(str(row["trace"]), [])
+        entry = counts_of(row)
+        if entry.index != len(rounds):
+            raise ValueError(f"round {len(rounds)} of {row['trace']} is missing")
+        rounds.append(entry)
+    return {name: tuple(rounds) for name, rounds in answers.items()}
+
+
+def _number(value: Any) -> float | None:
+    return None if value in (None, "") else float(value)
+
+
+def _round_row(name: str, round: Round) -> Row:
+    judged = len(round.expected)
+    entry = counts(round)
+    return {
+        "trace": name,
+        **{column: getattr(entry, column) for column in _COUNTED},
+        "position": round.position,
+        "proposed_text": "".join(proposal.text for proposal in round.proposals),
+        "emitted_text": "".join(token.text for token in round.emitted),
+        **{
+            f"expected_{rule}": sum(getattr(place, rule) for place in round.expected) / judged if judged else None
+            for rule in ("match", "gumbel", "rejection")
+        },
+        "rows": round.rows,
+        "cache_length": round.cache_length,
+        "started_ms": round.started,
+        **{f"{phase}_ms": getattr(round.milliseconds, phase) for phase in _PHASES},
+    }
+
+
+def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
+    for place, proposal in enumerate(round.proposals):
+        expected = round.expected[place] if place < len(round.expected) else None
+        yield {
+            "trace": name,
+            "round": round.index,
+            "place": place + 1,
+            "drafter": round.drafter,
+            "rule": round.rule,
+            **proposal_values(proposal),
+            **{f"expected_{rule}": getattr(expected, rule, None) for rule in ("match", "gumbel", "rejection")},
+        }
+
+
+def proposal_values(proposal: Proposal) -> Row:
+    """A proposal's own columns."""
+    return {
+        "id": proposal.id,
+        "text": proposal.text,
+        "bytes": proposal.bytes.hex(),
+        "status": proposal.status,
+        "q": proposal.q,
+        "p": proposal.p,
+        "acceptance": proposal.acceptance,
+        "coin": proposal.coin,
+        "draft_argmax": proposal.draft_argmax,
+        "target_argmax": proposal.target_argmax,
+        "draft_top": _candidates(proposal.draft_top),
+        "target_top": _candidates(proposal.target_top),
+    }
+
+
+def _candidates(top: Sequence[Candidate]) -> list[Row]:
+    return [plain(candidate) for candidate in top]
+
+
+def _answer_row(name: str, trace: Trace) -> Row:
+    options = table_of(trace.header.get("options"))
+    summary = summarise(trace.rounds)
+    gamma = options.get("gamma")
+    return {
+        **about(trace, name),
+        **{setting: options.get(setting) for setting in _SETTINGS},
+        "gamma": None if gamma is None else str(gamma),
+        **{figure: getattr(summary, figure) for figure in FIGURES},
+    }
