@@ -11,8 +11,10 @@ from PySide6.QtWidgets import QGridLayout, QStackedWidget, QTabBar, QVBoxLayout,
 
 from app.charts_page import ChartsPage
 from app.cursor import Cursor
+from app.rounds_page import RoundsPage
 from app.session import Session
 from app.settings import PanelPage
+from app.shown import Shown
 from app.theme import Theme
 from app.widgets import Tile
 from app.wording import DEFINITIONS, number
@@ -43,8 +45,11 @@ class SidePanel(QWidget):
         self.alpha = Tile("Alpha", DEFINITIONS["alpha"])
         self.tau = Tile("Tau", DEFINITIONS["tau"])
         self.draft_yield = Tile("Draft yield", DEFINITIONS["draft_yield"])
+        self.shown = Shown(session, cursor, self)
+        self.shown.changed.connect(self.touch)
+        self.rounds = RoundsPage(self.shown, cursor)
         self.charts = ChartsPage(session, cursor)
-        self.pages: dict[PanelPage, ChartsPage] = {"charts": self.charts}
+        self.pages: dict[PanelPage, RoundsPage | ChartsPage] = {"rounds": self.rounds, "charts": self.charts}
         self._old: set[PanelPage] = set(self.pages)
         self._arrange()
 
@@ -109,6 +114,7 @@ class SidePanel(QWidget):
 
     # Repaints
 
+    @Slot()
     def touch(self) -> None:
         """Something changed: repaint soon."""
         self._stale = True
@@ -119,6 +125,7 @@ class SidePanel(QWidget):
     def refresh(self) -> None:
         """Brings the figures and the page that shows up to date."""
         self._stale = False
+        self.shown.sync()
         self._old = set(self.pages)
         self._show_figures()
         self._refresh_page()
@@ -129,7 +136,7 @@ class SidePanel(QWidget):
             self.pages[self.page].refresh()
 
     def _show_figures(self) -> None:
-        answer = self.session.answer
+        answer = self.shown.answer
         if answer is None or not answer.tally.rounds:
             for tile in self.tiles:
                 tile.show_value("–", "")

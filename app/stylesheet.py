@@ -80,11 +80,6 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
     #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
     #banner QLabel {{ color: {theme.text}; }}
-    QPushButton#bannerAction {{
-        background: transparent; border: 1px solid {theme.faint}; border-radius: 8px; color: {theme.text};
-        padding: 0 {px(12)}; min-height: {px(26)}; font-weight: 500; }}
-    QPushButton#bannerAction:hover {{ background: {theme.panel}; }}
-    QPushButton#bannerAction:focus {{ border: 2px solid {theme.accent}; }}
 
     QTabBar#panelTabs {{ background: transparent; border: none; }}
     QTabBar#panelTabs::tab {{
@@ -93,7 +88,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QTabBar#panelTabs::tab:first {{ margin-left: 16px; }}
     QTabBar#panelTabs::tab:hover {{ color: {theme.text}; }}
     QTabBar#panelTabs::tab:selected {{ color: {theme.text}; border-bottom-color: {theme.accent}; }}
-    QTabBar#panelTabs:focus::tab:selected {{ background: {theme.raised}; }}
+    QTabBar#panelTabs::tab:focus {{ background: {theme.raised}; border-radius: 4px; }}
 
     #tile {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 10px; }}
     #tileName {{ color: {theme.dim}; font-size: {px(11)}; }}
@@ -126,6 +121,13 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QPushButton#quietButton:hover {{ background: {theme.raised}; }}
     QPushButton#quietButton:focus {{ border: 2px solid {theme.accent}; padding: 3px 11px; }}
 
+    QPushButton#clockButton {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 7px; padding: 2px {px(8)}; color: {theme.dim};
+        font-size: {px(12)}; margin-right: 4px; }}
+    QPushButton#clockButton:hover {{ color: {theme.text}; }}
+    QPushButton#clockButton:checked {{ background: {theme.raised}; color: {theme.text}; border-color: {theme.faint}; }}
+    QPushButton#clockButton:focus {{ border: 2px solid {theme.accent}; padding: 1px {px(7)}; }}
+
     QMenu {{ background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; padding: 5px; }}
     QMenu::item {{ padding: {px(6)} {px(22)} {px(6)} {px(22)}; border-radius: 6px; }}
     QMenu::item:selected {{ background: {theme.raised}; }}
@@ -136,9 +138,15 @@ def stylesheet(theme: Theme, scale: float) -> str:
 
     QSplitter::handle {{ background: {theme.line}; }}
     QScrollArea, #panelBody {{ background: transparent; border: none; }}
+    QAbstractScrollArea::corner {{ background: transparent; border: none; }}
     QScrollBar:vertical {{ background: transparent; width: 10px; margin: 2px; }}
     QScrollBar::handle:vertical {{ background: {theme.line}; border-radius: 3px; min-height: 28px; }}
     QScrollBar::handle:vertical:hover {{ background: {theme.faint}; }}
     QScrollBar::add-line:vertical, QScrollBar::sub-line:vertical {{ height: 0; }}
+    QScrollBar:horizontal {{ background: transparent; height: 10px; margin: 2px; }}
+    QScrollBar::handle:horizontal {{ background: {theme.line}; border-radius: 3px; min-width: 28px; }}
+    QScrollBar::handle:horizontal:hover {{ background: {theme.faint}; }}
+    QScrollBar::add-line:horizontal, QScrollBar::sub-line:horizontal {{ width: 0; }}
+    QScrollBar::add-page:horizontal, QScrollBar::sub-page:horizontal {{ background: transparent; }}
     QScrollBar::add-page:vertical, QScrollBar::sub-page:vertical {{ background: transparent; }}
     """

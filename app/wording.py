@@ -43,6 +43,10 @@ DEFINITIONS = {
     "never judged. "
     "The lines are the accepted tokens to expect per round under each rule: a + a² + … + a^gamma, where a is the rule's mean "
     "closed-form probability to accept at the positions judged in the last 16 rounds.",
+    "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled was accepted, hatched and struck was "
+    "rejected, dashed was never judged; then the target's own token, underlined as a correction or dotted as a bonus. Below, its "
+    "time: draft, verify, judge and the rest in this order, in the rounds that were measured in stages; a plain bar in the "
+    "others, of which only the whole is known. A dotted line is a pause before the next round.",
     "throughput_plot": "Emitted tokens per second over the last 8 rounds. The dashed line is the mean of the answer.",
     "position_plot": "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. "
     "Light: accepted / drafted, which counts places never reached.",

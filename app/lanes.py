@@ -1,0 +1,405 @@
+"""The rounds of one answer as lanes on a time axis. Paints only the lanes in view, so ten thousand cost no more than twenty."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal, Slot
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QColor,
+    QFocusEvent,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
+
+from app.cursor import Cursor, Place
+from app.lane_field import WHOLE, LaneField
+from app.lane_layout import MAX_ZOOM, MIN_ZOOM, Clock, change_words, chip_words, lane_words, time_words
+from app.lane_paint import Lane, LanePainter
+from app.session import Answer
+from app.theme import DARK, Theme
+from app.widgets import icon_button, tint
+from engine.types import Round
+
+EMPTY = "Rounds appear here as they are judged."
+ZOOM_STEP = 1.25
+STEPS_NOTE = "The steps of the draft are drawn equally long: only their sum is measured."
+KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
+
+
+class Lanes(QAbstractScrollArea):
+    """Shows one answer. Call `sync` after it has gained rounds.
+
+    Attributes:
+        field: what stands where.
+
+    Signals:
+        zoomed: zoom or clock has changed.
+    """
+
+    zoomed = Signal()
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__()
+        self.setObjectName("lanes")
+        self.setAccessibleName("Rounds")
+        self.setAccessibleDescription(
+            "One row for each round. Up and Down go from round to round, Left and Right from token to token, "
+            "Return pins what is pointed at, plus and minus zoom."
+        )
+        self.accessible: object = None
+        self.cursor_place = cursor
+        self.field = LaneField()
+        self._answer: Answer | None = None
+        self._turn = 0
+        self._following = True
+        self._keyboard = False
+        self._steered = False  # whether a key pointed at what is shown
+        self._column = WHOLE  # the slot that Up and Down keep to
+        self._shown: Place | None = None
+        self._look = LanePainter(DARK, 1.0)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setMouseTracking(True)
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.horizontalScrollBar().valueChanged.connect(self._scrolled_sideways)
+        self.latest = icon_button("down", "Follow the newest round", self.follow)
+        self.latest.setParent(self.viewport())
+        self.latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.latest.hide()
+        cursor.moved.connect(self._moved)
+        cursor.pinned.connect(self._pinned)
+
+    # What is shown
+
+    def show_answer(self, answer: Answer | None, turn: int) -> None:
+        """Another answer, or none; `turn` is its index in the session."""
+        other = answer is not self._answer or turn != self._turn
+        if other:
+            self._answer, self._turn = answer, turn
+            self._following, self._column = True, WHOLE
+        self.field.grow([] if answer is None else answer.rounds, anew=other)
+        self._fit()
+
+    def sync(self) -> None:
+        """Takes in the rounds that the answer has gained."""
+        self.show_answer(self._answer, self._turn)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._look = LanePainter(theme, scale)
+        tint(self.latest, theme, scale)
+        self._fit()
+
+    def set_clock(self, clock: Clock) -> None:
+        """Where the time of a lane begins: with its own round, or with the answer."""
+        if clock != self.field.clock:
+            self.field.clock = clock
+            self._fit()
+            self.zoomed.emit()
+
+    @property
+    def zoom(self) -> float:
+        return self.field.zoom
+
+    def set_zoom(self, zoom: float, at: QPointF | None = None) -> None:
+        """Zooms; what is under `at` (the left end of the middle lane by default) stays there."""
+        field = self.field
+        zoom = min(MAX_ZOOM, max(MIN_ZOOM, zoom))
+        if zoom == field.zoom:
+            return
+        where = QPointF(field.gutter, field.height / 2) if at is None else at
+        lane = (where.y() + field.y) / field.scale.row
+        time = (where.x() - field.gutter + field.x) / field.scale.per_ms
+        following = self._following
+        field.zoom = zoom
+        self._fit()
+        self.horizontalScrollBar().setValue(round(time * field.scale.per_ms - where.x() + field.gutter))
+        if not following:
+            self.verticalScrollBar().setValue(round(lane * field.scale.row - where.y()))
+        self.zoomed.emit()
+
+    @Slot()
+    def zoom_in(self) -> None:
+        self.set_zoom(self.zoom * ZOOM_STEP)
+
+    @Slot()
+    def zoom_out(self) -> None:
+        self.set_zoom(self.zoom / ZOOM_STEP)
+
+    @Slot()
+    def zoom_fit(self) -> None:
+        self.set_zoom(1.0)
+
+    @property
+    def following(self) -> bool:
+        """Whether new rounds keep the end in view. It stops when the user scrolls away and resumes at the end."""
+        return self._following
+
+    @Slot()
+    def follow(self) -> None:
+        """Back to the newest round, and stay there."""
+        self._following = True
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._place_button()
+
+    # Sizes
+
+    def _fit(self) -> None:
+        """Sizes and scroll ranges, after anything that they depend on has changed."""
+        field, look = self.field, self._look
+        axis = round(22 * look.text_scale)
+        field.fit(self.viewport().width(), self.viewport().height() - axis, look.gutter(field.count), look.text_scale)
+        following = self._following
+        rows, columns = self.verticalScrollBar(), self.horizontalScrollBar()
+        rows.setSingleStep(field.scale.row)
+        rows.setPageStep(round(field.height))
+        rows.setRange(0, max(0, field.tall - int(field.height)))
+        if following:
+            rows.setValue(rows.maximum())
+        self._following = following
+        columns.setSingleStep(round(24 * look.text_scale))
+        columns.setPageStep(round(field.room))
+        columns.setRange(0, max(0, round(field.wide - field.room - 2)))
+        self._place_button()
+        self.viewport().update()
+
+    def _place_button(self) -> None:
+        size = round(26 * self._look.text_scale)
+        self.latest.setGeometry(self.viewport().width() - size - 8, round(self.field.height) - size - 8, size, size)
+        self.latest.setVisible(not self._following and self.verticalScrollBar().maximum() > 0)
+
+    @Slot()
+    def _scrolled(self) -> None:
+        bar = self.verticalScrollBar()
+        self.field.y = bar.value()
+        self._following = bar.value() >= bar.maximum()
+        self._place_button()
+        self.viewport().update()
+
+    @Slot()
+    def _scrolled_sideways(self) -> None:
+        self.field.x = self.horizontalScrollBar().value()
+        self.viewport().update()
+
+    # The cursor
+
+    def place_at(self, point: QPointF) -> Place | None:
+        """What a point of the viewport means."""
+        found = self.field.at(point.x(), point.y())
+        return None if found is None else self._place(*found)
+
+    def _place(self, index: int, slot: int) -> Place:
+        if slot == WHOLE:
+            return Place(self._turn, index)
+        chip = self.field.chips(index)[slot]
+        return Place(self._turn, index, chip.proposal, chip.emitted)
+
+    def _here(self, place: Place | None) -> Place | None:
+        """A place, if it is in one of these lanes."""
+        there = place is not None and place.turn == self._turn and 0 <= place.round < self.field.count
+        return place if there else None
+
+    def _slot(self, place: Place) -> int:
+        return WHOLE if place.whole_round else self.field.slot_of(place.round, place.proposal, place.emitted)
+
+    @Slot(object)
+    def _moved(self, place: Place | None) -> None:
+        for changed in (self._here(self._shown), self._here(place)):
+            if changed is not None:
+                top, row = self.field.top_of(changed.round), self.field.scale.row
+                self.viewport().update(QRect(0, top, self.viewport().width(), row))
+        self._shown = place
+
+    @Slot(object)
+    def _pinned(self, place: Place | None) -> None:
+        self.viewport().update()
+        if (here := self._here(place)) is not None:
+            self._column = self._slot(here)
+            self.verticalScrollBar().setValue(self.field.revealing(here.round))
+
+    def _pin(self, place: Place | None) -> None:
+        """Pins a place, or lets it go if it is the pinned one."""
+        self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
+
+    def _go(self, index: int, column: int) -> None:
+        """Points at a lane and one of its chips, by key."""
+        field = self.field
+        if not field.count:
+            return
+        index = min(max(0, index), field.count - 1)
+        slot = max(WHOLE, min(column, len(field.chips(index)) - 1))
+        self._steered = True
+        self.verticalScrollBar().setValue(field.revealing(index))
+        self._following = self._following and index == field.count - 1
+        self._place_button()
+        self.cursor_place.point(self._place(index, slot))
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.spoken()))
+
+    def spoken(self) -> str:
+        """The place pointed at, or else the newest round, in words."""
+        field = self.field
+        if not field.count:
+            return EMPTY
+        place = self._here(self.cursor_place.place)
+        if place is None:
+            return lane_words(field.rounds[field.count - 1])
+        slot, round_ = self._slot(place), field.rounds[place.round]
+        return lane_words(round_) if slot == WHOLE else f"{chip_words(round_, slot)}, round {place.round + 1}"
+
+    # Painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        look, field, area = self._look, self.field, event.rect()
+        painter.fillRect(area, QColor(look.theme.panel))
+        if field.count:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            marks, height = field.marks(), round(field.height)
+            painter.save()
+            painter.setClipRect(QRect(0, 0, self.viewport().width(), height).intersected(area))
+            look.grid(painter, marks, height)
+            for index in field.within(area.top(), area.bottom()):
+                self._paint_lane(painter, index)
+            painter.restore()
+            if area.bottom() >= height:
+                look.axis(painter, QRectF(0, height, self.viewport().width(), self.viewport().height() - height), marks)
+        else:
+            painter.setFont(look.chip_font)
+            painter.setPen(QColor(look.theme.faint))
+            painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, EMPTY)
+        if self._keyboard:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(look.theme.accent), 1))
+            painter.drawRect(self.viewport().rect().adjusted(0, 0, -1, -1))
+        painter.end()
+
+    def _paint_lane(self, painter: QPainter, index: int) -> None:
+        field, look = self.field, self._look
+        round_: Round = field.rounds[index]
+        place, pin = self._here(self._shown), self._here(self.cursor_place.pin_place)
+        every = max(1, -(-round(look.label_metrics.height()) // field.scale.row))
+        lane = Lane(
+            round_,
+            field.top_of(index),
+            start=field.start_of(index),
+            left=field.gutter,
+            right=field.width - 4,
+            pause=field.pause_after(index),
+            lit=self._slot(place) if place is not None and place.round == index else None,
+            pinned=pin is not None and pin.round == index,
+            note=change_words(field.rounds[index - 1], round_) if index else "",
+            named=index % every == 0,
+        )
+        look.lane(painter, lane, field.scale)
+
+    # Qt
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.cursor_place.leave()
+        elif isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            QToolTip.showText(event.globalPos(), self._explanation_at(QPointF(event.pos())), self.viewport())
+            return True
+        return super().viewportEvent(event)
+
+    def _explanation_at(self, point: QPointF) -> str:
+        """A lane's times, where the pointer rests beside its chips."""
+        place = self.place_at(point)
+        if place is None or not place.whole_round:
+            return ""
+        round_ = self.field.rounds[place.round]
+        steps = f"<p>{STEPS_NOTE}</p>" if round_.milliseconds.measured and len(round_.proposals) > 1 else ""
+        return f"<p>Round {place.round + 1}: {time_words(round_)}</p>{steps}"
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._steered = False
+        self.cursor_place.point(self.place_at(event.position()))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._pin(self.place_at(event.position()))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        turned = event.angleDelta()
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.set_zoom(self.zoom * ZOOM_STEP ** (turned.y() / 120), event.position())
+            event.accept()
+        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            bar = self.horizontalScrollBar()
+            bar.setValue(bar.value() - (turned.y() or turned.x()))
+            event.accept()
+        else:
+            super().wheelEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key, place = Qt.Key(event.key()), self._here(self.cursor_place.place)
+        if self._walk(key, place):
+            return
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space) and place is not None:
+            self._pin(place)
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
+            self.zoom_in()
+        elif key == Qt.Key.Key_Minus:
+            self.zoom_out()
+        elif key == Qt.Key.Key_0:
+            self.zoom_fit()
+        elif key == Qt.Key.Key_Escape and self.cursor_place.pin_place is not None:
+            self.cursor_place.pin(None)
+        else:
+            super().keyPressEvent(event)
+
+    def _walk(self, key: Qt.Key, place: Place | None) -> bool:
+        """Arrow keys and their like; from nowhere they begin at the lowest lane in view."""
+        field = self.field
+        if place is None:
+            start, slot, step = max(field.within(0, round(field.height) - field.scale.row), default=0), WHOLE, 0
+        else:
+            start, slot, step = place.round, self._slot(place), 1
+        if slot == WHOLE:
+            self._column = WHOLE
+        page = max(1, round(field.height) // field.scale.row - 1)
+        rows = {
+            Qt.Key.Key_Up: start - step,
+            Qt.Key.Key_Down: start + step,
+            Qt.Key.Key_PageUp: start - page,
+            Qt.Key.Key_PageDown: start + page,
+            Qt.Key.Key_Home: 0,
+            Qt.Key.Key_End: field.count - 1,
+        }
+        if key in rows:
+            self._go(rows[key], self._column)
+            if key == Qt.Key.Key_End:
+                self.follow()
+        elif key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
+            self._go(start, max(WHOLE, slot - 1) if key == Qt.Key.Key_Left else slot + 1)
+            now = self._here(self.cursor_place.place)
+            self._column = WHOLE if now is None else self._slot(now)
+        else:
+            return False
+        return True
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._keyboard = event.reason() in KEYBOARD_REASONS
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._keyboard = False
+        if self._steered:
+            self._steered = False
+            self.cursor_place.leave()
+        self.viewport().update()
