@@ -8,9 +8,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app import settings as stored
+from app.baseline import FEWEST_TOKENS, plain_request
 from app.exporting import ExportKind, export_session
 from app.link import EngineLike, EngineLink
-from app.session import Session, Turn
+from app.session import Answer, Session, Turn
 from app.settings import Settings
 from app.wording import FINISH_WORDS, drafter_title, target_title
 from engine.errors import DraftlightError
@@ -58,6 +59,7 @@ class Chat(QObject):
         self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
         self._unsaved = ""
         self._replaced: Turn | None = None
+        self._plain: tuple[int, Answer] | None = None
         self.session = Session()
         self.session.drafter = settings.drafter
         self.session.loading = settings.target  # the window asks for it as soon as it stands
@@ -70,6 +72,7 @@ class Chat(QObject):
         """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way."""
         if self.session.running is not None:
             return
+        self._stop_measuring()
         self._replaced = self.session.turns.pop() if instead_of_last and self.session.turns else None
         settings, session = self.settings, self.session
         answer = session.add_turn(text, settings.options(), settings.drafter, target_title(settings.target))
@@ -80,6 +83,7 @@ class Chat(QObject):
             drafter=settings.drafter,
             conversation=f"window-{session.conversation}",
         )
+        answer.request = request
         self.seed_drawn.emit(None)
         try:
             answer.run_id = self.link.submit(request)
@@ -109,14 +113,35 @@ class Chat(QObject):
 
     def new(self) -> None:
         """Leaves the conversation for an empty one."""
+        self._stop_measuring()
         self.link.forget()
         self._replaced = None
         self.session.clear()
         self.changed.emit()
 
     def stop(self) -> None:
-        if self.session.running is not None:
+        if self.session.running is not None or self._plain is not None:
             self.link.stop()
+
+    def measure_plain(self, answer: Answer) -> None:
+        """Answers a prompt briefly without a drafter, outside the conversation, to have a speed to compare its answer with."""
+        if answer.request is None or self.session.running is not None or self._plain is not None:
+            return
+        if answer.request.target != self.session.target:
+            self.said.emit("Another target is loaded now. Answer again to measure on it.", "note")
+            return
+        try:
+            self._plain = (self.link.submit(plain_request(answer.request)), answer)
+        except DraftlightError as error:
+            self.said.emit(str(error), "error")
+            return
+        self.session.measuring = True
+        self.changed.emit()
+
+    def _stop_measuring(self) -> None:
+        if self._plain is not None:
+            self.link.stop()
+            self._plain, self.session.measuring = None, False
 
     # Settings
 
@@ -180,9 +205,23 @@ class Chat(QObject):
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
         for event in events:
+            if self._plain is not None and getattr(event, "run_id", None) == self._plain[0]:
+                self._measured(event)
+                continue
             self.session.apply(event)
             self._react(event)
         self.received.emit(events)
+
+    def _measured(self, event: Event) -> None:
+        """An event of the plain run that only measures."""
+        if self._plain is None or not isinstance(event, (RunFinished, RunFailed)):
+            return
+        answer = self._plain[1]
+        self._plain, self.session.measuring = None, False
+        if isinstance(event, RunFailed):
+            self.said.emit(f"The plain speed could not be measured. {event.message}", "error")
+        elif answer.request is not None and self.session.baselines.add(answer.model, answer.request.messages, event) is None:
+            self.said.emit(f"The plain answer ended before {FEWEST_TOKENS} tokens: too short to measure a speed.", "note")
 
     def _react(self, event: Event) -> None:
         match event:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from app.baseline import Baseline, Baselines
 from app.pieces import AnswerText
 from app.tally import Tally
 from engine.types import (
@@ -27,6 +28,7 @@ from engine.types import (
     Message,
     ModelInfo,
     PrefillProgress,
+    Request,
     Round,
     RoundFinished,
     Rule,
@@ -45,6 +47,7 @@ class Answer:
 
     Attributes:
         model: what the target is called.
+        request: what the engine was asked, None for an answer that was read from a trace.
         state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
         submitted: clock reading when the engine was asked; first_round: when its first round came, else None.
         prefill: tokens of the prompt read so far and in all.
@@ -56,6 +59,7 @@ class Answer:
     drafter: str
     submitted: float
     model: str = ""
+    request: Request | None = None
     run_id: int | None = None
     state: State = "waiting"
     text: AnswerText = field(default_factory=AnswerText)
@@ -94,6 +98,11 @@ class Answer:
         return all(rule in ("match", "gumbel") for rule in self.rules)
 
 
+def is_plain(answer: Answer) -> bool:
+    """Whether no drafter took part."""
+    return answer.drafter == "none" and all(change.drafter == "none" for change in answer.changes)
+
+
 @dataclass(slots=True)
 class Turn:
     prompt: str
@@ -108,6 +117,7 @@ class Session:
         model: the loaded target, None until one is there; `target` is the name it was asked for by.
         loading: name of what is being loaded, None when nothing is; `load_step` and `load_fraction` say how far.
         drafter: name of the drafter that was made ready last.
+        baselines: the plain runs that were measured; `measuring` while another is made only to be measured.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -121,6 +131,8 @@ class Session:
         self.load_fraction: float | None = None
         self._asked_for = ""
         self.drafter = "none"
+        self.baselines = Baselines()
+        self.measuring = False
         self._distributions: dict[str, bool] = {}
 
     @property
@@ -145,6 +157,12 @@ class Session:
             if turn.answer.cache_length:
                 return turn.answer.cache_length
         return 0
+
+    def baseline(self, answer: Answer) -> Baseline | None:
+        """The measured plain run to compare an answer with; None for an answer that is one itself."""
+        if answer.request is None or is_plain(answer):
+            return None
+        return self.baselines.of(answer.model, answer.request.messages)
 
     def has_distribution(self, drafter: str) -> bool:
         """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
@@ -221,5 +239,7 @@ class Session:
             case RunFinished(_, finish):
                 answer.state, answer.finish, answer.result = "finished", finish, event
                 answer.trace_path = event.trace_path or answer.trace_path
+                if answer.request is not None and is_plain(answer):
+                    self.baselines.add(answer.model, answer.request.messages, event)
             case RunFailed(_, message):
                 answer.state, answer.message = "failed", message

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from app.chart_data import CHARTS
 from app.theme import APPEARANCES, Appearance
 from engine.paths import data_folder
 from engine.types import DecodingOptions, Rule
@@ -17,12 +18,16 @@ PanelPage = Literal["rounds", "charts", "table"]
 PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table")
 
 
+OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Every setting with its default. Impossible values raise ValueError naming the field.
 
     Attributes:
         text_scale: factor on every text size of the window.
+        charts: those that are not folded away.
         geometry: x, y, width, height of the window; empty means the default place.
         seed: None draws a new seed for each answer.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
@@ -32,6 +37,7 @@ class Settings:
     ghosts: bool = True
     side_panel: bool = True
     panel_page: PanelPage = "rounds"
+    charts: tuple[str, ...] = OPEN_CHARTS
     text_scale: float = 1.0
     geometry: tuple[int, ...] = ()
     target: str = "builtin"
@@ -51,7 +57,7 @@ class Settings:
     export_kind: str = "html"
 
     def __post_init__(self) -> None:
-        for name in ("geometry", "stop"):
+        for name in ("geometry", "stop", "charts"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
@@ -65,6 +71,7 @@ class Settings:
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
         for name in ("system_prompt", "export_folder", "export_kind"):
             _check(isinstance(getattr(self, name), str), name, getattr(self, name))
+        _check(all(name in CHARTS for name in self.charts), "charts", self.charts)
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
         self.options()
 

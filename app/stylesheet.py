@@ -80,6 +80,11 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
     #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
     #banner QLabel {{ color: {theme.text}; }}
+    QPushButton#bannerAction {{
+        background: transparent; border: 1px solid {theme.faint}; border-radius: 8px; color: {theme.text};
+        padding: 0 {px(12)}; min-height: {px(26)}; font-weight: 500; }}
+    QPushButton#bannerAction:hover {{ background: {theme.panel}; }}
+    QPushButton#bannerAction:focus {{ border: 2px solid {theme.accent}; }}
 
     QTabBar#panelTabs {{ background: transparent; border: none; }}
     QTabBar#panelTabs::tab {{
@@ -90,11 +95,29 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QTabBar#panelTabs::tab:selected {{ color: {theme.text}; border-bottom-color: {theme.accent}; }}
     QTabBar#panelTabs::tab:focus {{ background: {theme.raised}; border-radius: 4px; }}
 
-    #tile {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 10px; }}
+    QPushButton#tile {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 10px; padding: 0; text-align: left; }}
+    QPushButton#tile:hover {{ border-color: {theme.faint}; }}
+    QPushButton#tile:focus {{ border: 2px solid {theme.accent}; }}
     #tileName {{ color: {theme.dim}; font-size: {px(11)}; }}
     #tileValue {{ font-size: {px(18)}; font-weight: 600; }}
     #tileUnit {{ color: {theme.faint}; font-size: {px(11)}; }}
     #sectionTitle {{ font-size: {px(12)}; font-weight: 600; }}
+    QPushButton#sectionTitle {{
+        background: transparent; border: 2px solid transparent; border-radius: 6px; color: {theme.text}; padding: 2px 4px;
+        text-align: left; }}
+    QPushButton#sectionTitle:hover {{ background: {theme.raised}; }}
+    QPushButton#sectionTitle:focus {{ border-color: {theme.accent}; }}
+    QPushButton#smallButton {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 7px; padding: 2px {px(8)}; color: {theme.dim};
+        font-size: {px(11)}; }}
+    QPushButton#smallButton:hover {{ color: {theme.text}; background: {theme.raised}; }}
+    QPushButton#smallButton:checked {{ color: {theme.text}; background: {theme.raised}; border-color: {theme.faint}; }}
+    QPushButton#smallButton:focus {{ border: 2px solid {theme.accent}; padding: 1px {px(7)}; }}
+    #definitionTitle {{ font-weight: 600; }}
+    #definitionFormula {{ color: {theme.accent}; font-size: {px(12)}; }}
+    #definitionHere {{ font-size: {px(12)}; }}
+    #definitionWords {{ color: {theme.dim}; font-size: {px(12)}; }}
     #sectionNote {{ color: {theme.faint}; font-size: {px(11)}; }}
     #plotEmpty {{ color: {theme.faint}; font-size: {px(12)}; }}
 

@@ -1,70 +1,181 @@
-"""The figures of one answer while it grows: the summary, and the series the plots draw. Each round costs the same."""
+"""The figures of one answer while it grows: the summary, and the series the charts draw. Each round costs the same."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterable
+from itertools import accumulate
 
-from engine.metrics import Rolling, Summary, Totals, expected_emitted
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.metrics import Rolling, Summary, Totals, expected_emitted, wilson_interval
 from engine.types import Round
+
+Floats = NDArray[np.float64]
 
 SPEED_WINDOW = 8
 """Rounds the rolling throughput looks back."""
 EXPECTED_WINDOW = 16
 """Rounds the expected curves look back."""
+ALPHA_WINDOW = 32
+"""Rounds the rolling alpha looks back."""
 RULES_EXPECTED = ("match", "gumbel", "rejection")
 NOTHING = (math.nan, math.nan, math.nan)
+
+
+class Series:
+    """Rows of numbers that only ever get more; adding one costs the same however many there are."""
+
+    def __init__(self, width: int = 1) -> None:
+        self._width = width
+        self._store: Floats = np.empty((64, width) if width > 1 else 64)
+        self._length = 0
+
+    def add(self, *values: float) -> None:
+        if self._length == len(self._store):
+            self._store = np.concatenate((self._store, np.empty_like(self._store)))
+        self._store[self._length] = values if self._width > 1 else values[0]
+        self._length += 1
+
+    @property
+    def rows(self) -> Floats:
+        """(length, width), or (length,) where the width is 1. Shares the memory: not to be written to."""
+        return self._store[: self._length]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Floats:
+        """A row, or the number where the width is 1; counted from the end if `index` is negative."""
+        return self.rows[index]
 
 
 class Tally:
     """Sums and series over the rounds of one answer.
 
     Attributes:
-        summary: the figures so far, as `engine.metrics` defines them.
-        statuses: per round (accepted, rejected, unjudged).
+        statuses: per round accepted, rejected, unjudged.
         expected: per round the accepted tokens to expect under match, gumbel and rejection; NaN where nothing is known.
         times: seconds from the end of reading the prompt to the end of each round.
+        milliseconds: what each round took.
+        phases: index, draft, verify, judge and other milliseconds of each round that was measured in stages.
         speeds: tokens per second over the last `SPEED_WINDOW` rounds, one per round; NaN where no time had passed.
+        alphas: alpha over the last `ALPHA_WINDOW` rounds with the ends of its 95 % interval; NaN without a verdict.
+        taus: tau so far, and what alpha so far predicts; NaN where it predicts nothing.
+        lengths: how many rounds with proposals accepted so many of them.
+        gammas: how many rounds had so many proposals.
         staged: the newest round whose phases were measured.
     """
 
     def __init__(self) -> None:
-        self.statuses: list[tuple[int, int, int]] = []
-        self.expected: list[tuple[float, float, float]] = []
-        self.times: list[float] = []
-        self.speeds: list[float] = []
+        self.statuses, self.expected, self.alphas = Series(3), Series(3), Series(3)
+        self.times, self.milliseconds, self.speeds = Series(), Series(), Series()
+        self.phases, self.taus = Series(5), Series(2)
+        self.lengths: Counter[int] = Counter()
+        self.gammas: Counter[int] = Counter()
         self.staged: Round | None = None
         self._totals = Totals()
         self._rolling = Rolling(SPEED_WINDOW)
-        self._judged: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
+        self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
+        self._verdicts: deque[tuple[int, int]] = deque()
+        self._accepted_lately = self._judged_lately = 0
+        self._accepted = self._judged = self._emitted = 0
+        self._jointly_judged = False
+
+    @classmethod
+    def of(cls, rounds: Iterable[Round]) -> Tally:
+        """The tally of a whole answer."""
+        tally = cls()
+        for round_ in rounds:
+            tally.add(round_)
+        return tally
 
     @property
     def summary(self) -> Summary:
+        """The figures so far, as `engine.metrics` defines them."""
         return self._totals.summary()
 
     @property
     def rounds(self) -> int:
         return len(self.statuses)
 
+    @property
+    def jointly_judged(self) -> bool:
+        """Whether `block` judged a round: no prediction is made of verdicts that are not passed one by one."""
+        return self._jointly_judged
+
     def add(self, round_: Round) -> None:
         """Count one round more."""
+        accepted, rejected, unjudged = round_.accepted, round_.rejected, round_.unjudged
+        gamma = len(round_.proposals)
         self._totals.add(round_)
         self._rolling.add(round_)
-        self.statuses.append((round_.accepted, round_.rejected, round_.unjudged))
-        self.times.append((round_.started + round_.milliseconds.total) / 1000)
+        self.statuses.add(accepted, rejected, unjudged)
+        self.times.add((round_.started + round_.milliseconds.total) / 1000)
+        self.milliseconds.add(round_.milliseconds.total)
         speed = self._rolling.throughput
-        self.speeds.append(math.nan if speed is None else speed)
+        self.speeds.add(math.nan if speed is None else speed)
+        self._jointly_judged = self._jointly_judged or (round_.rule == "block" and gamma > 0)
+        self.gammas[gamma] += 1
+        if gamma:
+            self.lengths[accepted] += 1
+        self.alphas.add(*self._alpha_lately(accepted, accepted + rejected))
+        self._accepted += accepted
+        self._judged += accepted + rejected
+        self._emitted += len(round_.emitted)
+        self.taus.add(self._emitted / len(self.statuses), self._predicted_tau())
         if round_.expected:
             match_, gumbel, rejection = (math.fsum(getattr(place, rule) for place in round_.expected) for rule in RULES_EXPECTED)
-            self._judged.append((len(round_.expected), match_, gumbel, rejection))
-        self.expected.append(self._expected_accepted(len(round_.proposals)))
+            self._expected.append((len(round_.expected), match_, gumbel, rejection))
+        self.expected.add(*self._expected_accepted(gamma))
         if round_.milliseconds.measured:
             self.staged = round_
+            times = round_.milliseconds
+            self.phases.add(round_.index, *(part or 0.0 for part in (times.draft, times.verify, times.judge, times.other)))
+
+    def _alpha_lately(self, accepted: int, judged: int) -> tuple[float, float, float]:
+        self._verdicts.append((accepted, judged))
+        self._accepted_lately += accepted
+        self._judged_lately += judged
+        if len(self._verdicts) > ALPHA_WINDOW:
+            gone, of = self._verdicts.popleft()
+            self._accepted_lately -= gone
+            self._judged_lately -= of
+        if not self._judged_lately:
+            return NOTHING
+        return self._accepted_lately / self._judged_lately, *wilson_interval(self._accepted_lately, self._judged_lately)
+
+    def _predicted_tau(self) -> float:
+        """As `engine.metrics` predicts it, from what is known after this round."""
+        if not self._judged or self._jointly_judged:
+            return math.nan
+        alpha, longest = self._accepted / self._judged, max(self.gammas)
+        emitted = list(accumulate(alpha**power for power in range(longest + 1)))
+        return math.fsum(many * emitted[gamma] for gamma, many in self.gammas.items()) / len(self.statuses)
 
     def _expected_accepted(self, gamma: int) -> tuple[float, float, float]:
         """a + a^2 + ... + a^gamma per rule, a being the rule's mean probability at the positions judged lately."""
-        judged = sum(entry[0] for entry in self._judged)
+        judged = sum(entry[0] for entry in self._expected)
         if not judged or not gamma:
             return NOTHING
-        match_, gumbel, rejection = (math.fsum(entry[rule] for entry in self._judged) / judged for rule in (1, 2, 3))
+        match_, gumbel, rejection = (math.fsum(entry[rule] for entry in self._expected) / judged for rule in (1, 2, 3))
         return expected_emitted(match_, gamma) - 1, expected_emitted(gumbel, gamma) - 1, expected_emitted(rejection, gamma) - 1
+
+    def expected_lengths(self) -> list[float] | None:
+        """Rounds to expect per accepted length 0, 1, ..., if each proposal were accepted with chance alpha on its own.
+
+        A round of gamma proposals accepts k < gamma with chance alpha^k (1 - alpha), and gamma with chance alpha^gamma. None
+        before the first verdict, and where verdicts were joint.
+        """
+        if not self._judged or self._jointly_judged:
+            return None
+        alpha = self._accepted / self._judged
+        result = [0.0] * (max(self.gammas) + 1)
+        for gamma, many in self.gammas.items():
+            for length in range(gamma if gamma else 0):
+                result[length] += many * alpha**length * (1 - alpha)
+            if gamma:
+                result[gamma] += many * alpha**gamma
+        return result

@@ -170,20 +170,23 @@ class RuleSelector(QFrame):
         self.chosen.emit(self.rule)
 
 
-class Tile(QFrame):
-    """One figure with its name and unit, and its definition as a tooltip."""
+class Tile(QPushButton):
+    """One figure with its name and unit; its definition is a tooltip, and whoever listens to `clicked` shows it in full."""
 
     def __init__(self, name: str, definition: str) -> None:
         super().__init__()
         self.setObjectName("tile")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.name = QLabel(name)
         self.name.setObjectName("tileName")
         self.value = QLabel("–")
         self.value.setObjectName("tileValue")
         self.unit = QLabel("")
         self.unit.setObjectName("tileUnit")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(10, 8, 8, 8)
+        for label in (self.name, self.value, self.unit):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        column = self.column = QVBoxLayout(self)
+        column.setContentsMargins(9, 8, 7, 8)
         column.setSpacing(1)
         column.addWidget(self.name)
         row = QHBoxLayout()
@@ -191,6 +194,7 @@ class Tile(QFrame):
         row.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBaseline)
         row.addWidget(self.unit, 1, Qt.AlignmentFlag.AlignBaseline)
         column.addLayout(row)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.define(definition)
 
     def define(self, definition: str) -> None:
@@ -201,6 +205,12 @@ class Tile(QFrame):
         self.value.setText(value)
         self.unit.setText(unit)
         self.setAccessibleName(f"{self.name.text()} {value} {unit}".strip())
+
+    def sizeHint(self) -> QSize:
+        return self.column.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        return self.column.minimumSize()
 
     def set_look(self, scale: float) -> None:
         font = themes.mono_font(scale, 18)

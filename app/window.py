@@ -15,6 +15,7 @@ from app.chat import Chat
 from app.commands import ShortcutSheet, make_actions, make_menus
 from app.composer import Composer
 from app.cursor import Cursor
+from app.explaining import Explaining
 from app.export_dialog import export_from
 from app.header import Header, model_path
 from app.link import EngineLike
@@ -98,6 +99,8 @@ class Window(QMainWindow):
         self.welcome = Welcome()
         self.composer = Composer()
         self.panel = SidePanel(self.session, self.cursor_place)
+        self.explaining = Explaining(self.panel, self.chat)
+        self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
         self.options = OptionsPopover(self)
         self.stack = QStackedWidget()
@@ -150,6 +153,7 @@ class Window(QMainWindow):
         self.transcript.edit.connect(self.edit_last)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         self.panel.page_chosen.connect(self._page_chosen)
+        self.panel.charts.folded.connect(self._charts_folded)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
 
     # Conversation
@@ -308,6 +312,7 @@ class Window(QMainWindow):
         self.setStyleSheet(stylesheet(theme, scale))
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
+        self.explaining.set_look(theme, scale)
         self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
         self._divide()
         self._make_room()
@@ -325,6 +330,10 @@ class Window(QMainWindow):
     def _page_chosen(self, page: PanelPage) -> None:
         if page != self.settings.panel_page:
             self.chat.keep(panel_page=page)
+
+    @Slot(tuple)
+    def _charts_folded(self, names: tuple[str, ...]) -> None:
+        self.chat.keep(charts=names)
 
     def larger(self) -> None:
         self._scale(self.settings.text_scale + 0.1)
@@ -404,7 +413,7 @@ class Window(QMainWindow):
         if self._divided_by_hand:
             return
         scale = self.settings.text_scale
-        charts = round(max(340 * scale, min(560 * scale, self.width() * 0.35)))
+        charts = round(max(340 * scale, min(560 * scale, self.width() * 0.37)))
         self.splitter.setSizes([self.width() - charts, charts])
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -43,14 +43,24 @@ DEFINITIONS = {
     "never judged. "
     "The lines are the accepted tokens to expect per round under each rule: a + a² + … + a^gamma, where a is the rule's mean "
     "closed-form probability to accept at the positions judged in the last 16 rounds.",
+    "alpha_plot": "Alpha over the last 32 rounds: accepted / (accepted + rejected). The band is Wilson's 95 % interval, as if "
+    "verdicts were independent.",
     "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled was accepted, hatched and struck was "
     "rejected, dashed was never judged; then the target's own token, underlined as a correction or dotted as a bonus. Below, its "
     "time: draft, verify, judge and the rest in this order, in the rounds that were measured in stages; a plain bar in the "
     "others, of which only the whole is known. A dotted line is a pause before the next round.",
-    "throughput_plot": "Emitted tokens per second over the last 8 rounds. The dashed line is the mean of the answer.",
+    "throughput_plot": "Emitted tokens per second over the last 8 rounds. The dashed line is the measured throughput of a plain "
+    "answer of the same target; without one there is no line.",
+    "speed_up": "Speed-up: throughput divided by that of a plain answer, one without a drafter, measured on the same prompt, "
+    "model and machine. It is never derived from other figures.",
+    "tau_plot": "Emitted tokens per round since the answer began. The dashed line is what alpha so far predicts: the mean over "
+    "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Under Block there is none, because it judges jointly.",
+    "lengths_plot": "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is what to expect if each "
+    "proposal were accepted with chance alpha, whatever came before it; under Block there is none.",
     "position_plot": "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. "
     "Light: accepted / drafted, which counts places never reached.",
-    "time_plot": "Where a round's time goes, from the newest round that was measured in stages.",
+    "time_plot": "Where a round's time goes: a stacked bar for each round that was measured in stages, which waits for each "
+    "stage and so takes a little longer. Of the other rounds only the whole time is known: the short lines.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round.",
     "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends on the "
     "seed and the place alone, so another drafter gives the same text, up to near-ties.",

@@ -116,8 +116,8 @@ def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> N
         assert words in status(window)
     window.panel.refresh()
     summary = window.session.turns[0].answer.tally.summary
-    assert window.panel.draft_yield.value.text() == f"{summary.draft_yield:.2f}"
-    assert f"{summary.accepted} of {summary.proposals}." in window.panel.draft_yield.toolTip()
+    assert window.panel.figures.tiles["draft_yield"].value.text() == f"{summary.draft_yield:.2f}"
+    assert f"{summary.accepted} of {summary.proposals}." in window.panel.figures.tiles["draft_yield"].toolTip()
     assert engine.requests[0].messages[-1].content == "Tell me a story."
 
 
@@ -137,7 +137,7 @@ def test_the_rule_changes_in_the_middle_of_an_answer(qtbot: QtBot, open_window: 
     assert answer.rules == seen
     assert [change.rule for change in answer.changes] == seen[1:]
     window.panel.refresh()
-    assert window.panel.tau.unit.text() == "", "block judges jointly, so no tau is predicted"
+    assert window.panel.figures.tiles["tau"].unit.text() == "", "block judges jointly, so no tau is predicted"
 
 
 def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_window: Open) -> None:

@@ -1,0 +1,55 @@
+"""Figures and charts that explain themselves: whoever asks gets the definition with the numbers of the answer that shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QPoint, Slot
+
+from app.chat import Chat
+from app.definition_popover import DefinitionPopover
+from app.definitions import define
+from app.sidepanel import SidePanel
+from app.theme import Theme
+
+WITH_BASELINE = ("throughput", "throughput_plot", "speed_up")
+"""Definitions beside which the plain speed can be measured."""
+
+
+class Explaining(QObject):
+    """Opens definitions for the panel, and measures the plain speed when that is asked for."""
+
+    def __init__(self, panel: SidePanel, chat: Chat) -> None:
+        super().__init__(panel)
+        self.panel, self.chat = panel, chat
+        self.popover = DefinitionPopover(panel)
+        panel.figures.definition_wanted.connect(self.explain)
+        panel.charts.definition_wanted.connect(self.explain)
+        panel.charts.baseline_wanted.connect(self.measure_plain)
+
+    @Slot(str, QPoint)
+    def explain(self, key: str, place: QPoint) -> None:
+        """Shows the definition of `key` at a place on the screen."""
+        answer = self.panel.shown.answer
+        baseline = None if answer is None else self.chat.session.baseline(answer)
+        action: tuple[str, Callable[[], object]] | None = None
+        if key in WITH_BASELINE and self.can_measure and (baseline is None or not baseline.same_prompt):
+            action = ("Measure the plain speed of this prompt", self.measure_plain)
+        self.popover.show_definition(define(key, answer, baseline), place, action)
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether the answer that shows can be compared with a plain run of its prompt now."""
+        answer = self.panel.shown.answer
+        there = answer is not None and answer.request is not None and answer.tally.rounds > 0
+        return there and self.chat.session.running is None and not self.chat.session.measuring
+
+    @Slot()
+    def measure_plain(self) -> None:
+        """Answers the prompt of the answer that shows briefly without a drafter, outside the conversation."""
+        answer = self.panel.shown.answer
+        if answer is not None and self.can_measure:
+            self.chat.measure_plain(answer)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.popover.set_look(theme, scale)
