@@ -6,6 +6,7 @@ import functools
 import gc
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from engine.bench.values import PeerToken
@@ -103,13 +104,14 @@ class MlxBackend:
             prefer_fast_blas()
             import mlx.core
 
-            from engine import cache, decoding, drafters, models
+            from engine import cache, decoding, drafters, head, models
         except ImportError as error:
             raise DraftlightError(f"MLX cannot be used here ({error}). Install Draftlight again on macOS or Linux.") from error
         self._mx = mlx.core
         self._cache = cache
         self._decoding = decoding
         self._drafters = drafters
+        self._head = head
         self._models = models
         self._target: tuple[str, Any] = ("", None)
 
@@ -130,6 +132,9 @@ class MlxBackend:
             if reason is not None:
                 raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
             return LoadedDrafter(name, lookup(), make=lookup)
+        folder = self._head.BUILTIN_HEAD if name == "head" else Path(name).expanduser()
+        if name == "head" or self._head.is_head(folder):
+            return self._feature_head(name, folder, target)
         loaded_as, loaded = self._target
         itself = loaded is target and loaded_as == name  # a target that drafts for itself is loaded already
         model = target if itself else self._models.load(name, progress, target=target)
@@ -138,6 +143,14 @@ class MlxBackend:
             raise DraftlightError(f"{name} cannot draft for {target.name}: {' '.join(report.reasons)}")
         make = functools.partial(self._drafters.DraftModel, model, name)
         return LoadedDrafter(name, make(), model.sha256, model, make)
+
+    def _feature_head(self, name: str, folder: Path, target: Any) -> LoadedDrafter:
+        reason = self._models.cache_reason(target.model)
+        if reason is not None:
+            raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
+        head = self._head.load_head(folder)
+        make = functools.partial(self._drafters.FeatureHead, head, target, name)
+        return LoadedDrafter(name, make(), head.sha256, make=make)
 
     def control(self, on_prefill: Callable[[int, int], None]) -> Any:
         control = self._decoding.Control()

@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 from engine import cache as caches  # noqa: E402
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest  # noqa: E402
 from engine.distribution import Distribution, Shaper  # noqa: E402
-from engine.drafters.base import Drafter, DraftPen, Proposals, sets_own_length, statistics_of  # noqa: E402
+from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, listener_of, sets_own_length, statistics_of  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.gamma import AutoGamma, FixedGamma  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
@@ -165,6 +165,7 @@ class _Run:
         loaded = model if isinstance(model, LoadedModel) else None
         if loaded is not None and (reason := target_reason(loaded)) is not None:
             raise DraftlightError(reason)
+        self.target = model
         self.model: Any = loaded.model if loaded else model
         self.tokenizer = tokenizer if tokenizer is not None or loaded is None else loaded.tokenizer
         self.eos_ids = frozenset(eos_ids if eos_ids is not None else (loaded.eos_ids if loaded else ()))
@@ -172,6 +173,7 @@ class _Run:
         self.options = options if options.seed is not None else options.replace(seed=draw_seed())
         self.drafter = drafter
         self.statistics: DrafterStatistics | None = None
+        self.chances: Sequence[float] = ()
         self.gamma = _gamma_of(self.options)
         self.control = control
         self.committed = [int(token) for token in prompt_tokens]
@@ -243,10 +245,28 @@ class _Run:
             self.control.on_prefill(done, total)
             return not self.control.stopped
 
-        if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], proceed, time.perf_counter):
+        heard = self._listening(proceed, read)
+        if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], heard, time.perf_counter):
             return False
         caches.check_cache(self.cache, self.prompt_length - 1, "target")
         return self.drafter is None or self.drafter.begin(self.committed, self._proceed)
+
+    def _listening(self, proceed: Proceed, first: int) -> Proceed:
+        """`proceed`, with the target's features of each chunk from position `first` on going to a drafter that wants them."""
+        drafter = listener_of(self.drafter)
+        if drafter is None:
+            return proceed
+        drafter.listen(self.target, self.committed)
+        read = 0
+
+        def heard(done: int, total: int) -> bool:
+            nonlocal read
+            if done > read:
+                drafter.hear(first + read, done - read)
+                read = done
+            return proceed(done, total)
+
+        return heard
 
     def _proceed(self, done: int, total: int) -> bool:
         return not self.control.stopped
@@ -266,6 +286,8 @@ class _Run:
             self.gamma = _gamma_of(self.options)  # what the rounds said of one drafter says nothing of another
             if self.drafter is not None:
                 caches.require_rollback(self.cache, "target")
+                if (listener := listener_of(self.drafter)) is not None:
+                    listener.listen(self.target, self.committed)
                 return self.drafter.begin(self.committed, self._proceed)
         return True
 
@@ -290,6 +312,8 @@ class _Run:
         newest = mx.array(self.committed[-1:], dtype=mx.int32)
         inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
         logits = self._forward(inputs)
+        listener = listener_of(self.drafter)
+        features = None if listener is None else listener.take_features()
         verified = _evaluated(logits) if staged else None
 
         p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
@@ -302,7 +326,7 @@ class _Run:
 
         verdict = self._verdict(position, p, proposals, judgement, margins)
         finish, kept, text = self._end_of(verdict)
-        self._commit(kept, finish)
+        self._commit(kept, finish, features)
         emitted, described, expected = describe(verdict, kept, self.text, self.options.analyse, self.shaper.greedy)
         finished = Round(
             index=self.index,
@@ -320,7 +344,7 @@ class _Run:
             finish=finish,
             drafter_statistics=self.statistics,
         )
-        self.gamma.observe(finished)
+        self.gamma.observe(finished, self.chances)
         self.index += 1
         if self.index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
@@ -352,11 +376,13 @@ class _Run:
 
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
-        self.statistics = None
+        self.statistics, self.chances = None, ()
         if self.drafter is None or limit < 1:
             return None
-        pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size)
+        worth = self.gamma.goes_on if isinstance(self.gamma, AutoGamma) else None
+        pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth)
         proposals = self.drafter.propose(limit, pen)
+        self.chances = pen.chances
         self.statistics = statistics_of(self.drafter)
         return proposals
 
@@ -424,12 +450,12 @@ class _Run:
             text += self.text.finish()
         return finish, kept, text
 
-    def _commit(self, kept: list[int], finish: Finish | None) -> None:
+    def _commit(self, kept: list[int], finish: Finish | None, features: mx.array | None) -> None:
         self.committed.extend(kept)
         caches.trim_to(self.cache, len(self.committed) - 1, "target")
         self.noise.forget_before(len(self.committed))
         if self.drafter is not None:
-            self.drafter.observe(kept)
+            self.drafter.observe(kept, None if features is None else features[: len(kept)])
             if finish is None and self._limit() >= 1 and not self._is_staged(self.index + 1):
                 self.drafter.prefetch()
 

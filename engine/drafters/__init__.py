@@ -5,7 +5,8 @@
 
 from engine.drafters.base import Drafter, DraftPen, Proposals
 from engine.drafters.draft_model import DraftModel
+from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
 from engine.drafters.ngram_mod import NGramMod
 
-__all__ = ["DraftModel", "DraftPen", "Drafter", "NGram", "NGramMod", "Proposals"]
+__all__ = ["DraftModel", "DraftPen", "Drafter", "FeatureHead", "NGram", "NGramMod", "Proposals"]

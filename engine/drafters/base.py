@@ -11,6 +11,7 @@ from engine.blas import prefer_fast_blas
 prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
+import numpy as np  # noqa: E402
 
 from engine.acceptance import Draft, RoundNoise, likeliest  # noqa: E402
 from engine.distribution import Distribution, Shaper, latest, onto_target_ids  # noqa: E402
@@ -53,14 +54,25 @@ class DraftPen:
         noise: the round's randomness.
         history: prompt and committed tokens, for penalties.
         vocab_size: width of the target's logits.
+        worth: asked, with the drafter's chance of each token drawn so far, whether a further one pays; None always goes on.
     """
 
-    def __init__(self, shaper: Shaper, rule: Rule, noise: RoundNoise, history: Sequence[int], vocab_size: int) -> None:
+    def __init__(
+        self,
+        shaper: Shaper,
+        rule: Rule,
+        noise: RoundNoise,
+        history: Sequence[int],
+        vocab_size: int,
+        worth: Callable[[Sequence[float]], bool] | None = None,
+    ) -> None:
         self._shaper = shaper
         self._rule = rule
         self._noise = noise
         self._history: Sequence[int] | mx.array = history
         self.vocab_size = vocab_size
+        self._worth = worth
+        self.chances: list[float] = []
         self._rows: list[mx.array] = []
         self._tokens: list[mx.array] = []
 
@@ -90,6 +102,18 @@ class DraftPen:
         self._tokens.append(token)
         return token
 
+    def goes_on(self) -> bool:
+        """Whether another token is wanted, up to the limit that `propose` was given. Ask once after each draw but the last.
+
+        Where gamma is automatic this evaluates the token just drawn and looks at the chance the drafter gave it. The answer
+        depends on what was drawn and on rounds past, never on a verdict to come, so every rule stays exact.
+        """
+        if self._worth is None:
+            return True
+        newest = Distribution(self._rows[-1], self._shaper.inverse_temperature)
+        self.chances.append(float(np.asarray(newest.probability_of(self._tokens[-1]))[0]))
+        return self._worth(self.chances)
+
     def proposals(self) -> Proposals | None:
         """All that was drawn, or None if nothing was."""
         if not self._tokens:
@@ -112,6 +136,8 @@ class Drafter(Protocol):
     It may have more, which `sets_own_length` and `statistics_of` look for:
         sets_own_length: True if `propose` knows best how many proposals pay, so that an automatic gamma leaves it to that.
         statistics: `DrafterStatistics` of the latest `propose`.
+
+    One that reads the target's features is a `Listener` too.
     """
 
     name: str
@@ -127,13 +153,35 @@ class Drafter(Protocol):
         """At most `limit` (>= 1) proposals to stand after the committed tokens; None for a plain round."""
 
     def observe(self, tokens: Sequence[int], features: Any = None) -> None:
-        """What the round committed: the kept proposals and the target's token, less what a stop cut."""
+        """What the round committed: the kept proposals and the target's token, less what a stop cut.
+
+        `features`, for a `Listener` only: (len(tokens), width) of the target's input rows that led to these tokens, lazy.
+        """
 
     def prefetch(self) -> None:
         """May start the first step of the next round on the device while the host reports this one."""
 
     def finish(self) -> None:
         """The answer has ended: leaves the cache at exactly the committed tokens less the newest."""
+
+
+@runtime_checkable
+class Listener(Drafter, Protocol):
+    """A drafter that reads what the target computes on the way: `decode` hands it the features of all that the target reads."""
+
+    def listen(self, target: Any, tokens: Sequence[int]) -> None:
+        """A text is about to be read by this target (as `decode` was given it). Comes before `begin`."""
+
+    def hear(self, start: int, rows: int) -> None:
+        """The target has just read `rows` tokens of the text from position `start` on."""
+
+    def take_features(self) -> mx.array:
+        """(rows, width) of the target's newest forward pass, lazy."""
+
+
+def listener_of(drafter: Drafter | None) -> Listener | None:
+    """The drafter, if it wants the target's features."""
+    return drafter if hasattr(drafter, "take_features") else None  # type: ignore[return-value]
 
 
 def sets_own_length(drafter: Drafter | None) -> bool:

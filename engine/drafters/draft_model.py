@@ -30,6 +30,7 @@ class DraftModel:
     """
 
     has_distribution = True
+    sets_own_length = True  # asks the pen after each token
 
     def __init__(self, model: LoadedModel | Callable[..., mx.array], name: str = "", target_ids: mx.array | None = None) -> None:
         self._model: Any = model
@@ -71,7 +72,7 @@ class DraftModel:
         return True
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`; a lazy chain of `limit` steps, none of it evaluated here."""
+        """As in `Drafter`; a lazy chain of steps, unless the pen may stop it."""
         if self._context_length is not None:
             limit = min(limit, self._context_length - len(self._committed))
         if limit < 1:
@@ -79,9 +80,10 @@ class DraftModel:
         logits = self._first_step()
         for step in range(limit):
             token = pen.draw(logits, self._target_ids)
-            if step + 1 < limit:
-                logits = self._step(token)
-                self._ahead += 1
+            if step + 1 == limit or not pen.goes_on():
+                break
+            logits = self._step(token)
+            self._ahead += 1
         return pen.proposals()
 
     def observe(self, tokens: Sequence[int], features: Any = None) -> None:

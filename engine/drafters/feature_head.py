@@ -1,0 +1,230 @@
+"""Drafting with a small head on the target's own features: one layer, run once for each proposal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+from mlx_lm.models.cache import KVCache  # noqa: E402
+
+from engine.cache import check_cache, make_prompt_cache, read_prompt, trim_to  # noqa: E402
+from engine.conversation import common_prefix  # noqa: E402
+from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
+from engine.head import HeadModel, load_head  # noqa: E402
+from engine.models import LoadedModel  # noqa: E402
+from engine.taps import Taps, embedding_of, tap  # noqa: E402
+
+
+class FeatureHead:
+    """A trained head as drafter (see `engine.head`).
+
+    Row t stands for the target's features at position t and the token at t + 1, so the text's newest token has no row. Rows of
+    proposals are made from the head's own features and always forgotten: when the target has judged, its own features of what
+    was kept are at hand. The fused features of all rows are kept, hidden x 4 bytes a token, so that a text can be cut back
+    anywhere and gone on with at once.
+
+    Args:
+        head: the folder of a head, or a loaded one, which several drafters may share.
+        target: what it was trained for; without it the first `decode` says it.
+        name: shown to the user.
+
+    Raises:
+        DraftlightError: the folder holds no usable head, or it does not fit the target.
+    """
+
+    has_distribution = True
+    sets_own_length = True  # asks the pen after each token
+
+    def __init__(self, head: HeadModel | str | Path, target: Any = None, name: str = "head") -> None:
+        self.name = name
+        self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
+        self._target: Any = None
+        self._taps: Taps | None = None
+        self._embedding: Any = None
+        self._reset()
+        if target is not None:
+            self._bind(target)
+
+    def _reset(self) -> None:
+        self._cache = KVCache()
+        self._committed: list[int] = []
+        self._features: list[mx.array] = []  # fused, (rows, hidden) each, from position 0 on without a gap
+        self._rows = 0
+        self._queued: tuple[mx.array, mx.array] | None = None
+
+    def _bind(self, target: Any) -> None:
+        if isinstance(target, LoadedModel):
+            self._head.require_target(target)
+            target = target.model
+        if target is not self._target:
+            self._taps = tap(target, self._head.config.taps)
+            self._embedding = embedding_of(target)
+            self._target = target
+            self._reset()
+
+    # What the target reads
+
+    def listen(self, target: Any, tokens: Sequence[int]) -> None:
+        """Before the target reads a text (prompt or all committed tokens): which target it is, and which text.
+
+        Rows of a common beginning stay.
+        """
+        self._bind(target)
+        shared = common_prefix(self._committed, tokens)
+        self._committed = list(tokens)
+        self._keep_rows(max(0, min(self._rows, shared - 1)))  # a row depends on the token after it too
+
+    def take_features(self) -> mx.array:
+        """(rows, taps x hidden) of the target's newest forward pass, lazy."""
+        assert self._taps is not None, "the target is known before it runs"
+        return self._taps.take()
+
+    def hear(self, start: int, rows: int) -> None:
+        """The target has just read `rows` tokens from position `start` on.
+
+        Features that do not follow on the rows there are are of no use: `begin` then reads the text again.
+        """
+        features = self.take_features()
+        if start <= self._rows < start + rows:
+            self._add(features[self._rows - start : rows])
+
+    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+        """As in `Drafter`, after `listen`. What the target read while nobody listened, it reads once more for the head."""
+        assert self._committed == list(tokens), "the head was told of this text"
+        if self._is_full or self._rows == len(tokens) - 1:
+            return True
+        read = 0
+
+        def heard(done: int, total: int) -> bool:
+            nonlocal read
+            if done > read:
+                self.hear(read, done - read)
+                read = done
+            return proceed(done, total)
+
+        if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], heard, time.perf_counter):
+            return True
+        self._reset()
+        return False
+
+    # Rounds
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        """As in `Drafter`; a lazy chain of steps, unless the pen may stop it. None while the newest features are not known."""
+        limit = min(limit, self._head.config.max_position_embeddings - len(self._committed))
+        if limit < 1 or not self._is_ready:
+            return None
+        feature, logits = self._first_step()
+        for step in range(limit):
+            token = pen.draw(logits, self._head.target_ids)
+            if step + 1 == limit or not pen.goes_on():
+                break
+            feature, logits = self._attend(feature, token, int(self._cache.offset))
+        return pen.proposals()
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        """As in `Drafter`.
+
+        Args:
+            features: (len(tokens), taps x hidden) of the target's input rows that led to `tokens`, one each. Without them the
+                head is silent until the next text.
+        """
+        self._forget_drafts()
+        self._committed.extend(tokens)
+        if features is not None and len(tokens):
+            self._add(features)
+
+    def prefetch(self) -> None:
+        """Queues the next round's first step: it depends on the committed tokens only, not on rule or noise."""
+        if self._queued is None and self._is_ready and not self._is_full:
+            self._queued = self._first_step()
+            mx.async_eval(*self._queued)
+
+    def finish(self) -> None:
+        """As in `Drafter`."""
+        self._forget_drafts()
+        if self._rows:
+            mx.eval(self._features, self._cache.state if self._cache.keys is not None else [])
+        check_cache([self._cache], min(int(self._cache.offset), self._rows), "head")
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._committed) >= self._head.config.max_position_embeddings
+
+    @property
+    def _is_ready(self) -> bool:
+        return 0 < self._rows == len(self._committed) - 1
+
+    # Rows
+
+    def _add(self, features: mx.array) -> None:
+        self._features.append(self._head.fuse(features))
+        self._rows += int(features.shape[0])
+
+    def _keep_rows(self, rows: int) -> None:
+        """Forgets all rows but the first so many."""
+        self._queued = None
+        while self._rows > rows:
+            last = self._features.pop()
+            excess = self._rows - rows
+            self._rows -= min(excess, int(last.shape[0]))
+            if excess < last.shape[0]:
+                self._features.append(last[:-excess])
+        trim_to([self._cache], min(rows, int(self._cache.offset)), "head")
+
+    def _forget_drafts(self) -> None:
+        """Back to the rows made from the target's features."""
+        self._queued = None
+        trim_to([self._cache], min(self._rows, int(self._cache.offset)), "head")
+
+    def _absorb(self, rows: int) -> None:
+        """Gives the first `rows` rows their keys and values, without asking for a prediction."""
+        start = int(self._cache.offset)
+        if start >= rows:
+            trim_to([self._cache], rows, "head")
+            return
+        feature = self._feature_rows(start, rows)
+        _, keys, values = self._project(feature, mx.array(self._committed[start + 1 : rows + 1]), start)
+        self._cache.update_and_fetch(keys, values)
+
+    def _feature_rows(self, start: int, end: int) -> mx.array:
+        """(end - start, hidden) fused features; looks from the newest back, where what is wanted stands."""
+        parts: list[mx.array] = []
+        last = self._rows
+        for part in reversed(self._features):
+            first = last - int(part.shape[0])
+            if first < end:
+                parts.append(part[max(0, start - first) : end - first])
+            if first <= start:
+                break
+            last = first
+        return mx.concatenate(parts[::-1])
+
+    def _project(self, feature: mx.array, tokens: mx.array, start: int) -> tuple[mx.array, mx.array, mx.array]:
+        """Queries, keys and values of rows from `start` on, from features (rows, hidden) and the tokens after them (rows,)."""
+        embedding = self._embedding(tokens).astype(feature.dtype)
+        return self._head.project(feature[None], embedding[None], start)
+
+    def _first_step(self) -> tuple[mx.array, mx.array]:
+        """The head's feature (1, hidden) and logits (columns,) for the token after all committed ones."""
+        if self._queued is not None:
+            queued, self._queued = self._queued, None
+            return queued
+        newest = self._rows - 1
+        self._absorb(newest)
+        return self._attend(self._features[-1][-1:], mx.array(self._committed[-1:]), newest)
+
+    def _attend(self, feature: mx.array, token: mx.array, start: int) -> tuple[mx.array, mx.array]:
+        """One step: the head's feature (1, hidden) for position start + 1, and logits (columns,) for the token at start + 2."""
+        queries, keys, values = self._project(feature, token, start)
+        keys, values = self._cache.update_and_fetch(keys, values)
+        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=self._head.config.head_size**-0.5)
+        after: mx.array = self._head.leave(feature[None], attended)[0]
+        return after, self._head.logits(after[-1])

@@ -1,0 +1,85 @@
+"""Reading what a target's layers put out, without a change to mlx-lm's files or to the weights' names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+
+from engine.errors import DraftlightError  # noqa: E402
+
+_KEPT_AS = "_draftlight_taps"
+
+
+class Taps:
+    """Keeps the newest outputs of some layers of an mlx-lm model, for whoever asks before the next forward pass.
+
+    A tapped layer gets a class of its own that calls the old one and remembers the result. Use `tap`, which gives one model's
+    drafters the same taps.
+    """
+
+    def __init__(self, blocks: Sequence[Any], layers: tuple[int, ...]) -> None:
+        self.layers = layers
+        self._outputs: dict[int, mx.array] = {}
+        for index in layers:
+            block = blocks[index]
+            block.__class__ = self._recording(type(block), index)
+
+    def _recording(self, kind: type, index: int) -> type:
+        outputs = self._outputs
+
+        def call(block: Any, *arguments: Any, **named: Any) -> Any:
+            output = kind.__call__(block, *arguments, **named)
+            outputs[index] = output[0] if isinstance(output, tuple) else output
+            return output
+
+        return type(kind.__name__, (kind,), {"__call__": call})
+
+    def take(self) -> mx.array:
+        """(rows, taps x hidden) of the newest forward pass of one sequence, lazy; forgets them.
+
+        Raises:
+            RuntimeError: there was no forward pass since the last call.
+        """
+        if len(self._outputs) < len(self.layers):
+            raise RuntimeError("the target has not run since its features were taken last")
+        joined = mx.concatenate([self._outputs[index][0] for index in self.layers], axis=-1)
+        self._outputs.clear()
+        return joined
+
+
+def tap(model: Any, layers: Sequence[int]) -> Taps:
+    """The taps of these layers (counted from 0) of an mlx-lm model; the same ones when asked again.
+
+    Raises:
+        DraftlightError: the model has no such layers.
+    """
+    wanted = tuple(layers)
+    blocks: Sequence[Any] = getattr(model, "layers", ())
+    count = len(blocks)
+    if not wanted or min(wanted) < 0 or max(wanted) >= count:
+        raise DraftlightError(
+            f"The head reads layers {', '.join(map(str, wanted))} of its target, but this one has {count} layers."
+        )
+    kept: dict[tuple[int, ...], Taps] = blocks[0].__dict__.setdefault(_KEPT_AS, {})
+    if wanted not in kept:
+        kept[wanted] = Taps(blocks, wanted)
+    return kept[wanted]
+
+
+def embedding_of(model: Any) -> Any:
+    """The token embedding of an mlx-lm model, a callable ids -> vectors.
+
+    Raises:
+        DraftlightError: it is not where mlx-lm's models have it.
+    """
+    inner = getattr(model, "language_model", model)
+    embedding = getattr(getattr(inner, "model", inner), "embed_tokens", None)
+    if embedding is None:
+        raise DraftlightError("This target keeps its token embedding where Draftlight does not find it, so no head fits it.")
+    return embedding

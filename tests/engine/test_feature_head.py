@@ -1,0 +1,201 @@
+"""The head as drafter: its rows follow the target's features, whatever way the text came about."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import numpy as np  # noqa: E402
+
+from engine.cache import make_prompt_cache  # noqa: E402
+from engine.decoding import Control, DecodingOptions, decode  # noqa: E402
+from engine.drafters import FeatureHead  # noqa: E402
+from engine.errors import DraftlightError  # noqa: E402
+from engine.gamma import AutoGamma  # noqa: E402
+from engine.head import MODEL_TYPE, HeadConfig, HeadModel, load_head  # noqa: E402
+from engine.models import LoadedModel  # noqa: E402
+from engine.taps import tap  # noqa: E402
+from tests.engine.small_models import PROMPT, VOCAB, tiny_llama  # noqa: E402
+
+TAPS = (0, 2)
+COLUMNS = 60
+OPTIONS = DecodingOptions(seed=3, temperature=0.9, gamma=4, max_tokens=24)
+CONFIG = HeadConfig(
+    target_sha256="",
+    taps=TAPS,
+    hidden_size=128,
+    intermediate_size=96,
+    num_attention_heads=2,
+    num_key_value_heads=1,
+    rope_theta=1e4,
+    rms_norm_eps=1e-5,
+    vocab_size=VOCAB,
+    max_position_embeddings=512,
+)
+
+
+def random_head(config: HeadConfig = CONFIG, seed: int = 5) -> HeadModel:
+    mx.random.seed(seed)
+    head = HeadModel(config, COLUMNS)
+    head.head.weight = head.head.weight * 30  # decided, so that acceptance and rejection both happen
+    head.about.target_ids = mx.array(np.random.default_rng(1).permutation(VOCAB)[:COLUMNS].astype(np.int32))
+    mx.eval(head.parameters())
+    return head
+
+
+@pytest.fixture
+def target():
+    return tiny_llama(1, layers=4)
+
+
+def emitted(rounds) -> list[int]:
+    return [token.id for current in rounds for token in current.emitted]
+
+
+def reference_logits(target, head: HeadModel, text: list[int]) -> np.ndarray:
+    """(len(text) - 1, columns): what the head says after each token of the text, by one pass over it, without any cache."""
+    taps = tap(target, TAPS)
+    target(mx.array([text]))
+    fused = head.fuse(taps.take()[:-1])
+    embedding = target.model.embed_tokens(mx.array(text[1:]))
+    queries, keys, values = head.project(fused[None], embedding[None], 0)
+    attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=64**-0.5, mask="causal")
+    return np.array(head.logits(head.leave(fused[None], attended)[0]))
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel", "block"])
+def test_a_head_drafts_from_the_features_of_the_committed_text_in_every_round(target, rule):
+    head = random_head()
+    text = list(PROMPT)
+    ids = np.array(head.target_ids)
+    judged = 0
+    for current in decode(target, PROMPT, FeatureHead(head, target), replace(OPTIONS, rule=rule)):
+        if current.proposals:
+            row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
+            q = np.exp(row - row.max())
+            q /= q.sum()
+            first = current.proposals[0]
+            assert first.q == pytest.approx(q[list(ids).index(first.id)], abs=2e-5)
+            judged += 1
+        text += [token.id for token in current.emitted]
+    assert judged > 5
+
+
+@pytest.mark.parametrize("gamma", [1, 3, 7, "auto"])
+@pytest.mark.parametrize("rule", ["match", "gumbel"])
+def test_the_text_of_a_seed_does_not_depend_on_the_head(target, rule, gamma):
+    plain = emitted(decode(target, PROMPT, None, replace(OPTIONS, rule=rule)))
+    assert emitted(decode(target, PROMPT, FeatureHead(random_head(), target), replace(OPTIONS, rule=rule, gamma=gamma))) == plain
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel", "block"])
+def test_a_greedy_text_does_not_depend_on_the_head(target, rule):
+    options = replace(OPTIONS, temperature=0, rule=rule)
+    rounds = list(decode(target, PROMPT, FeatureHead(random_head()), options))
+    assert emitted(rounds) == emitted(decode(target, PROMPT, None, options))
+    assert sum(len(current.proposals) for current in rounds) > 20
+
+
+def test_a_head_that_knows_a_text_already_drafts_as_one_that_reads_it_anew(target):
+    head = random_head()
+    options = replace(OPTIONS, rule="rejection")
+    used, cache = FeatureHead(head, target), make_prompt_cache(target)
+    first = emitted(decode(target, PROMPT, used, options, cache=cache))
+    longer = PROMPT + first + [4, 8, 15]
+    again = list(decode(target, longer, used, options, cache=cache))
+    fresh = list(decode(target, longer, FeatureHead(head, target), options))
+    assert [[p.id for p in r.proposals] for r in again] == [[p.id for p in r.proposals] for r in fresh]
+    for ours, theirs in zip(again, fresh, strict=True):
+        assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
+
+
+@pytest.mark.parametrize("prompt", [PROMPT[:3], [9, *PROMPT], PROMPT, [*PROMPT[:-1], 50, 3]])
+def test_a_head_forgets_what_another_text_does_not_share(target, prompt):
+    head = random_head()
+    used = FeatureHead(head, target)
+    list(decode(target, PROMPT, used, OPTIONS))
+    ours, theirs = list(decode(target, prompt, used, OPTIONS)), list(decode(target, prompt, FeatureHead(head, target), OPTIONS))
+    assert [[p.id for p in r.proposals] for r in ours] == [[p.id for p in r.proposals] for r in theirs]
+    assert sum(len(r.proposals) for r in ours) > 20
+
+
+def test_a_head_switched_to_in_mid_answer_catches_up(target):
+    head = random_head()
+    control = Control()
+    rounds = []
+    for current in decode(target, PROMPT, None, OPTIONS, control=control):
+        rounds.append(current)
+        if current.index == 3:
+            control.update(drafter=FeatureHead(head, target))
+    assert not any(current.proposals for current in rounds[:4])
+    text = PROMPT + emitted(rounds[:4])
+    row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
+    q = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+    first = rounds[4].proposals[0]
+    assert first.q == pytest.approx(q[list(np.array(head.target_ids)).index(first.id)], abs=2e-5)
+    assert emitted(rounds) == emitted(decode(target, PROMPT, None, OPTIONS))
+
+
+def test_a_cancelled_catching_up_leaves_a_head_that_can_begin_again(target):
+    drafter = FeatureHead(random_head(), target)
+    drafter.listen(target, PROMPT)
+    assert not drafter.begin(PROMPT, lambda done, total: False)
+    drafter.listen(target, PROMPT)
+    assert drafter.begin(PROMPT)
+    assert emitted(decode(target, PROMPT, drafter, OPTIONS)) == emitted(decode(target, PROMPT, None, OPTIONS))
+
+
+def test_a_head_stays_silent_beyond_its_context(target):
+    drafter = FeatureHead(random_head(replace(CONFIG, max_position_embeddings=14)), target)
+    rounds = list(decode(target, PROMPT, drafter, OPTIONS))
+    assert all(current.position + len(current.proposals) <= 14 or not current.proposals for current in rounds)
+    assert emitted(rounds) == emitted(decode(target, PROMPT, None, OPTIONS))
+
+
+def test_two_heads_on_one_target_do_not_mix_their_features(target):
+    one, other = random_head(seed=5), random_head(replace(CONFIG, taps=(1, 3)), seed=6)
+    alone = [emitted_proposals(decode(target, PROMPT, FeatureHead(head, target), OPTIONS)) for head in (one, other)]
+    first, second = (decode(target, PROMPT, FeatureHead(head, target), OPTIONS) for head in (one, other))
+    mixed: tuple[list, list] = ([], [])
+    for ours, theirs in zip(first, second, strict=False):
+        mixed[0].append(ours)
+        mixed[1].append(theirs)
+    for rounds, expected in zip(mixed, alone, strict=True):
+        assert emitted_proposals(rounds) == expected[: len(rounds)]
+
+
+def emitted_proposals(rounds) -> list[list[int]]:
+    return [[proposal.id for proposal in current.proposals] for current in rounds]
+
+
+def test_a_head_of_another_target_is_refused_with_a_reason(target):
+    loaded = LoadedModel(target, None, frozenset(), (b"a",) * VOCAB, 512, "some model", "", weight_files=())  # type: ignore[arg-type]
+    with pytest.raises(DraftlightError, match="another target than some model"):
+        FeatureHead(random_head(replace(CONFIG, target_sha256="0" * 64)), loaded)
+    with pytest.raises(DraftlightError, match="reads layers 0, 9 of its target, but this one has 4"):
+        FeatureHead(random_head(replace(CONFIG, taps=(0, 9))), target)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [({"model_type": "llama"}, "holds no draft head"), ({"model_type": MODEL_TYPE}, "do not fit its config.json")],
+)
+def test_a_folder_that_holds_no_head_is_refused_with_a_reason(tmp_path, config, message):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    mx.save_safetensors(str(tmp_path / "model.safetensors"), {"target_ids": mx.array([1])})
+    with pytest.raises(DraftlightError, match=message):
+        load_head(tmp_path)
+
+
+def test_auto_gamma_goes_on_while_the_drafter_is_sure_and_stops_when_it_is_not():
+    gamma = AutoGamma()
+    assert gamma.goes_on([0.99, 0.98])
+    assert not gamma.goes_on([0.5, 0.06])
+    assert not gamma.goes_on([1.0] * 12), "chains have an end"
