@@ -80,7 +80,8 @@ def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light") -> str:
         raise DraftlightError(f"There is no chart {chart!r}; there are {', '.join(CHARTS)}.")
     if not traces:
         raise DraftlightError("There is no answer to draw.")
-    return CHARTS[chart].draw(traces[-1].rounds, DARK if theme == "dark" else LIGHT).document()
+    made = CHARTS[chart]
+    return made.draw(traces[-1].rounds, DARK if theme == "dark" else LIGHT).document(made.title)
 
 
 def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:

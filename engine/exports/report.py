@@ -15,12 +15,12 @@ from engine.exports.charts import CHARTS
 from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
-from engine.exports.spans import GHOSTS, proposal_details, spans, visible
+from engine.exports.spans import GHOSTS, spans, visible
 from engine.exports.tables import about, names, prompt_of, table_of
 from engine.metrics import Summary, summarise
 from engine.provenance import version
 from engine.trace import Trace
-from engine.types import Round
+from engine.types import Proposal, Round
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _FINISHES = {
@@ -191,8 +191,8 @@ def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
     for round in rounds:
         numbers = (len(round.proposals), round.accepted, round.rejected, round.unjudged, len(round.emitted))
         chips = " ".join(
-            _marked(proposal.status, visible(proposal.text, proposal.bytes), proposal_details(round, place))
-            for place, proposal in enumerate(round.proposals)
+            f"<span>{_marked(proposal.status, visible(proposal.text, proposal.bytes))}<small>{_chances(proposal)}</small></span>"
+            for proposal in round.proposals
         )
         own = "".join(
             _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
@@ -203,6 +203,11 @@ def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
             f"<td class=chips>{chips}</td><td class=words>{own}</td></tr>"
         )
     yield "</tbody></table></div>"
+
+
+def _chances(proposal: Proposal) -> str:
+    known = (("p", proposal.p), ("q", proposal.q))
+    return " ".join(f"{name} {value:.2f}" for name, value in known if value is not None)
 
 
 def _provenance(trace: Trace, name: str) -> Iterator[str]:
@@ -216,7 +221,7 @@ def _provenance(trace: Trace, name: str) -> Iterator[str]:
         ("drafter", drafter.get("name")),
         ("drafter SHA-256", drafter.get("sha256")),
         ("seed", header.get("seed", options.get("seed"))),
-        ("options", ", ".join(f"{key} {_plain(value)}" for key, value in options.items() if key != "seed")),
+        ("options", ", ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in options.items() if key != "seed")),
         ("changed on the way", "; ".join(_change(change) for change in trace.changes)),
         ("machine", _pairs(table_of(header.get("hardware")))),
         ("versions", _pairs(table_of(header.get("versions")))),

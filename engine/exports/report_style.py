@@ -33,7 +33,7 @@ small { font-size: 12.5px; line-height: 1.4; display: block; }
 .note { border: 1px solid var(--rejected); border-radius: 10px; padding: 10px 14px; margin: 14px 0; }
 .prompt { background: var(--panel); border: 1px solid var(--line); border-radius: 14px; padding: 12px 16px; margin: 12px 0 20px;
   white-space: pre-wrap; overflow-wrap: anywhere; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(226px, 1fr)); gap: 12px; margin: 12px 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); gap: 12px; margin: 12px 0; }
 .tile { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 12px 14px; }
 .tile dt { color: var(--dim); font-size: 13px; }
 .tile dd { margin: 0; }
@@ -52,8 +52,8 @@ figure svg { display: block; width: 100%; height: auto; }
 .unjudged { color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px; border-radius: 3px;
   font-size: .92em; text-decoration: none; }
 .answer .rejected, .answer .unjudged { user-select: none; -webkit-user-select: none; }
-.answer [data-d]:hover, .chips [data-d]:hover { box-shadow: 0 0 0 2px var(--accepted); border-radius: 3px; }
-[data-d]:hover::after, [data-d]:focus::after { content: attr(data-d); position: fixed; z-index: 2; left: 50%; bottom: 16px;
+.answer [data-d]:hover { box-shadow: 0 0 0 2px var(--accepted); border-radius: 3px; }
+[data-d]:hover::after { content: attr(data-d); position: fixed; z-index: 2; left: 50%; bottom: 16px;
   transform: translateX(-50%); width: max-content; max-width: min(94vw, 760px); white-space: pre-wrap; text-align: left;
   background: var(--panel); color: var(--text); border: 1px solid var(--dim); border-radius: 12px; padding: 10px 16px;
   font: 13px/1.5 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; box-shadow: 0 8px 30px #0006; }
@@ -69,7 +69,9 @@ th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--li
 thead th { position: sticky; top: 0; background: var(--panel); color: var(--dim); font-weight: 500; z-index: 1; }
 th.words, td.words { text-align: left; }
 td.chips { text-align: left; white-space: normal; min-width: 260px; }
-.chips > * { display: inline-block; margin: 0 5px 2px 0; padding: 0 4px; white-space: pre-wrap; }
+.chips > span { display: inline-block; margin: 0 12px 2px 0; white-space: pre; }
+.chips small { display: inline; margin-left: 5px; }
+.chips .accepted, .chips .rejected, .chips .unjudged { padding: 0 3px; }
 tbody tr:hover { background: var(--background); }
 .facts { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; font-size: 13.5px; margin: 8px 0; }
 .facts dt { color: var(--dim); }
