@@ -1,4 +1,4 @@
-"""What a screen reader gets of the conversation, which is painted and therefore has no widgets of its own."""
+"""What a screen reader gets of the conversation and the lanes, which are painted and therefore have no widgets of their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QAccessibleWidget
 
+from app.lanes import Lanes
 from app.transcript import Transcript
 
 
@@ -22,14 +23,30 @@ class TranscriptInterface(QAccessibleWidget):
         return super().text(kind)
 
 
+class LanesInterface(QAccessibleWidget):
+    """A list whose value is the round, or the token in it, that is pointed at."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        super().__init__(lanes, QAccessible.Role.List, lanes.accessibleName())
+
+    def text(self, kind: QAccessible.Text) -> str:
+        lanes = self.object()
+        if kind == QAccessible.Text.Value and isinstance(lanes, Lanes):
+            return lanes.spoken()
+        return super().text(kind)
+
+
 def _factory(_: str, thing: QObject) -> QAccessibleInterface | None:
-    if not isinstance(thing, Transcript):
-        return None
     # Qt keeps the interface as long as the widget, but not its Python half: the widget does.
-    thing.accessible = TranscriptInterface(thing)
-    return thing.accessible
+    if isinstance(thing, Transcript):
+        thing.accessible = TranscriptInterface(thing)
+        return thing.accessible
+    if isinstance(thing, Lanes):
+        thing.accessible = LanesInterface(thing)
+        return thing.accessible
+    return None
 
 
 def install() -> None:
-    """Makes the conversation readable; once per process."""
+    """Makes them readable; once per process."""
     QAccessible.installFactory(_factory)

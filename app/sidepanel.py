@@ -16,6 +16,7 @@ from app.rounds_page import RoundsPage
 from app.session import Session
 from app.settings import PanelPage
 from app.shown import Shown
+from app.table_page import TablePage
 from app.theme import Theme
 
 REFRESH_MS = 80
@@ -45,7 +46,12 @@ class SidePanel(QWidget):
         self.shown.changed.connect(self.touch)
         self.rounds = RoundsPage(self.shown, cursor)
         self.charts = ChartsPage(self.shown, cursor)
-        self.pages: dict[PanelPage, RoundsPage | ChartsPage] = {"rounds": self.rounds, "charts": self.charts}
+        self.table = TablePage(self.shown, cursor)
+        self.pages: dict[PanelPage, RoundsPage | ChartsPage | TablePage] = {
+            "rounds": self.rounds,
+            "charts": self.charts,
+            "table": self.table,
+        }
         self._old: set[PanelPage] = set(self.pages)
         self._arrange()
 

@@ -129,6 +129,13 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QToolButton#ghostsToggle:hover {{ color: {theme.text}; background: {theme.raised}; }}
     QToolButton#ghostsToggle:focus {{ border-color: {theme.accent}; }}
 
+    #verdictCard {{ background: {theme.panel}; border: 1px solid {theme.faint}; border-radius: 12px; }}
+    #verdictCard:focus {{ border: 2px solid {theme.accent}; }}
+    #verdictCard QScrollArea, #verdictBody {{ background: transparent; border: none; }}
+    #verdictWhere, #verdictNotes, #verdictHint {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #verdictData {{ color: {theme.faint}; }}
+    #verdictSection {{ color: {theme.dim}; font-size: {px(11)}; font-weight: 600; padding-top: 3px; }}
+    #verdictHint {{ color: {theme.faint}; padding-top: 3px; }}
     #popover {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
     #popover QLabel#fieldHint {{ color: {theme.faint}; font-size: {px(11)}; }}
     #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit {{
@@ -144,12 +151,45 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QPushButton#quietButton:hover {{ background: {theme.raised}; }}
     QPushButton#quietButton:focus {{ border: 2px solid {theme.accent}; padding: 3px 11px; }}
 
+    QTableView#roundTable {{
+        background: {theme.panel}; color: {theme.text}; border: none; selection-background-color: {theme.selection};
+        selection-color: {theme.text}; font-size: {px(12)}; }}
+    QTableView#roundTable::item {{ padding: 0 {px(6)}; }}
+    QTableView#roundTable::item:focus {{ border: 1px solid {theme.accent}; }}
+    QTableView#roundTable QHeaderView {{ background: {theme.panel}; }}
+    QTableView#roundTable QHeaderView::section {{
+        background: {theme.panel}; color: {theme.dim}; border: none; border-bottom: 1px solid {theme.line};
+        padding: {px(4)} {px(6)}; font-size: {px(11)}; font-weight: 500; }}
+    QTableView#roundTable QHeaderView::up-arrow, QTableView#roundTable QHeaderView::down-arrow {{ width: 0; height: 0; }}
+    QTableView#roundTable QHeaderView::section:hover {{ color: {theme.text}; }}
+
     QPushButton#clockButton {{
         background: transparent; border: 1px solid {theme.line}; border-radius: 7px; padding: 2px {px(8)}; color: {theme.dim};
         font-size: {px(12)}; margin-right: 4px; }}
     QPushButton#clockButton:hover {{ color: {theme.text}; }}
     QPushButton#clockButton:checked {{ background: {theme.raised}; color: {theme.text}; border-color: {theme.faint}; }}
     QPushButton#clockButton:focus {{ border: 2px solid {theme.accent}; padding: 1px {px(7)}; }}
+
+    #compareView, #compareColumn {{ background: {theme.background}; }}
+    #compareColumn {{ border: none; border-right: 1px solid {theme.line}; }}
+    #columnLetter {{ background: {theme.raised}; color: {theme.text}; border-radius: {px(6)}; font-weight: 700; }}
+    #columnFigures {{ color: {theme.dim}; font-size: {px(13)}; }}
+    #relationLine {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #relationLine[kind="unexpected"] {{ color: {theme.rejected}; font-weight: 600; }}
+    #relationLine[kind="near-tie"] {{ color: {theme.correction}; }}
+    #partingLine {{ background: {theme.raised}; border: none; border-bottom: 1px solid {theme.line}; }}
+    #partingWords {{ color: {theme.text}; font-size: {px(12)}; }}
+    QPlainTextEdit#comparePrompt {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text}; padding: 2px 5px;
+        placeholder-text-color: {theme.faint};
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    QPlainTextEdit#comparePrompt:focus {{ border: 2px solid {theme.accent}; padding: 1px 4px; }}
+    QToolButton#presetButton {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
+        padding: 0 {px(12)}; min-height: {px(30)}; max-height: {px(30)}; }}
+    QToolButton#presetButton:hover {{ border-color: {theme.faint}; }}
+    QToolButton#presetButton:focus {{ border: 2px solid {theme.accent}; }}
+    QToolButton#presetButton:disabled {{ color: {theme.faint}; }}
 
     QMenu {{ background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; padding: 5px; }}
     QMenu::item {{ padding: {px(6)} {px(22)} {px(6)} {px(22)}; border-radius: 6px; }}

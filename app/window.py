@@ -326,6 +326,11 @@ class Window(QMainWindow):
     def toggle_panel(self) -> None:
         self.chat.keep(side_panel=not self.settings.side_panel)
 
+    def open_page(self, page: PanelPage) -> None:
+        """A page of the panel, with the keyboard on it."""
+        self.chat.keep(side_panel=True)
+        self.panel.go_to(page)
+
     @Slot(str)
     def _page_chosen(self, page: PanelPage) -> None:
         if page != self.settings.panel_page:

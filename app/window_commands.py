@@ -37,7 +37,7 @@ def window_commands(window: Window) -> list[Command]:
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
         Command("ghostsAction", "Ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
-        Command("panelAction", "Charts", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
+        Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
         *appearances,
         Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),
         Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
@@ -45,6 +45,9 @@ def window_commands(window: Window) -> list[Command]:
         Command("messageAction", "Go to the message", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
         Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
         Command("ruleAction", "Go to the rules", "Go", window.focus_rule, ("Ctrl+D",)),
+        Command("roundsAction", "Go to the rounds", "Go", partial(window.open_page, "rounds"), ("Ctrl+1",)),
+        Command("chartsAction", "Go to the charts", "Go", partial(window.open_page, "charts"), ("Ctrl+2",)),
+        Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+,",)),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
     ]
