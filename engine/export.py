@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from engine.errors import DraftlightError
-from engine.exports.charts import CHARTS
+from engine.exports import captions
+from engine.exports.charts import CHARTS, throughput_chart
 from engine.exports.csv_files import csv_files, csv_texts, read_rounds_csv
-from engine.exports.drawing import DARK, LIGHT
+from engine.exports.drawing import CAPTION, DARK, LIGHT
 from engine.exports.files import write_together, write_whole
 from engine.exports.json_file import read_json, to_json, total
 from engine.exports.parquet_files import parquet_files, read_rounds_parquet
@@ -74,14 +75,25 @@ def write(traces: Sequence[Trace], form: Form, path: Path, chart: str = "proposa
     return tuple(files)
 
 
-def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light") -> str:
-    """One chart of the last answer as an SVG document. Raises DraftlightError for an unknown chart or without any answer."""
+def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light", plain: float | None = None) -> str:
+    """One chart of the last answer as an SVG document, with its title, its axes and where it comes from.
+
+    Args:
+        plain: measured throughput of a plain answer to the same prompt, for the chart of throughput.
+
+    Raises:
+        DraftlightError: an unknown chart, or no answer.
+    """
     if chart not in CHARTS:
         raise DraftlightError(f"There is no chart {chart!r}; there are {', '.join(CHARTS)}.")
     if not traces:
         raise DraftlightError("There is no answer to draw.")
-    made = CHARTS[chart]
-    return made.draw(traces[-1].rounds, DARK if theme == "dark" else LIGHT).document(made.title)
+    made, palette, trace = CHARTS[chart], DARK if theme == "dark" else LIGHT, traces[-1]
+    if chart == "throughput":
+        drawing = throughput_chart(trace.rounds, palette, plain)
+    else:
+        drawing = made.draw(trace.rounds, palette)
+    return drawing.document(made.title, made.up, captions.lines(captions.provenance(trace), drawing.width, CAPTION))
 
 
 def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:

@@ -25,12 +25,13 @@ class Chart:
     """A chart that can be drawn of any rounds.
 
     Attributes:
-        definition: what is drawn, exactly.
+        definition: what is drawn, exactly. up: what the vertical axis counts.
     """
 
     title: str
     definition: str
     draw: Callable[[Sequence[Round], Palette], Drawing]
+    up: str
 
 
 def _begin(
@@ -177,25 +178,26 @@ def positions_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     return drawing
 
 
-def throughput_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
-    """Throughput over the last rounds, and its mean."""
+def throughput_chart(rounds: Sequence[Round], palette: Palette, plain: float | None = None) -> Drawing:
+    """Throughput over the last rounds, its mean and, where it was measured, that of a plain answer to the same prompt."""
     found = series.speeds(rounds)
     mean = summarise(rounds).throughput
     known = [speed for _, speed in found if math.isfinite(speed)]
     if mean is None or not known:
         return _empty("throughput", palette, "No round was finished.")
-    top = min(max(known), 3 * mean) * 1.08  # one tiny first round must not flatten all others
+    top = max(min(max(known), 3 * mean), plain or 0.0) * 1.08  # one tiny first round must not flatten all others
     words = f"Throughput over the last {series.SPEED_WINDOW} rounds; {mean:.1f} tokens per second over the whole answer."
     drawing, frame = _begin("throughput", palette, words, (0, found[-1][0]), (0, top), "seconds", "any")
     drawing.curve([frame.at(*point) for point in found], palette.accepted, 1.8)
     drawing.line(frame.at(0, mean), frame.at(found[-1][0], mean), palette.dim, 1, "4 4")
-    _legend(
-        drawing,
-        [
-            ("solid", palette.accepted, f"tokens/s, last {series.SPEED_WINDOW} rounds"),
-            ("4 4", palette.dim, f"answer {mean:.1f}"),
-        ],
-    )
+    entries = [
+        ("solid", palette.accepted, f"tokens/s, last {series.SPEED_WINDOW} rounds"),
+        ("4 4", palette.dim, f"answer {mean:.1f}"),
+    ]
+    if plain is not None:
+        drawing.line(frame.at(0, plain), frame.at(found[-1][0], plain), palette.correction, 1.4, "1.5 3")
+        entries.append(("1.5 3", palette.correction, f"plain, measured {plain:.1f}"))
+    _legend(drawing, entries)
     return drawing
 
 
@@ -269,34 +271,40 @@ CHARTS: dict[str, Chart] = {
         "outlined was never judged. The lines are the accepted tokens to expect under each rule: a + a² + … + a^gamma, where a "
         "is the rule's mean closed-form probability to accept at the positions judged in the last 16 rounds.",
         proposals_chart,
+        "proposals",
     ),
     "alpha": Chart(
         "Alpha",
         "Accepted / (accepted + rejected) over the last 32 rounds, with Wilson's 95 % interval as if verdicts were independent.",
         alpha_chart,
+        "alpha",
     ),
     "positions": Chart(
         "Acceptance by position",
         "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. Light: accepted / drafted, "
         "which counts places never reached.",
         positions_chart,
+        "share accepted",
     ),
     "throughput": Chart(
         "Throughput",
         "Emitted tokens per second over the last 8 rounds, by the seconds since the prompt was read. Dashed: of the answer.",
         throughput_chart,
+        "tokens per second",
     ),
     "times": Chart(
         "Time of a round",
         "Milliseconds of drafting, verifying, judging and the rest, in the rounds that were evaluated in stages. Staging costs "
         "time of its own, so these rounds are slower than the others.",
         times_chart,
+        "milliseconds",
     ),
     "tau": Chart(
         "Tau, measured and predicted",
         "Emitted tokens per round of all rounds so far, and what alpha so far predicts: the mean over rounds of "
         "(1 − alpha^(gamma + 1)) / (1 − alpha). Under block, which judges jointly, nothing is predicted.",
         tau_chart,
+        "tokens per round",
     ),
-    "lengths": Chart("Accepted lengths", "How many rounds accepted 0, 1, 2, … of their proposals.", lengths_chart),
+    "lengths": Chart("Accepted lengths", "How many rounds accepted 0, 1, 2, … of their proposals.", lengths_chart, "rounds"),
 }

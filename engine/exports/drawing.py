@@ -8,6 +8,9 @@ from dataclasses import dataclass, fields
 from html import escape
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+MONO = "ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', monospace"
+CAPTION = 10.5
+"""Size of the lines below a picture."""
 Point = tuple[float, float]
 
 
@@ -113,12 +116,24 @@ class Drawing:
             self._parts.append(f'<polygon points="{_points(around)}" fill="{fill}"{_attributes(opacity=opacity)}/>')
 
     def text(
-        self, x: float, y: float, words: str, fill: str = "", size: float = 11, anchor: str = "start", bold: bool = False
+        self,
+        x: float,
+        y: float,
+        words: str,
+        fill: str = "",
+        size: float = 11,
+        anchor: str = "start",
+        bold: bool = False,
+        mono: bool = False,
+        length: float = 0.0,
     ) -> None:
-        """Words on a baseline; `anchor` is start, middle or end."""
+        """Words on a baseline; `anchor` is start, middle or end. A `length` is kept to, whatever font there is."""
+        family = f' font-family="{MONO}"' if mono else ""
+        weight = ' font-weight="600"' if bold else ""
+        fixed = f' textLength="{_n(length)}" lengthAdjust="spacingAndGlyphs"' if length else ""
         self._parts.append(
-            f'<text x="{_n(x)}" y="{_n(y)}" fill="{fill or self.palette.dim}" font-size="11" '
-            f'text-anchor="{anchor}">{escape(words)}</text>'
+            f'<text x="{_n(x)}" y="{_n(y)}" fill="{fill or self.palette.dim}" font-size="{_n(size)}" '
+            f'text-anchor="{anchor}"{weight}{family}{fixed}>{escape(words)}</text>'
         )
 
     def begin_group(self, title: str) -> None:
@@ -139,22 +154,38 @@ class Drawing:
         label = escape(self.words)
         return f'<svg viewBox="0 0 {_n(self.width)} {_n(self.height)}" role="img" aria-label="{label}">{content}</svg>'
 
-    def document(self, title: str = "") -> str:
-        """The picture as a file of its own, on its background, under a title."""
-        head = 34.0 if title else 8.0
-        width, height = self.width + 16, self.height + head + 8
+    def document(self, title: str = "", up: str = "", below: Sequence[str] = ()) -> str:
+        """The picture as a file of its own, on its background.
+
+        Args:
+            title: above it. up: what the vertical axis counts, along it. below: lines under it.
+        """
+        head, left = (34.0 if title else 8.0), (26.0 if up else 8.0)
+        foot = 8.0 + 15.0 * len(below) + (6.0 if below else 0.0)
+        width, height = self.width + left + 8, self.height + head + foot
+        palette, middle = self.palette, head + self.height / 2
         words = (
-            f'<text x="16" y="24" fill="{self.palette.text}" font-size="14" font-weight="600">{escape(title)}</text>'
+            [f'<text x="16" y="24" fill="{palette.text}" font-size="14" font-weight="600">{escape(title)}</text>']
             if title
-            else ""
+            else []
         )
+        if up:
+            words.append(
+                f'<text x="20" y="{_n(middle)}" transform="rotate(-90 20 {_n(middle)})" fill="{palette.dim}" font-size="11" '
+                f'text-anchor="middle">{escape(up)}</text>'
+            )
+        words += [
+            f'<text x="16" y="{_n(head + self.height + 16 + 15 * line)}" fill="{palette.dim}" font-size="{CAPTION}">'
+            f"{escape(text)}</text>"
+            for line, text in enumerate(below)
+        ]
         return (
             '<?xml version="1.0" encoding="UTF-8"?>\n'
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
             f'viewBox="0 0 {_n(width)} {_n(height)}" role="img" font-family="{FONT}">'
             f"<title>{escape(title or self.words)}</title><desc>{escape(self.words)}</desc>{self._definitions()}"
-            f'<rect width="{_n(width)}" height="{_n(height)}" fill="{self.palette.panel}"/>{words}'
-            f'<g transform="translate(8 {_n(head)})">{"".join(self._parts)}</g></svg>\n'
+            f'<rect width="{_n(width)}" height="{_n(height)}" fill="{palette.panel}"/>{"".join(words)}'
+            f'<g transform="translate({_n(left)} {_n(head)})">{"".join(self._parts)}</g></svg>\n'
         )
 
     def _definitions(self) -> str:

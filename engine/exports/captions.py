@@ -1,0 +1,52 @@
+"""Where a picture comes from, in one or two lines below it: what would be needed to make the answer again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from engine.exports.tables import table_of
+from engine.trace import Trace
+
+CHARACTER = 0.56
+"""Mean width of a character of the pictures' font as a share of its size; a little above the truth, so that lines fit."""
+
+
+def provenance(trace: Trace) -> tuple[str, ...]:
+    """Target, drafter, rule, gamma, temperature, seed, date and version, as far as the trace says; changes stand in order."""
+    header = trace.header
+    options, versions = table_of(header.get("options")), table_of(header.get("versions"))
+    parts = [
+        ("target", table_of(header.get("target")).get("name")),
+        ("drafter", _changed(trace, "drafter", table_of(header.get("drafter")).get("name"))),
+        ("rule", _changed(trace, "rule", options.get("rule"))),
+        ("gamma", _changed(trace, "gamma", options.get("gamma"))),
+        ("temperature", options.get("temperature")),
+        ("seed", header.get("seed", options.get("seed"))),
+        ("", _date(header.get("created"))),
+        ("Draftlight", versions.get("draftlight")),
+    ]
+    return tuple(f"{name} {value}".strip() for name, value in parts if value not in (None, ""))
+
+
+def lines(parts: Iterable[str], width: float, size: float, between: str = " · ") -> list[str]:
+    """The parts in as few lines as fit a width in pixels; a part that is too long for a line is cut."""
+    room = max(8, int(width / (CHARACTER * size)))
+    result: list[str] = []
+    for part in parts:
+        part = part if len(part) <= room else part[: room - 1] + "…"
+        if result and len(result[-1]) + len(between) + len(part) <= room:
+            result[-1] += between + part
+        else:
+            result.append(part)
+    return result
+
+
+def _changed(trace: Trace, name: str, first: Any) -> str:
+    values: Sequence[Any] = [first, *(change.get(name) for change in trace.changes)]
+    return " → ".join(dict.fromkeys(str(value) for value in values if value is not None))
+
+
+def _date(created: Any) -> str:
+    """2026-11-22 03:16 UTC."""
+    return f"{created[:16].replace('T', ' ')} UTC" if isinstance(created, str) and len(created) >= 16 else ""
