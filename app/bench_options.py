@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     parser.add_argument("--target", metavar="MODEL", default=argparse.SUPPRESS, help="builtin, a model folder or a .gguf file")
     parser.add_argument(
-        "--drafters", metavar="A,B", help="as for --drafter of other commands (default: ngram, and builtin-draft for builtin)"
+        "--drafters", metavar="A,B", help="as for --drafter of other commands (default: ngram; for builtin head and builtin-draft too)"
     )
     parser.add_argument("--rules", metavar="A,B", default=_RULES, help=f"of {', '.join(RULES)} (default: %(default)s)")
     parser.add_argument("--temperatures", metavar="X,Y", default=_TEMPERATURES, help="default: %(default)s")
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def request_of(arguments: argparse.Namespace) -> BenchRequest:
     """The request. Raises ValueError for what cannot be, before anything is loaded."""
     target = arguments.target or "builtin"
-    drafters = "ngram,builtin-draft" if target == "builtin" else "ngram"
+    drafters = "ngram,head,builtin-draft" if target == "builtin" else "ngram"
     check_output(arguments.json_path)
     return BenchRequest(
         prompts=read_prompts(arguments.prompts, arguments.limit),

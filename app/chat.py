@@ -13,7 +13,7 @@ from app.exporting import ExportKind, export_session
 from app.link import EngineLike, EngineLink
 from app.session import Answer, Session, Turn
 from app.settings import Settings
-from app.wording import FINISH_WORDS, drafter_title, target_title
+from app.wording import FINISH_WORDS, FOR_THE_BUILTIN, drafter_title, target_title
 from engine.errors import DraftlightError
 from engine.types import (
     DrafterRefused,
@@ -167,7 +167,7 @@ class Chat(QObject):
     def _drafter_for(self, target: str) -> str:
         """The drafter the user wishes for, or none where that fits the built-in target only."""
         wished = self._put_aside or self.settings.drafter
-        fits = target == "builtin" or wished != "builtin-draft"
+        fits = target == "builtin" or wished not in FOR_THE_BUILTIN
         self._put_aside = None if fits else wished
         return wished if fits else "none"
 
@@ -176,7 +176,7 @@ class Chat(QObject):
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         if self._settings_path is not None:
             lasting = self.settings
-            if self._put_aside is not None and (lasting.target == "builtin" or self._put_aside != "builtin-draft"):
+            if self._put_aside is not None and (lasting.target == "builtin" or self._put_aside not in FOR_THE_BUILTIN):
                 lasting = replace(lasting, drafter=self._put_aside)
             try:
                 stored.save(self._settings_path, lasting)

@@ -96,7 +96,7 @@ def _add_models(parser: argparse.ArgumentParser, default: str | None) -> None:
         "--drafter",
         metavar="DRAFTER",
         default=default,
-        help="none, ngram, ngram-mod, builtin-draft, or the path of a draft model",
+        help="none, ngram, ngram-mod, head, builtin-draft, or the path of a head or draft model",
     )
 
 
@@ -193,7 +193,7 @@ def _window(arguments: argparse.Namespace) -> int:
 
 def default_drafter(target: str) -> str:
     """The drafter where none was asked for: the built-in target's own, which fits no other model."""
-    return "builtin-draft" if target == "builtin" else "none"
+    return "head" if target == "builtin" else "none"
 
 
 def _chat(arguments: argparse.Namespace) -> int:

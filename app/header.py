@@ -24,12 +24,12 @@ from app import theme as themes
 from app.settings import Settings
 from app.theme import Theme
 from app.widgets import Chip, FlowLayout, RuleSelector, icon_button, tint
-from app.wording import DRAFTER_TITLES, coincidence, drafter_title, rule_note, target_title
+from app.wording import DRAFTER_TITLES, FOR_THE_BUILTIN, coincidence, drafter_title, rule_note, target_title
 from engine.types import MAX_GAMMA, SEED_LIMIT
 
 OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
 BUILT_IN = " (built in)"
-DRAFTERS = ("none", "ngram", "ngram-mod", "builtin-draft")
+DRAFTERS = ("none", "ngram", "ngram-mod", "head", "builtin-draft")
 
 
 class Header(QWidget):
@@ -63,6 +63,8 @@ class Header(QWidget):
         self.seed = QLineEdit()
         self.pin = icon_button("pin", "Keep this seed", self._pin)
         self._set_up_seed()
+        self.compare = icon_button("compare", "Compare settings side by side (F4)")
+        self.compare.setAccessibleName("Compare")
         self.options = icon_button("options", "Sampling options and system prompt")
         self.panel = icon_button("panel", "Show or hide the charts")
         self.panel.setCheckable(True)
@@ -94,7 +96,7 @@ class Header(QWidget):
         controls.setSizePolicy(policy)
         right = QHBoxLayout()
         right.setSpacing(2)
-        for button in (self.options, self.panel, self.menu):
+        for button in (self.compare, self.options, self.panel, self.menu):
             right.addWidget(button)
         row = QHBoxLayout()
         row.setSpacing(14)
@@ -192,7 +194,7 @@ class Header(QWidget):
         box.clear()
         for name in names if current in names else (*names, current):
             title = drafter_title(name) if kind == "drafter" else target_title(name)
-            box.addItem(title + BUILT_IN if name in ("builtin", "builtin-draft") else title, name)
+            box.addItem(title + BUILT_IN if name in ("builtin", *FOR_THE_BUILTIN) else title, name)
             tip = name if name not in DRAFTER_TITLES and name != "builtin" else ""
             box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         box.setCurrentIndex(box.findData(current))
@@ -226,7 +228,7 @@ class Header(QWidget):
         self.changed.emit("seed", value)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        for button in (self.options, self.panel, self.menu, self.pin):
+        for button in (self.compare, self.options, self.panel, self.menu, self.pin):
             tint(button, theme, scale)
         mono = themes.mono_font(scale, 13)
         metrics = QFontMetrics(mono)

@@ -41,7 +41,7 @@ class Settings:
     text_scale: float = 1.0
     geometry: tuple[int, ...] = ()
     target: str = "builtin"
-    drafter: str = "builtin-draft"
+    drafter: str = "head"
     rule: Rule = "gumbel"
     temperature: float = 0.8
     gamma: int | Literal["auto"] = "auto"

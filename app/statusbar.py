@@ -163,7 +163,7 @@ def phase_text(session: Session) -> str:
 def _loading_text(session: Session) -> str:
     if session.loading is None:
         return ""
-    names = {"builtin": "the built-in model", "builtin-draft": "the small draft model"}
+    names = {"builtin": "the built-in model", "head": "the trained head", "builtin-draft": "the small draft model"}
     name = names.get(session.loading) or drafter_title(session.loading)
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     share = f", {100 * session.load_fraction:.0f} %" if session.load_fraction is not None else ""

@@ -15,8 +15,11 @@ DRAFTER_TITLES = {
     "none": "None",
     "ngram": "N-gram",
     "ngram-mod": "N-gram hashing (ngram-mod)",
+    "head": "Trained head",
     "builtin-draft": "Small draft model",
 }
+FOR_THE_BUILTIN = ("head", "builtin-draft")
+"""Drafters that were trained for the built-in target and fit no other."""
 FINISH_WORDS: dict[Finish, str] = {
     "eos": "end of answer",
     "stop": "stop text reached",

@@ -19,15 +19,16 @@ import mlx.core as mx  # noqa: E402
 from mlx_lm.generate import generate_step  # noqa: E402
 
 from engine.decoding import DecodingOptions, decode  # noqa: E402
-from engine.drafters import DraftModel, NGram, NGramMod  # noqa: E402
+from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod  # noqa: E402
 from engine.drafters.base import Drafter  # noqa: E402
+from engine.head import BUILTIN_HEAD  # noqa: E402
 from engine.models import LoadedModel, load  # noqa: E402
 
 NEAR_TIE = 1e-3
 """Float32: scores closer than this may change places between passes of different width (DESIGN section 2)."""
 
 OWN_PROMPTS = Path(__file__).parent / "prompts.jsonl"
-DRAFTERS = ("none", "ngram", "builtin-draft")
+DRAFTERS = ("none", "ngram", "builtin-draft", "head")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ def prompt_tokens(model: LoadedModel, prompt: Prompt) -> list[int]:
 def make_drafter(name: str, target: LoadedModel) -> Drafter | None:
     if name == "none":
         return None
+    if name == "head":
+        return FeatureHead(BUILTIN_HEAD, target)
     lookup = {"ngram": NGram, "ngram-mod": NGramMod}.get(name)
     return lookup() if lookup is not None else DraftModel(load(name, target=target), name)
 

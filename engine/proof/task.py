@@ -13,7 +13,7 @@ from engine.logs import explain
 from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for
 from engine.types import Event, ModelInfo, ProofReport, ProveRequest, TaskFailed, TaskFinished, TaskProgress
 
-PREFERRED_DRAFTER, FALLBACK_DRAFTER = "builtin-draft", "ngram"
+PREFERRED_DRAFTER, FALLBACK_DRAFTER = "head", "ngram"
 _REPORT_EVERY = 0.1
 
 
@@ -83,7 +83,7 @@ def _report(task: Task, backend: Backend, library: Library, emit: Callable[[Even
 
 
 def _drafter(name: str | None, library: Library) -> tuple[LoadedDrafter, str]:
-    """The drafter that was asked for; where none was, the built-in draft model or, with a note, prompt lookup."""
+    """The drafter that was asked for; where none was, the built-in head or, with a note, prompt lookup."""
     if name is not None:
         return library.drafter(name), ""
     try:

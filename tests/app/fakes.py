@@ -79,7 +79,7 @@ def make_round(
     ghosts: Sequence[str] = (),
     *,
     rule: Rule = "gumbel",
-    drafter: str = "builtin-draft",
+    drafter: str = "head",
     position: int = 40,
     started: float = 0.0,
     total: float = 60.0,

@@ -97,7 +97,7 @@ def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys
 @pytest.mark.parametrize(
     "arguments, target, drafter",
     [
-        ([], "builtin", "builtin-draft"),
+        ([], "builtin", "head"),
         (["--target", "other"], "other", "none"),
         (["--target", "other", "--drafter", "ngram"], "other", "ngram"),
         (["--drafter", "none"], "builtin", "none"),

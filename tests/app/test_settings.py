@@ -14,7 +14,7 @@ from app.settings import Settings
 def test_the_first_start_has_the_defaults(tmp_path: Path) -> None:
     settings, note = stored.load(tmp_path / "settings.json")
     assert note == ""
-    assert (settings.temperature, settings.rule, settings.gamma, settings.drafter) == (0.8, "gumbel", "auto", "builtin-draft")
+    assert (settings.temperature, settings.rule, settings.gamma, settings.drafter) == (0.8, "gumbel", "auto", "head")
 
 
 def test_settings_come_back_as_they_were_saved(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_
     qtbot.waitUntil(lambda: bool(answer.changes) and answer.changes[-1].drafter == "ngram")
     assert answer.changes[-1].gamma == 7
     window.chat.stop()
-    assert engine.loads == [("builtin", "builtin-draft")], "a running answer changes its drafter itself"
+    assert engine.loads == [("builtin", "head")], "a running answer changes its drafter itself"
     assert "without probabilities" in window.header.note.text()
 
 
@@ -314,7 +314,7 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
     qtbot.waitUntil(lambda: status(window) == "No model: choose a target above")
     window.chat.change("target", "/models/gone")  # chosen again: it may be there by now
-    assert engine.loads == [("/models/gone", "builtin-draft")]
+    assert engine.loads == [("/models/gone", "head")]
     window.close()
 
 
@@ -466,7 +466,7 @@ def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Op
     window.chat.change("drafter", "/models/other")
     qtbot.waitUntil(window.banner.isVisible)
     assert "token 139" in window.banner.words.text()
-    assert window.settings.drafter == "builtin-draft"
+    assert window.settings.drafter == "head"
 
 
 def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_is_tried(qtbot: QtBot, open_window: Open) -> None:
@@ -483,7 +483,7 @@ def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_
     for name in ("/models/first", "/models/second"):
         window.chat.change("target", name)
         qtbot.waitUntil(lambda name=name: window.banner.words.text() == f"{name} is no model.")
-        assert (window.settings.target, window.settings.drafter) == ("builtin", "builtin-draft")
+        assert (window.settings.target, window.settings.drafter) == ("builtin", "head")
         window.chat.load_models()
         qtbot.waitUntil(lambda: not window.chat.link.busy)
         assert window.session.target == "builtin"
@@ -495,7 +495,7 @@ def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot:
     window.chat.change("target", "/models/other")
     assert engine.loads[-1] == ("/models/other", "none")
     window.chat.change("target", "builtin")
-    assert engine.loads[-1] == ("builtin", "builtin-draft")
+    assert engine.loads[-1] == ("builtin", "head")
 
 
 def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path: Path) -> None:
@@ -503,11 +503,11 @@ def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path:
     engine = FakeEngine()
     window = Window(engine, Settings(), path)
     qtbot.addWidget(window)
-    engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("builtin-draft", "The small draft model is not installed."))
+    engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("head", "The small draft model is not installed."))
     qtbot.waitUntil(lambda: window.settings.drafter == "none")
     assert "Answers go on without a drafter." in window.banner.words.text()
     window.header.gamma.setValue(6)
-    assert json.loads(path.read_text())["drafter"] == "builtin-draft"
+    assert json.loads(path.read_text())["drafter"] == "head"
     window.chat.change("drafter", "none")  # now it is wanted
     assert json.loads(path.read_text())["drafter"] == "none"
     window.close()
@@ -614,7 +614,7 @@ def test_rules_that_must_coincide_are_said_to(qtbot: QtBot, open_window: Open) -
     assert "Without a drafter" in note.text()
     choose(window.header.drafter, "ngram")
     assert "without probabilities" in note.text()
-    choose(window.header.drafter, "builtin-draft")
+    choose(window.header.drafter, "head")
     window.header.rule.buttons["rejection"].click()
     assert note.text().startswith("Rejection: ")
     assert note.isVisible()
