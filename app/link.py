@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
+from engine.compare import CompareRequest, SampleRequest
 from engine.types import (
     DrafterReady,
     DrafterRefused,
@@ -15,6 +16,8 @@ from engine.types import (
     Rule,
     RunFailed,
     RunFinished,
+    SamplingFinished,
+    TaskFailed,
 )
 
 Gamma = int | Literal["auto"]
@@ -29,6 +32,8 @@ class EngineLike(Protocol):
 
     def load(self, target: str, drafter: str = "none") -> None: ...
     def submit(self, request: Request) -> int: ...
+    def compare(self, request: CompareRequest) -> tuple[int, ...]: ...
+    def sample(self, request: SampleRequest) -> int: ...
     def update(
         self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None
     ) -> None: ...
@@ -44,14 +49,17 @@ class EngineLink(QObject):
 
     Signals:
         received: a list of events, oldest first, without those of forgotten runs.
+        compared: a list of events of the newest comparison or sampling.
     """
 
     received = Signal(list)
+    compared = Signal(list)
 
     def __init__(self, engine: EngineLike, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._engine = engine
         self._run: int | None = None
+        self._compared: tuple[int, ...] = ()
         self._loads = 0
         self._running = 0
         self._timer = QTimer(self, interval=IDLE_MS)
@@ -80,6 +88,26 @@ class EngineLink(QObject):
         self._timer.setInterval(BUSY_MS)
         return self._run
 
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        """Starts answers that take turns; events of an earlier comparison are dropped from now on."""
+        self._compared = self._engine.compare(request)
+        return self._begun(len(self._compared))
+
+    def sample(self, request: SampleRequest) -> int:
+        """Starts drawing samples, in place of an earlier comparison."""
+        self._compared = (self._engine.sample(request),)
+        return self._begun(1)[0]
+
+    def _begun(self, many: int) -> tuple[int, ...]:
+        self._running += many
+        self._timer.setInterval(BUSY_MS)
+        return self._compared
+
+    def stop_comparison(self) -> None:
+        """Stops every answer of the comparison, or the sampling."""
+        for run in self._compared:
+            self._engine.stop(run)
+
     def update(self, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
         """Asks the current run for another rule, gamma or drafter."""
         if self._run is not None:
@@ -105,18 +133,23 @@ class EngineLink(QObject):
         events = self._engine.events(budget=BUDGET_SECONDS)
         if not events:
             return
-        current = []
+        current, compared = [], []
         for event in events:
             self._count(event)
-            if getattr(event, "run_id", self._run) == self._run:
+            run = getattr(event, "run_id", getattr(event, "task_id", None))
+            if run in self._compared:
+                compared.append(event)
+            elif run is None or run == self._run:
                 current.append(event)
         self._timer.setInterval(BUSY_MS if self.busy else IDLE_MS)
         if current:
             self.received.emit(current)
+        if compared:
+            self.compared.emit(compared)
 
     def _count(self, event: Event) -> None:
         match event:
-            case RunFinished() | RunFailed():
+            case RunFinished() | RunFailed() | SamplingFinished() | TaskFailed():
                 self._running = max(0, self._running - 1)
             case LoadFailed() | DrafterReady() | DrafterRefused():
                 self._loads = max(0, self._loads - 1)

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QMenu, QSp
 from app import theme as themes
 from app.chat import Chat
 from app.commands import ShortcutSheet, make_actions, make_menus
+from app.compare_page import Pages
 from app.composer import Composer
 from app.cursor import Cursor
 from app.explaining import Explaining
@@ -117,8 +118,11 @@ class Window(QMainWindow):
         self.splitter.addWidget(self.column)
         self.splitter.addWidget(self.panel)
         self.splitter.splitterMoved.connect(self._divided)
+        conversation = QWidget()
+        _stacked(conversation, self.header, (self.splitter, 1))
+        self.pages = Pages(conversation, self.chat.link, lambda: self.settings)
         whole = QWidget()
-        _stacked(whole, self.header, (self.splitter, 1), self.status)
+        _stacked(whole, (self.pages, 1), self.status)
         self.setCentralWidget(whole)
 
     def _build_menus(self) -> None:
@@ -143,6 +147,11 @@ class Window(QMainWindow):
         self.header.open_model.connect(self._open_model)
         self.header.options.clicked.connect(self.open_options)
         self.header.panel.clicked.connect(self.toggle_panel)
+        self.header.compare.clicked.connect(self.pages.toggle)
+        self.pages.turned.connect(self._page_turned)
+        self.pages.changed.connect(self._refresh)
+        self.pages.said.connect(self._announce)
+        self.pages.exported.connect(lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind))
         self.options.changed.connect(chat.change)
         self.composer.sent.connect(self.send)
         self.composer.stopped.connect(chat.stop)
@@ -189,6 +198,7 @@ class Window(QMainWindow):
         """An empty conversation. A message being written stays."""
         self._unsent = ""
         self._set_editing(False)
+        self.pages.open_conversation()
         self.chat.new()
         self.composer.edit.setFocus()
 
@@ -231,6 +241,18 @@ class Window(QMainWindow):
         self._show_settings()
         self._refresh()
 
+    @Slot()
+    def _page_turned(self) -> None:
+        """The conversation and the comparison take turns; each has the keyboard while it is shown."""
+        if self.pages.comparing is None and self.pages.isVisible():
+            self.composer.edit.setFocus()
+        self._refresh()
+
+    @Slot()
+    def stop(self) -> None:
+        """Stops what is shown: the answer, or the comparison."""
+        self.chat.stop() if self.pages.comparing is None else self.pages.comparing.stop()
+
     def _refresh(self) -> None:
         """Every view to the session's state."""
         session, answer = self.session, self.session.running
@@ -242,10 +264,11 @@ class Window(QMainWindow):
         self.status.show_session(session)
         waiting = session.model is None and session.loading is not None
         self.composer.show_hint("You can write while the model loads." if waiting else "")
+        comparing = self.pages.comparing
         for name in ("regenerateAction", "editAction"):
-            self.actions_by_id[name].setEnabled(bool(session.turns) and answer is None)
-        self.actions_by_id["stopAction"].setEnabled(answer is not None)
-        self.actions_by_id["exportAction"].setEnabled(bool(session.trace_paths))
+            self.actions_by_id[name].setEnabled(bool(session.turns) and answer is None and comparing is None)
+        self.actions_by_id["stopAction"].setEnabled(answer is not None if comparing is None else comparing.running)
+        self.actions_by_id["exportAction"].setEnabled(comparing is not None or bool(session.trace_paths))
         self.actions_by_id["copyAnswerAction"].setEnabled(bool(session.turns))
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")
         if ticking != self._clock.isActive() and not self._closed:
@@ -313,6 +336,7 @@ class Window(QMainWindow):
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
         self.explaining.set_look(theme, scale)
+        self.pages.set_look(theme, scale)
         self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
         self._divide()
         self._make_room()
@@ -321,6 +345,7 @@ class Window(QMainWindow):
     def toggle_ghosts(self) -> None:
         self.chat.keep(ghosts=not self.settings.ghosts)
         self.transcript.set_ghosts(self.settings.ghosts)
+        self.pages.set_ghosts(self.settings.ghosts)
 
     @Slot()
     def toggle_panel(self) -> None:
@@ -384,7 +409,7 @@ class Window(QMainWindow):
 
     def export(self) -> None:
         """Writes the conversation where the user says, as data or as a report."""
-        export_from(self)
+        export_from(self) if self.pages.comparing is None else self.pages.comparing.export()
 
     @Slot(str, str)
     def _open_model(self, kind: str, what: str) -> None:
@@ -451,6 +476,7 @@ class Window(QMainWindow):
             self.hide()
             self._clock.stop()
             self.panel.stop()
+            self.pages.close_down()
             self.ended_in_time = self.chat.close()
         event.accept()
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.commands import Command
+from app.compare_page import compare_commands
 from app.theme import APPEARANCES, Appearance
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Theme of the system", "da
 
 def window_commands(window: Window) -> list[Command]:
     """The commands, in the order of the menus."""
-    settings, chat = window.settings, window.chat
+    settings = window.settings
     appearances = [
         Command(
             f"{name}ThemeAction",
@@ -33,7 +34,7 @@ def window_commands(window: Window) -> list[Command]:
         Command("regenerateAction", "Answer again", "Chat", window.regenerate, ("Ctrl+R",)),
         Command("editAction", "Edit the last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy the answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
-        Command("stopAction", "Stop the answer", "Chat", chat.stop, ("Esc", "Ctrl+.")),
+        Command("stopAction", "Stop the answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
         Command("ghostsAction", "Ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
@@ -42,6 +43,7 @@ def window_commands(window: Window) -> list[Command]:
         Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),
         Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
         Command("normalAction", "Normal text", "View", window.normal, ("Ctrl+0",), group="text"),
+        *compare_commands(window.pages),
         Command("messageAction", "Go to the message", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
         Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
         Command("ruleAction", "Go to the rules", "Go", window.focus_rule, ("Ctrl+D",)),

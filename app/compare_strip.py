@@ -1,0 +1,185 @@
+"""The rounds of one column on a time axis that all columns share: how far each came in its own time, and what was accepted."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app import theme as themes
+from app.compare import Column
+from app.cursor import Cursor, Place
+from app.theme import DARK, Theme
+
+NARROW = 2.5
+"""Rounds narrower than this many pixels are drawn without gaps between their cells."""
+
+
+class RoundStrip(QWidget):
+    """One bar per round, as wide as it lasted, of one cell per proposal: filled accepted, hatched rejected, outlined unjudged.
+
+    Call `set_range` and `touch` after rounds have come.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__()
+        self.setObjectName("roundStrip")
+        self.run: Column | None = None
+        self.theme: Theme = DARK
+        self.cursor_place = cursor
+        self._scale = 1.0
+        self._seconds = 1.0
+        self._cells = 1
+        self._starts: list[float] = []
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setToolTip(
+            "<p>One bar for each round, as wide as it lasted, on a time axis that all columns share. "
+            "Its cells are the proposals: filled was accepted, hatched was rejected, outlined was never judged. "
+            "The dash above them is the target's own token. The turns of other columns are left out.</p>"
+        )
+        cursor.moved.connect(self._moved)
+
+    def show_run(self, run: Column | None) -> None:
+        self.run, self._starts = run, []
+        self.setAccessibleName("Rounds")
+        self.update()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.theme, self._scale = theme, scale
+        self.setFixedHeight(self.sizeHint().height())
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, round(66 * self._scale))
+
+    def set_range(self, seconds: float, cells: int) -> None:
+        """The time axis and the tallest bar of all columns."""
+        self._seconds, self._cells = max(0.05, seconds), max(1, cells)
+
+    def touch(self) -> None:
+        """Rounds have come."""
+        if self.run is None:
+            return
+        rounds = self.run.answer.rounds
+        self._starts += [round_.started / 1e3 for round_ in rounds[len(self._starts) :]]
+        summary = self.run.answer.tally.summary
+        self.setAccessibleDescription(
+            f"{summary.rounds:,} rounds in {summary.seconds:.1f} seconds: {summary.accepted:,} proposals accepted, "
+            f"{summary.rejected:,} rejected, {summary.unjudged:,} unjudged."
+        )
+        self.update()
+
+    # Painting
+
+    @property
+    def _area(self) -> QRectF:
+        """Where the bars stand; the axis is below."""
+        return QRectF(12, 4, self.width() - 24, self.height() - 4 - 17 * self._scale)
+
+    def _x(self, seconds: float) -> float:
+        return self._area.left() + self._area.width() * seconds / self._seconds
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        self._paint_axis(painter)
+        if self.run is not None and self._starts:
+            self._paint_rounds(painter)
+        painter.end()
+
+    def _paint_axis(self, painter: QPainter) -> None:
+        area = self._area
+        painter.setPen(QPen(QColor(self.theme.line), 1))
+        painter.drawLine(QPointF(area.left(), area.bottom() + 1), QPointF(area.right(), area.bottom() + 1))
+        painter.setFont(themes.mono_font(self._scale, 10.5))
+        painter.setPen(QColor(self.theme.faint))
+        step = _step(self._seconds)
+        metrics = painter.fontMetrics()
+        for index in range(int(self._seconds / step) + 1):
+            words = f"{index * step:g} s"
+            x = self._x(index * step)
+            left = max(0.0, min(self.width() - metrics.horizontalAdvance(words) - 2.0, x - metrics.horizontalAdvance(words) / 2))
+            painter.drawText(QPointF(left, self.height() - 4.0), words)
+
+    def _paint_rounds(self, painter: QPainter) -> None:
+        assert self.run is not None
+        theme, area = self.theme, self._area
+        height = area.height() / (self._cells + 1)
+        gap = 1.0 if height > 3 else 0.0
+        accepted: list[QRectF] = []
+        rejected: list[QRectF] = []
+        unjudged: list[QRectF] = []
+        own: list[QRectF] = []
+        for start, round_ in zip(self._starts, self.run.answer.rounds, strict=False):
+            left, right = self._x(start), self._x(start + round_.milliseconds.total / 1e3)
+            width = max(1.0, right - left - (1.0 if right - left > NARROW else 0.0))
+            bottom = area.bottom()
+            for place, proposal in enumerate(round_.proposals):
+                cell = QRectF(left, bottom - (place + 1) * height, width, height - gap)
+                {"accepted": accepted, "rejected": rejected, "unjudged": unjudged}[proposal.status].append(cell)
+            top = bottom - (len(round_.proposals) + 1) * height
+            own.append(QRectF(left, top + height / 2 - 1, max(1.0, min(width, 4.0)), 2))
+        painter.setPen(Qt.PenStyle.NoPen)
+        _fill(painter, accepted, QColor(theme.accent))
+        faded = QColor(theme.rejected)
+        faded.setAlpha(70)
+        _fill(painter, rejected, faded)
+        _fill(painter, own, QColor(theme.dim))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(QColor(theme.rejected), 1))
+        painter.drawLines([QLineF(cell.bottomLeft(), cell.topRight()) for cell in rejected if cell.width() > NARROW])
+        edge = QColor(theme.unjudged)
+        edge.setAlpha(150)
+        painter.setPen(QPen(edge, 1))
+        painter.drawRects([cell.adjusted(0.5, 0.5, -0.5, -0.5) for cell in unjudged if cell.width() > NARROW])
+        pointed = self.cursor_place.place
+        if pointed is not None and pointed.round < len(self._starts):
+            spent = self.run.answer.rounds[pointed.round].milliseconds.total / 1e3
+            left, right = self._x(self._starts[pointed.round]), self._x(self._starts[pointed.round] + spent)
+            painter.setPen(QPen(QColor(theme.text), 1))
+            painter.drawRect(QRectF(left - 1.5, area.top() - 2, max(3.0, right - left + 2), area.height() + 2))
+
+    # Pointing
+
+    def round_at(self, x: float) -> int | None:
+        """Index of the round at a place of the axis; None before the first and behind the last."""
+        if self.run is None or not self._starts:
+            return None
+        seconds = (x - self._area.left()) / self._area.width() * self._seconds
+        index = bisect_right(self._starts, seconds) - 1
+        if index < 0:
+            return None
+        spent = self.run.answer.rounds[index].milliseconds.total / 1e3
+        return index if seconds <= self._starts[index] + spent + 0.01 * self._seconds else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        index = self.round_at(event.position().x())
+        self.cursor_place.point(None if index is None else Place(0, index))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and (index := self.round_at(event.position().x())) is not None:
+            self.cursor_place.pin(Place(0, index))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self.cursor_place.leave()
+
+    def _moved(self, place: Place | None) -> None:
+        self.update()
+
+
+def _fill(painter: QPainter, cells: list[QRectF], colour: QColor) -> None:
+    painter.setBrush(colour)
+    painter.drawRects(cells)
+
+
+def _step(seconds: float) -> float:
+    """A round number that divides the axis into three to seven parts."""
+    step = 10.0**-2
+    while True:
+        for factor in (1, 2, 5):
+            if seconds / (step * factor) <= 7:
+                return step * factor
+        step *= 10

@@ -1,0 +1,448 @@
+"""Two to four answers side by side, decoded in turns: texts linked, the first difference marked and explained."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.compare import LETTERS, MOST_COLUMNS, Comparison, Setup, with_column
+from app.compare_column import CompareColumn
+from app.compare_setup import CompareBar
+from app.cursor import Place
+from app.export_dialog import ask, documents
+from app.exporting import ExportKind, export_session, kind_named
+from app.link import EngineLink
+from app.pieces import ghost_text
+from app.places import place_of, spot_of
+from app.presets import PRESETS, usual
+from app.samples import SampleTally, write_samples
+from app.settings import Settings
+from app.theme import Theme
+from app.widgets import Banner
+from engine.compare import CompareRequest, SampleRequest
+from engine.errors import DraftlightError
+from engine.types import SEED_LIMIT, Event, Proposal, SampleTaken, SamplingFinished, TaskFailed
+
+REFRESH_MS = 80
+
+
+class CompareView(QWidget):
+    """Asks for comparisons and shows them. Repainted at most a dozen times a second, and never while hidden.
+
+    Args:
+        link: what asks the engine.
+        settings: the window's settings, whenever they are needed: target, drafter and sampling options are theirs.
+
+    Signals:
+        closed: the user goes back to the chat.
+        changed: a comparison has begun or ended.
+        said: (words) something the user should hear of; it is shown here.
+        exported: (folder, kind) where and as what answers were exported.
+    """
+
+    closed = Signal()
+    changed = Signal()
+    said = Signal(str)
+    exported = Signal(str, str)
+
+    def __init__(self, link: EngineLink, settings: Callable[[], Settings]) -> None:
+        super().__init__()
+        self.setObjectName("compareView")
+        self.setAccessibleName("Compare")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.link = link
+        self.settings = settings
+        self.comparison: Comparison | None = None
+        self.tallies: list[SampleTally] = []
+        self.sampling = False
+        self._asked: Setup | None = None
+        self._asked_target = ""
+        self._linking = False
+        self._stale = False
+        self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
+        self._timer.timeout.connect(self.refresh)
+        self.bar = CompareBar()
+        self.bar.back.connect(self.closed)
+        self.bar.started.connect(self.start)
+        self.bar.stopped.connect(self.stop)
+        self.bar.extended.connect(self.extend)
+        self.bar.exported.connect(self.export)
+        self.bar.preset.connect(self.show_preset)
+        self.bar.edited.connect(self._edited)
+        self.banner = Banner()
+        self.parting = PartingLine()
+        self.parting.go.clicked.connect(self.go_to_divergence)
+        self.columns = [CompareColumn(index) for index in range(MOST_COLUMNS)]
+        for column in self.columns:
+            self._connect(column)
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        for column in self.columns:
+            row.addWidget(column, 1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self.bar)
+        whole.addWidget(self.banner)
+        whole.addWidget(self.parting)
+        whole.addLayout(row, 1)
+        link.compared.connect(self.receive)
+        self.show_setup(usual(settings()), "")
+
+    def _connect(self, column: CompareColumn) -> None:
+        index = column.index
+        column.removed.connect(lambda: self.remove(index))
+        column.edited.connect(self._edited)
+        column.cursor_place.moved.connect(lambda place: self._pointed(index, place))
+        column.cursor_place.pinned.connect(lambda place: self._pinned(index, place))
+        column.text.scrolled.connect(lambda: self._scrolled(index))
+
+    # Setting up
+
+    @property
+    def setup(self) -> Setup:
+        """The comparison as the controls say."""
+        return self.bar.setup(tuple(column.controls.setup for column in self._shown))
+
+    @property
+    def _shown(self) -> list[CompareColumn]:
+        return [column for column in self.columns if not column.isHidden()]
+
+    @property
+    def running(self) -> bool:
+        return self.sampling or (self.comparison is not None and self.comparison.running)
+
+    def show_setup(self, setup: Setup, words: str) -> None:
+        """Another comparison, not yet started; what was shown goes away."""
+        self.comparison, self.tallies, self._asked = None, [], None
+        self.bar.show_setup(setup, words)
+        self.bar.show_drawn_seed(None)
+        self._show_columns(setup)
+        for column in self.columns:
+            column.show_run(None)
+        self.parting.show_words("")
+        self._show_state()
+
+    def _show_columns(self, setup: Setup) -> None:
+        settings = self.settings()
+        for column in self.columns:
+            column.setVisible(column.index < len(setup.columns))
+            if column.index < len(setup.columns):
+                own = setup.columns[column.index]
+                column.show_setup(own, setup.own_prompts, (settings.drafter,), settings.target)
+
+    @Slot(str)
+    def show_preset(self, name: str) -> None:
+        """Shows a preset, ready to start. Nothing happens while a comparison is under way."""
+        preset = next((preset for preset in PRESETS if preset.id == name), None)
+        if preset is not None and not self.running:
+            self.show_setup(preset.make(self.settings()), preset.words)
+
+    @Slot()
+    def extend(self) -> None:
+        """One column more, with the rule that none of the others has."""
+        setup = self.setup
+        if not self.running and len(setup.columns) < MOST_COLUMNS:
+            self._show_columns(with_column(setup))
+            self._show_state()
+
+    def remove(self, index: int) -> None:
+        """Takes a column out. What was compared goes with it."""
+        setup = self.setup
+        if not self.running and len(setup.columns) > 2:
+            kept = tuple(column for place, column in enumerate(setup.columns) if place != index)
+            self.show_setup(replace(setup, columns=kept), "")
+
+    @Slot()
+    def _edited(self) -> None:
+        if self.comparison is None and not self.tallies:
+            target = self.settings().target
+            for column in self._shown:
+                column.show_title(column.controls.setup.title(target))
+        self._show_state()
+
+    # Running
+
+    @Slot()
+    def start(self) -> None:
+        """Starts what the controls say. Nothing happens without a prompt or while one is under way."""
+        setup, settings = self.setup, self.settings()
+        if self.running or not all(setup.prompt_of(column).strip() for column in setup.columns):
+            return
+        if setup.seed is None:
+            setup = replace(setup, seed=secrets.randbelow(SEED_LIMIT))
+            self.bar.show_drawn_seed(setup.seed)
+        self._asked, self._asked_target = setup, settings.target
+        requests = setup.requests(settings.target, settings.options(), settings.system_prompt)
+        self.parting.show_words("")
+        self.banner.hide()
+        for column, own in zip(self.columns, setup.columns, strict=False):
+            column.show_title(own.title(settings.target))
+        if setup.samples:
+            self._start_sampling(setup, SampleRequest(requests, setup.samples))
+        else:
+            self._start_comparison(setup, CompareRequest(requests))
+        self.changed.emit()
+        self.refresh()
+
+    def _start_comparison(self, setup: Setup, request: CompareRequest) -> None:
+        self.tallies = []
+        self.comparison = Comparison(setup, request.requests)
+        try:
+            self.comparison.started(self.link.compare(request))
+        except DraftlightError as error:
+            self.comparison.failed(str(error))
+        for column, run in zip(self.columns, self.comparison.columns, strict=False):
+            column.show_run(run)
+
+    def _start_sampling(self, setup: Setup, request: SampleRequest) -> None:
+        self.comparison = None
+        self.tallies = [SampleTally(column) for column in setup.columns]
+        for column, tally in zip(self.columns, self.tallies, strict=False):
+            column.show_samples(tally, setup.samples)
+        try:
+            self.link.sample(request)
+            self.sampling = True
+        except DraftlightError as error:
+            self._say(str(error), "error")
+
+    @Slot()
+    def stop(self) -> None:
+        """Ends every column; what is there stays."""
+        if self.running:
+            self.link.stop_comparison()
+
+    @Slot(list)
+    def receive(self, events: list[Event]) -> None:
+        """Takes in what the engine says of this comparison."""
+        was_running = self.running
+        for event in events:
+            match event:
+                case SampleTaken(sample=sample) if self.tallies:
+                    self.tallies[sample.request].add(sample)
+                case SamplingFinished():
+                    self.sampling = False
+                case TaskFailed(message=message):
+                    self.sampling = False
+                    self._say(message, "error")
+                case _ if self.comparison is not None:
+                    self.comparison.apply(event)
+        if was_running and not self.running:
+            self.refresh()
+            self.changed.emit()
+        else:
+            self.touch()
+
+    def touch(self) -> None:
+        """Something has come: repaint soon."""
+        self._stale = True
+        if self.isVisible() and not self._timer.isActive():
+            self._timer.start()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Brings every column up to date."""
+        self._stale = False
+        if self.comparison is not None:
+            self._sync(self.comparison)
+        elif self.tallies:
+            largest = max((max(tally.numbers.values(), default=1) for tally in self.tallies), default=1)
+            for column in self._shown[: len(self.tallies)]:
+                column.sync_samples(largest)
+        self._show_state()
+
+    def _sync(self, comparison: Comparison) -> None:
+        seconds = max(run.answer.tally.summary.seconds for run in comparison.columns)
+        cells = max((run.most_proposals for run in comparison.columns), default=1)
+        for column in self.columns[: len(comparison.columns)]:
+            column.sync(comparison, seconds, cells)
+        self.parting.show_words(parting_words(comparison))
+        self._level()
+
+    def _level(self) -> None:
+        """Texts begin at one height, however many lines the words above them take."""
+        labels = [column.relation for column in self._shown]
+        height = max((label.heightForWidth(label.width()) for label in labels if not label.isHidden()), default=0)
+        for label in labels:
+            label.setMinimumHeight(height)
+
+    def _show_state(self) -> None:
+        setup, running = self.setup, self.running
+        may_start = all(setup.prompt_of(column).strip() for column in setup.columns)
+        may_export = bool(self.tallies and self.tallies[0].samples) or bool(self.comparison and self.comparison.traces)
+        self.bar.set_state(running, may_start, len(setup.columns) < MOST_COLUMNS, may_export)
+        for column in self._shown:
+            column.set_state(running, len(setup.columns) > 2)
+
+    # Linked columns
+
+    def _pointed(self, index: int, place: Place | None) -> None:
+        self._link(index, place, pin=False)
+
+    def _pinned(self, index: int, place: Place | None) -> None:
+        self._link(index, place, pin=True)
+
+    def _link(self, index: int, place: Place | None, pin: bool) -> None:
+        """The same position of the answer is shown in every column."""
+        if self._linking or self.comparison is None or index >= len(self.comparison.columns):
+            return
+        self._linking = True
+        position = None if place is None else self.position_of(index, place)
+        for other, run in enumerate(self.comparison.columns):
+            if other == index:
+                continue
+            there = position is not None and position < len(run.spots)
+            target = place_of(0, run.spots[position]) if there and position is not None else None
+            cursor = self.columns[other].cursor_place
+            cursor.pin(target) if pin else cursor.point(target)
+        self._linking = False
+
+    def position_of(self, index: int, place: Place) -> int | None:
+        """The answer position that a place of a column means; of a whole round, that of its first token."""
+        assert self.comparison is not None
+        run = self.comparison.columns[index]
+        if place.whole_round:
+            return next((at for at, spot in enumerate(run.spots) if spot.round == place.round), None)
+        spot = spot_of(place, run.answer)
+        return None if spot is None else run.position_of(spot)
+
+    def _scrolled(self, index: int) -> None:
+        """The other columns follow: the same position of the answer stands at the same height."""
+        if self._linking or (anchor := self.columns[index].text.anchor) is None:
+            return
+        self._linking = True
+        for column in self._shown:
+            if column.index != index:
+                column.text.scroll_to(*anchor)
+        self._linking = False
+
+    @Slot()
+    def go_to_divergence(self) -> None:
+        """Brings the first difference into sight in every column, and points at it."""
+        if self.comparison is None or (position := self.comparison.divergence) is None:
+            return
+        self._linking = True
+        for column, run in zip(self.columns, self.comparison.columns, strict=False):
+            column.text.bring(position)
+            if position < len(run.spots):
+                column.cursor_place.pin(place_of(0, run.spots[position]))
+        self._linking = False
+
+    # Results
+
+    @Slot()
+    def export(self) -> None:
+        """Writes what is shown where the user says: the answers with their rounds, or the samples."""
+        settings = self.settings()
+        if self.tallies and self._asked is not None:
+            start = Path(settings.export_folder) if settings.export_folder else documents()
+            name, _ = QFileDialog.getSaveFileName(self, "Export", str(start / "draftlight-samples.json"), "JSON (*.json)")
+            if name:
+                self.write_samples(Path(name))
+        elif self.comparison is not None and self.comparison.traces:
+            chosen = ask(self, settings.export_folder, kind_named(settings.export_kind), "comparison")
+            if chosen is not None:
+                self.write_answers(*chosen)
+
+    def write_samples(self, path: Path) -> None:
+        """Writes the samples to a file, and says so."""
+        if (setup := self._asked) is not None:
+            self._written(lambda: (write_samples(path, setup, self._asked_target, self.tallies),))
+
+    def write_answers(self, kind: ExportKind, path: Path) -> None:
+        """Writes the answers of all columns to one file, and says so."""
+        traces = [] if self.comparison is None else self.comparison.traces
+        if self._written(lambda: export_session(traces, path, kind)):
+            self.exported.emit(str(path.parent), kind.id)
+
+    def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
+        try:
+            written = write()
+        except DraftlightError as error:
+            self._say(str(error), "error")
+            return False
+        self._say(f"Comparison written to {' and '.join(str(name) for name in written)}.", "note")
+        return True
+
+    def _say(self, words: str, tone: str) -> None:
+        self.banner.show_message(words, tone)
+        self.said.emit(words)
+
+    # Look
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.bar.set_look(theme, scale)
+        self.banner.set_look(theme, scale)
+        for column in self.columns:
+            column.set_look(theme, scale)
+
+    def set_ghosts(self, shown: bool) -> None:
+        for column in self.columns:
+            column.text.set_ghosts(shown)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._stale:
+            self.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.touch()
+
+    def close_down(self) -> None:
+        """No more repaints: the window is closing."""
+        self._timer.stop()
+
+
+class PartingLine(QFrame):
+    """What stands in each column where the texts first part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("partingLine")
+        self.words = QLabel()
+        self.words.setObjectName("partingWords")
+        self.words.setAccessibleName("First difference")
+        self.words.setWordWrap(True)
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.go = QPushButton("Show it")
+        self.go.setObjectName("quietButton")
+        self.go.setAccessibleName("Show the first difference in every column")
+        self.go.setToolTip("Show the first difference in every column (F7)")
+        self.go.setShortcut("F7")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 6, 12, 6)
+        row.addWidget(self.words, 1)
+        row.addWidget(self.go)
+        self.hide()
+
+    def show_words(self, words: str) -> None:
+        """Hidden while there is nothing to say."""
+        if words != self.words.text():
+            self.words.setText(words)
+            self.words.setAccessibleDescription(words)
+        self.setVisible(bool(words))
+
+
+def parting_words(comparison: Comparison) -> str:
+    """The first position at which any two columns differ: each one's token and its margin. Empty while there is none."""
+    position = comparison.divergence
+    if position is None:
+        return ""
+    parts = []
+    for letter, run in zip(LETTERS, comparison.columns, strict=False):
+        if position >= len(run.tokens):
+            parts.append(f"{letter} has ended" if run.answer.finish is not None else f"{letter} has not come so far")
+            continue
+        token = run.tokens[position]
+        shown = ghost_text(Proposal(token.id, token.text, token.bytes, "accepted")).strip("\n")
+        margin = "no margin" if token.margin is None else f"margin {token.margin:.3g}"
+        parts.append(f"{letter} “{shown}” ({margin})")
+    return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."
