@@ -74,8 +74,8 @@ class LengthsChart(Chart):
         self.set_ticks("bottom", [(place, str(place)) for place in range(0, len(counted), step)])
 
 
-def length_bars(material: Material) -> tuple[list[int], list[float]]:
-    """Rounds by accepted proposals from 0 on, and how many are expected of each; no second list where nothing is."""
+def length_bars(material: Material) -> tuple[list[int], tuple[float, ...]]:
+    """Rounds by accepted proposals from 0 on, and how many are expected of each; none where nothing is."""
     tally = material.tally
     counted = [tally.lengths[length] for length in range(max(tally.gammas, default=0) + 1)]
-    return counted, tally.expected_lengths() or []
+    return counted, tally.expected_lengths()

@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.metrics import Rolling, Summary, Totals, expected_emitted, wilson_interval
+from engine.metrics import Rolling, Summary, Totals, expected_emitted, expected_lengths, wilson_interval
 from engine.types import Round
 
 Floats = NDArray[np.float64]
@@ -163,19 +163,8 @@ class Tally:
         match_, gumbel, rejection = (math.fsum(entry[rule] for entry in self._expected) / judged for rule in (1, 2, 3))
         return expected_emitted(match_, gamma) - 1, expected_emitted(gumbel, gamma) - 1, expected_emitted(rejection, gamma) - 1
 
-    def expected_lengths(self) -> list[float] | None:
-        """Rounds to expect per accepted length 0, 1, ..., if each proposal were accepted with chance alpha on its own.
-
-        A round of gamma proposals accepts k < gamma with chance alpha^k (1 - alpha), and gamma with chance alpha^gamma. None
-        before the first verdict, and where verdicts were joint.
-        """
+    def expected_lengths(self) -> tuple[float, ...]:
+        """Rounds to expect per accepted length 0, 1, ... at alpha so far; none before a verdict or where verdicts were joint."""
         if not self._judged or self._jointly_judged:
-            return None
-        alpha = self._accepted / self._judged
-        result = [0.0] * (max(self.gammas) + 1)
-        for gamma, many in self.gammas.items():
-            for length in range(gamma if gamma else 0):
-                result[length] += many * alpha**length * (1 - alpha)
-            if gamma:
-                result[gamma] += many * alpha**gamma
-        return result
+            return ()
+        return expected_lengths(self._accepted / self._judged, self.gammas)

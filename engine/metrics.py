@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.types import Finish, Milliseconds, Round, Rule
@@ -246,6 +246,22 @@ def expected_emitted(alpha: float, gamma: int) -> float:
     Leviathan et al. 2023, equation 1, as a sum so that alpha = 1 needs no special case.
     """
     return math.fsum(alpha**power for power in range(gamma + 1))
+
+
+def expected_lengths(alpha: float, gammas: Mapping[int, int]) -> tuple[float, ...]:
+    """Rounds to expect that accept 0, 1, ... proposals, if each proposal is accepted with chance alpha on its own.
+
+    A round of gamma proposals accepts k < gamma with chance alpha^k (1 - alpha), and all gamma with chance alpha^gamma.
+
+    gammas: how many rounds had so many proposals; those without any do not count.
+    """
+    result = [0.0] * (max(gammas, default=0) + 1)
+    for gamma, many in gammas.items():
+        if gamma:
+            for length in range(gamma):
+                result[length] += many * alpha**length * (1 - alpha)
+            result[gamma] += many * alpha**gamma
+    return tuple(result)
 
 
 def wilson_interval(accepted: int, judged: int, deviations: float = NORMAL_95) -> tuple[float, float]:

@@ -24,9 +24,10 @@ def provenance(trace: Trace) -> tuple[str, ...]:
         ("temperature", options.get("temperature")),
         ("seed", header.get("seed", options.get("seed"))),
         ("", _date(header.get("created"))),
-        ("Draftlight", versions.get("draftlight")),
+        ("Draftlight", versions.get("draftlight", "")),
     ]
-    return tuple(f"{name} {value}".strip() for name, value in parts if value not in (None, ""))
+    named = [f"{name} {value}".strip() for name, value in parts if value not in (None, "", "unknown")]
+    return tuple(named) if any(part.startswith("Draftlight") for part in named) else (*named, "Draftlight")
 
 
 def lines(parts: Iterable[str], width: float, size: float, between: str = " · ") -> list[str]:

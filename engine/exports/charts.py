@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from engine.exports import series
 from engine.exports.drawing import Drawing, Frame, Palette, number, ticks
-from engine.metrics import summarise
+from engine.metrics import expected_lengths, summarise
 from engine.types import Round
 
 WIDTH, HEIGHT = 480.0, 212.0
@@ -246,21 +247,33 @@ def tau_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
 
 
 def lengths_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
-    """How many rounds accepted 0, 1, 2, ... proposals."""
+    """How many rounds accepted 0, 1, 2, ... proposals, and how many would if each stood with chance alpha on its own."""
     found = series.lengths(rounds)
     if not found:
         return _empty("lengths", palette, "Nothing was proposed in this answer.")
+    gammas = Counter(len(round.proposals) for round in rounds)
+    alpha = summarise(rounds).alpha
+    joint = any(round.rule == "block" and round.proposals for round in rounds)
+    expected = () if alpha is None or joint else expected_lengths(alpha, gammas)
     words = "Rounds by accepted proposals: " + ", ".join(f"{length}: {many:,}" for length, many in enumerate(found))
-    drawing, frame = _begin("lengths", palette, words, (-0.5, len(found) - 0.5), (0, max(found) * 1.12), "accepted in a round")
+    across, top = (-0.5, max(len(found), len(expected)) - 0.5), max((*found, *expected)) * 1.12
+    drawing, frame = _begin("lengths", palette, words, across, (0, top), "accepted in a round")
     width = min(44.0, (frame.across(1) - frame.across(0)) * 0.8)
     whole = sum(found)
     for length, many in enumerate(found):
-        middle, top = frame.across(length), frame.up(many)
+        middle, high = frame.across(length), frame.up(many)
         title = f"{length} accepted: {many:,} of {whole:,} rounds ({many / whole:.0%})"
-        _bar(drawing, middle - width / 2, top, width, BOTTOM - top, "fill", palette.accepted, title)
+        _bar(drawing, middle - width / 2, high, width, BOTTOM - high, "fill", palette.accepted, title)
         if len(found) <= 12:
-            drawing.text(middle, top - 4, f"{many:,}", anchor="middle")
-    _legend(drawing, [("fill", palette.accepted, f"rounds, of {whole:,} with proposals")])
+            drawing.text(middle, high - 4, f"{many:,}", anchor="middle")
+    for length, likely in enumerate(expected):
+        left, right = frame.across(length) - width / 2 - 4, frame.across(length) + width / 2 + 4
+        high = frame.up(likely)
+        drawing.curve([(left, BOTTOM), (left, high), (right, high), (right, BOTTOM)], palette.correction, 1.3, "4 3")
+    entries = [("fill", palette.accepted, f"rounds, of {whole:,} with proposals")]
+    if alpha is not None and expected:
+        entries.append(("4 3", palette.correction, f"expected at alpha {alpha:.2f}"))
+    _legend(drawing, entries)
     return drawing
 
 
@@ -297,7 +310,7 @@ CHARTS: dict[str, Chart] = {
         "Milliseconds of drafting, verifying, judging and the rest, in the rounds that were evaluated in stages. Staging costs "
         "time of its own, so these rounds are slower than the others.",
         times_chart,
-        "milliseconds",
+        "",  # stands in the drawing
     ),
     "tau": Chart(
         "Tau, measured and predicted",
@@ -306,5 +319,11 @@ CHARTS: dict[str, Chart] = {
         tau_chart,
         "tokens per round",
     ),
-    "lengths": Chart("Accepted lengths", "How many rounds accepted 0, 1, 2, … of their proposals.", lengths_chart, "rounds"),
+    "lengths": Chart(
+        "Accepted lengths",
+        "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is what to expect if each proposal were "
+        "accepted with chance alpha, whatever came before it; under block there is none.",
+        lengths_chart,
+        "rounds",
+    ),
 }

@@ -1,0 +1,73 @@
+"""SVG to PNG. Apart from the rest, because only this needs Qt; a display it does not need."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QSize
+from PySide6.QtGui import QColor, QFontDatabase, QFontMetricsF, QGuiApplication, QImage, QImageWriter, QPainter
+from PySide6.QtSvg import QSvgRenderer
+
+from engine.exports.drawing import FONT, MONO
+
+
+def to_image(svg: str, factor: float = 2.0) -> QImage:
+    """The picture with so many pixels per unit of the drawing, in the fonts of this machine.
+
+    Raises:
+        ValueError: it is no SVG.
+    """
+    _application()
+    general, fixed = (family(is_mono) for is_mono in (False, True))
+    renderer = QSvgRenderer(QByteArray(svg.replace(FONT, general).replace(MONO, fixed).encode()))
+    if not renderer.isValid():
+        raise ValueError("not an SVG document")
+    image = QImage(QSize(*(round(side * factor) for side in renderer.defaultSize().toTuple())), QImage.Format.Format_ARGB32)
+    image.fill(QColor(0, 0, 0, 0))
+    painter = QPainter(image)
+    painter.setRenderHints(QPainter.RenderHint.Antialiasing | QPainter.RenderHint.TextAntialiasing)
+    renderer.render(painter)
+    painter.end()
+    return image
+
+
+def to_png(svg: str, factor: float = 2.0) -> bytes:
+    """The picture as the content of a PNG file."""
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    QImageWriter(buffer, QByteArray(b"png")).write(to_image(svg, factor))
+    return bytes(buffer.data().data())
+
+
+def family(mono: bool) -> str:
+    """The name of this machine's own font."""
+    kind = QFontDatabase.SystemFont.FixedFont if mono else QFontDatabase.SystemFont.GeneralFont
+    return QFontDatabase.systemFont(kind).family()
+
+
+def measured(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
+    """Width of a text in the font that pictures are drawn in here."""
+    _application()
+    return _metrics(size, bold, mono).horizontalAdvance(text)
+
+
+@functools.cache
+def _metrics(size: float, bold: bool, mono: bool) -> QFontMetricsF:
+    kind = QFontDatabase.SystemFont.FixedFont if mono else QFontDatabase.SystemFont.GeneralFont
+    font = QFontDatabase.systemFont(kind)
+    font.setPixelSize(round(size))
+    font.setWeight(font.Weight.DemiBold if bold else font.Weight.Normal)
+    return QFontMetricsF(font)
+
+
+@functools.cache
+def _application() -> QGuiApplication:
+    """The program's, or one without a window where there is none."""
+    there = QGuiApplication.instance()
+    if isinstance(there, QGuiApplication):
+        return there
+    if sys.platform != "darwin":  # a Mac has no need of a display; elsewhere there may be none
+        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    return QGuiApplication(["draftlight"])
