@@ -154,15 +154,16 @@ class Drawing:
         label = escape(self.words)
         return f'<svg viewBox="0 0 {_n(self.width)} {_n(self.height)}" role="img" aria-label="{label}">{content}</svg>'
 
-    def document(self, title: str = "", up: str = "", below: Sequence[str] = ()) -> str:
+    def document(self, title: str = "", up: str = "", below: Sequence[str] = (), bare: bool = False) -> str:
         """The picture as a file of its own, on its background.
 
         Args:
-            title: above it. up: what the vertical axis counts, along it. below: lines under it.
+            title: above it. up: what the vertical axis counts, along it. below: lines under it. bare: without any margin.
         """
-        head, left = (34.0 if title else 8.0), (26.0 if up else 8.0)
-        foot = 8.0 + 15.0 * len(below) + (6.0 if below else 0.0)
-        width, height = self.width + left + 8, self.height + head + foot
+        head, left = (34.0 if title else 0.0 if bare else 8.0), (26.0 if up else 0.0 if bare else 8.0)
+        right = 0.0 if bare else 8.0
+        foot = right + 15.0 * len(below) + (6.0 if below else 0.0)
+        width, height = self.width + left + right, self.height + head + foot
         palette, middle = self.palette, head + self.height / 2
         words = (
             [f'<text x="16" y="24" fill="{palette.text}" font-size="14" font-weight="600">{escape(title)}</text>']

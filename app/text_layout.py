@@ -1,0 +1,139 @@
+"""Tokens laid out as lines of text for a picture: widths, words that stay together, and an end that says it is one. No Qt."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+Measure = Callable[[str, float], float]
+"""Width in pixels of a text in a size."""
+
+_NARROW = "ijl'|!.,:;`"
+_WIDTHS = {
+    " ": 0.278, "f": 0.29, "t": 0.29, "r": 0.345, "I": 0.29, "-": 0.345, "(": 0.345, ")": 0.345, "[": 0.3, "]": 0.3, "/": 0.3,
+    "m": 0.85, "w": 0.75, "M": 0.86, "W": 0.97, "@": 1.02, "%": 0.91, "…": 1.0, "—": 1.0, "·": 0.3, "⏎": 0.8,
+}  # fmt: skip
+
+
+def estimated(text: str, size: float) -> float:
+    """Width of a text in a common sans-serif font, where none can be asked; wide enough for most of them."""
+    return 1.1 * size * sum(map(_width, text))
+
+
+def _width(letter: str) -> float:
+    if letter in _WIDTHS:
+        return _WIDTHS[letter]
+    if letter in _NARROW:
+        return 0.25
+    if unicodedata.combining(letter) or letter in "\u200b\u200d\ufe0f":
+        return 0.0
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 1.0
+    return 0.7 if letter.isupper() else 0.56
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Part of a line: the text of one token or of a part of it.
+
+    Attributes:
+        left, width: in pixels, the blanks before the text included. indent: width of these blanks. line: counted from 0.
+    """
+
+    text: str
+    state: str
+    left: float
+    width: float
+    indent: float
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    text: str
+    state: str
+    blank: str
+    new_line: bool
+
+
+def lay_out(tokens: Iterable[tuple[str, str]], width: float, most: int, size: float, measure: Measure) -> tuple[list[Run], bool]:
+    """Lines of at most `width` pixels.
+
+    Args:
+        tokens: (text, state) in reading order. most: lines; what is left over is replaced by "…".
+
+    Returns the runs, and whether everything found room.
+    """
+    runs: list[Run] = []
+    x, line = 0.0, 0
+    breaks = False
+    for word in _words(tokens):
+        breaks = breaks or (word[0].new_line and bool(runs))
+        if not any(part.text for part in word):
+            continue  # empty lines are left out
+        if breaks:
+            x, line, breaks = 0.0, line + 1, False
+        needed = sum(measure(part.blank + part.text, size) for part in word)
+        if x > 0 and x + needed > width:
+            x, line = 0.0, line + 1
+        if line >= most:
+            return _ended(runs, most, width, size, measure), False
+        for part in word:
+            for piece in _fitting(part, x, width, size, measure):
+                if runs and runs[-1].line == line and x > 0 and x + measure(piece.blank + piece.text, size) > width:
+                    x, line = 0.0, line + 1
+                    if line >= most:
+                        return _ended(runs, most, width, size, measure), False
+                blank = "" if x == 0 and not part.new_line else piece.blank
+                indent = measure(blank, size) if blank else 0.0
+                taken = indent + measure(piece.text, size)
+                runs.append(Run(piece.text, piece.state, x, taken, indent, line))
+                x += taken
+    return runs, True
+
+
+def _words(tokens: Iterable[tuple[str, str]]) -> Iterator[list[_Part]]:
+    """Parts that belong to one word; a word begins at a blank or a line."""
+    word: list[_Part] = []
+    for text, state in tokens:
+        for index, segment in enumerate(text.replace("\r\n", "\n").replace("\t", "    ").split("\n")):
+            shown = _clean(segment)
+            blank = shown[: len(shown) - len(shown.lstrip(" "))]
+            starts = index > 0
+            if (starts or blank or not word) and word:
+                yield word
+                word = []
+            if shown.strip(" ") or starts or blank:
+                before = word[-1] if word else None
+                if before is not None and not before.text and not starts:
+                    word[-1] = _Part(shown[len(blank) :], state, before.blank + blank, before.new_line)
+                else:
+                    word.append(_Part(shown[len(blank) :], state, blank, starts))
+    if word:
+        yield word
+
+
+def _clean(text: str) -> str:
+    """Without what has no picture, or may not stand in an XML document."""
+    return "".join(letter for letter in text if letter == " " or not unicodedata.category(letter).startswith(("C", "Z")))
+
+
+def _fitting(part: _Part, x: float, width: float, size: float, measure: Measure) -> Iterator[_Part]:
+    """A part in pieces no wider than a line."""
+    rest = part
+    while rest.text and measure(rest.text, size) > width:
+        end = max(1, int(len(rest.text) * width / measure(rest.text, size)) - 1)
+        yield replace(rest, text=rest.text[:end])
+        rest = replace(rest, text=rest.text[end:], blank="", new_line=False)
+    yield rest
+
+
+def _ended(runs: list[Run], most: int, width: float, size: float, measure: Measure) -> list[Run]:
+    """The runs with "…" at the end of the last line, after as many words as leave room for it."""
+    dots = measure(" …", size)
+    kept = list(runs)
+    while kept and kept[-1].line == most - 1 and kept[-1].left + kept[-1].width + dots > width:
+        kept.pop()
+    end = kept[-1].left + kept[-1].width if kept and kept[-1].line == most - 1 else 0.0
+    return [*kept, Run("…", "more", end, dots, measure(" ", size) if end else 0.0, most - 1)]
