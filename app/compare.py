@@ -153,7 +153,7 @@ class Comparison:
     """The columns, growing as events come in.
 
     Attributes:
-        promised: for each column but the first, the earlier column it is compared with.
+        columns: in the order of the setup.
     """
 
     def __init__(self, setup: Setup, requests: Sequence[Request], clock: Callable[[], float] = time.monotonic) -> None:
@@ -201,15 +201,14 @@ class Comparison:
             self._agree[index] = agree
 
     def _other(self, index: int) -> int:
-        """The first earlier column that must have the same text, else the first of all."""
-        return next((other for other in range(index) if not self._reasons(other, index)), 0)
+        """The first earlier column that must have the same text, else the first with the same prompt, else the first of all."""
+        alike = (other for other in range(index) if self.columns[other].prompt == self.columns[index].prompt)
+        return next((other for other in range(index) if not self._reasons(other, index)), next(alike, 0))
 
     def _reasons(self, one: int, two: int) -> list[str]:
         """Why two columns may differ, as parts of a sentence; none where their texts must be equal."""
         first, second = self.columns[one].setup, self.columns[two].setup
-        reasons = []
-        if self.setup.prompt_of(first) != self.setup.prompt_of(second):
-            reasons.append("the prompts differ")
+        reasons = [] if self._one_prompt(one, two) else ["the prompts differ"]
         if first.temperature != second.temperature:
             reasons.append("the temperatures differ")
         if reasons or first.temperature == 0 or (first.invariant and second.invariant):
@@ -223,11 +222,15 @@ class Comparison:
             f"{names} {verb} fresh noise in every round, so the texts follow one distribution without being equal word for word"
         ]
 
+    def _one_prompt(self, one: int, two: int) -> bool:
+        return self.columns[one].prompt == self.columns[two].prompt
+
     def relation(self, index: int) -> Relation | None:
-        """How a column compares with the earlier one it is held against; None for the first."""
-        if index == 0:
-            return None
+        """How a column compares with the earlier one it is held against; None for the first, and for one with a prompt of its
+        own, whose text has nothing in common with any."""
         other = self._others[index]
+        if index == 0 or not self._one_prompt(index, other):
+            return None
         mine, theirs = self.columns[index], self.columns[other]
         same, compared = self._agree[index], min(len(mine.tokens), len(theirs.tokens))
         first = self._first_difference(index)
@@ -248,6 +251,8 @@ class Comparison:
         """Where two texts part: at different tokens, or where one has ended by itself and the other goes on."""
         mine, theirs = self.columns[index], self.columns[self._others[index]]
         agree = self._agree[index]
+        if not self._one_prompt(index, self._others[index]):
+            return None
         if agree < min(len(mine.tokens), len(theirs.tokens)):
             return agree
         for short, long in ((mine, theirs), (theirs, mine)):
@@ -270,7 +275,7 @@ class Comparison:
 
     @property
     def divergence(self) -> int | None:
-        """The first position at which any two columns differ, None while there is none."""
+        """The first position at which any two columns of one prompt differ, None while there is none."""
         found = [first for index in range(1, len(self.columns)) if (first := self._first_difference(index)) is not None]
         return min(found, default=None)
 

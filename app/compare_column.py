@@ -60,12 +60,14 @@ class CompareColumn(QFrame):
         self.figures.setObjectName("columnFigures")
         self.figures.setAccessibleName(f"Figures of column {letter}")
         self.figures.setWordWrap(True)
+        self.figures.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.figures.setToolTip("".join(f"<p>{DEFINITIONS[name]}</p>" for name in FIGURES if name in DEFINITIONS))
         self.mark = QLabel()
         self.relation = QLabel()
         self.relation.setObjectName("relationLine")
         self.relation.setAccessibleName(f"How the text of column {letter} compares")
         self.relation.setWordWrap(True)
+        self.relation.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.text = CompareText(self.cursor_place)
         self.text.setAccessibleName(f"Answer {letter}")
         self.chart = SampleChart()
@@ -145,7 +147,7 @@ class CompareColumn(QFrame):
         self.strip.touch()
         self._show_figures(figures_of(answer, comparison.speed_up(self.index)))
         relation = comparison.relation(self.index)
-        alone = len(comparison.columns) > 1 and self.index == 0 and answer.tally.rounds
+        alone = self.index == 0 and comparison.relation(1) is not None and answer.tally.rounds
         self._show_relation(relation, "The other columns are compared with this text." if alone else "")
 
     def _kind(self, comparison: Comparison) -> Kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QAction, QFontMetrics, QRegularExpressionValidator
+from PySide6.QtGui import QAction, QFontMetrics, QRegularExpressionValidator, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -34,6 +34,8 @@ from engine.types import MAX_GAMMA, RULES, SEED_LIMIT
 
 LONGEST = 4096
 PROMPT_LINES = 2
+NARROW = 360
+"""Width of a column below which its lists have no place for their names."""
 
 
 class PromptField(QPlainTextEdit):
@@ -242,6 +244,7 @@ class ColumnControls(QWidget):
     def __init__(self, letter: str) -> None:
         super().__init__()
         self._letter = letter
+        self._scale = 1.0
         self.rule = QComboBox()
         self._name(self.rule, "Rule", "How the proposals of this column are judged.")
         for rule in RULES:
@@ -268,12 +271,8 @@ class ColumnControls(QWidget):
         flow = FlowLayout(6)
         flow.setContentsMargins(0, 0, 0, 0)
         chips.setLayout(flow)
-        for chip in (
-            Chip("Drafter", self.drafter),
-            Chip("Rule", self.rule),
-            Chip("Gamma", self.gamma),
-            Chip("Temp.", self.temperature),
-        ):
+        self.named = (Chip("Drafter", self.drafter), Chip("Rule", self.rule))
+        for chip in (*self.named, Chip("Gamma", self.gamma), Chip("Temp.", self.temperature)):
             flow.addWidget(chip)
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
@@ -329,7 +328,14 @@ class ColumnControls(QWidget):
     def set_running(self, running: bool) -> None:
         self.setEnabled(not running)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a narrow column the lists go without their names: what they hold says enough."""
+        super().resizeEvent(event)
+        for chip in self.named:
+            chip.words.setVisible(event.size().width() >= NARROW * self._scale)
+
     def set_look(self, theme: Theme, scale: float) -> None:
+        self._scale = scale
         mono = themes.mono_font(scale, 13)
         metrics = QFontMetrics(mono)
         for control, example in ((self.gamma, "auto"), (self.temperature, "0.80")):

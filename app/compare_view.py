@@ -268,10 +268,10 @@ class CompareView(QWidget):
 
     def _level(self) -> None:
         """Texts begin at one height, however many lines the words above them take."""
-        labels = [column.relation for column in self._shown]
-        height = max((label.heightForWidth(label.width()) for label in labels if not label.isHidden()), default=0)
-        for label in labels:
-            label.setMinimumHeight(height)
+        for labels in ([column.figures for column in self._shown], [column.relation for column in self._shown]):
+            height = max((label.heightForWidth(label.width()) for label in labels if not label.isHidden()), default=0)
+            for label in labels:
+                label.setMinimumHeight(height)
 
     def _show_state(self) -> None:
         setup, running = self.setup, self.running

@@ -50,7 +50,7 @@ class SampleChart(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self.theme, self._scale = theme, scale
-        self.setMinimumHeight(round(300 * scale))
+        self.setMinimumHeight(round(150 * scale))
         self.update()
 
     def sizeHint(self) -> QSize:
