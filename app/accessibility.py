@@ -1,4 +1,4 @@
-"""What a screen reader gets of the conversation and the lanes, which are painted and therefore have no widgets of their own."""
+"""What a screen reader gets of the conversation, which is painted and therefore has no widgets of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QAccessibleWidget
 
+from app.lane_reading import LanesInterface
 from app.lanes import Lanes
 from app.transcript import Transcript
 
@@ -20,19 +21,6 @@ class TranscriptInterface(QAccessibleWidget):
         transcript = self.object()
         if kind == QAccessible.Text.Value and isinstance(transcript, Transcript):
             return transcript.plain_text()
-        return super().text(kind)
-
-
-class LanesInterface(QAccessibleWidget):
-    """A list whose value is the round, or the token in it, that is pointed at."""
-
-    def __init__(self, lanes: Lanes) -> None:
-        super().__init__(lanes, QAccessible.Role.List, lanes.accessibleName())
-
-    def text(self, kind: QAccessible.Text) -> str:
-        lanes = self.object()
-        if kind == QAccessible.Text.Value and isinstance(lanes, Lanes):
-            return lanes.spoken()
         return super().text(kind)
 
 

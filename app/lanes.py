@@ -87,6 +87,8 @@ class Lanes(QAbstractScrollArea):
             self._following, self._column = True, WHOLE
         self.field.grow([] if answer is None else answer.rounds, anew=other)
         self._fit()
+        if other:
+            self._pinned(self.cursor_place.pin_place)
 
     def sync(self) -> None:
         """Takes in the rounds that the answer has gained."""
@@ -331,6 +333,12 @@ class Lanes(QAbstractScrollArea):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             self._pin(self.place_at(event.position()))
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Does not let go again what its first press has pinned."""
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Everything was done by the press."""
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         turned = event.angleDelta()

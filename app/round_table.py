@@ -73,8 +73,8 @@ COLUMNS = (
     Column("Round", "Number of the round in the answer, from 1.", lambda round_: round_.index + 1, "10,000"),
     Column(
         "Text",
-        "What the round added to the answer; ↵ is a line break.",
-        lambda round_: round_.text.replace("\r\n", "↵").replace("\n", "↵").replace("\t", "⇥"),
+        "What the round added to the answer; ⏎ is a line break.",
+        lambda round_: round_.text.replace("\r\n", "⏎").replace("\n", "⏎").replace("\t", "⇥"),
         "a few words of the text",
     ),
     Column("Emitted", "Tokens that the round added to the answer.", lambda round_: len(round_.emitted), "Emitted"),

@@ -42,7 +42,7 @@ class RoundTable(QTableView):
         self.horizontalHeader().setSortIndicator(0, Qt.SortOrder.AscendingOrder)
         self.setSortingEnabled(True)
         self.setMouseTracking(True)
-        self._at_end = True
+        self._at_end, self._turn = True, 0
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.verticalScrollBar().rangeChanged.connect(self._stretched)
         self.entered.connect(self._entered)
@@ -63,6 +63,9 @@ class RoundTable(QTableView):
     def refresh(self) -> None:
         """Takes in what the answer has gained."""
         self.rounds.show_answer(self.shown.answer)
+        if self._turn != self.shown.turn:
+            self._turn = self.shown.turn
+            self._pinned(self.cursor_place.pin_place)
 
     @Slot()
     def _scrolled(self) -> None:
