@@ -39,7 +39,9 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     known = answer is not None and answer.tally.rounds > 0
     lines = here(answer, baseline) if known and answer is not None else ("Nothing was decoded yet.",)
     joint = key == "tau" and known and answer is not None and answer.tally.jointly_judged
-    return Definition(title, formula, tuple(filter(None, lines)), DEFINITIONS["tau_block" if joint else key])
+    return Definition(
+        title, formula, tuple(filter(None, lines)) or ("Nothing was proposed yet.",), DEFINITIONS["tau_block" if joint else key]
+    )
 
 
 Here = Callable[[Answer, Baseline | None], tuple[str, ...]]

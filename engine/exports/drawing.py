@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from html import escape
@@ -85,7 +86,7 @@ class Drawing:
         radius: float = 0.0,
         title: str = "",
     ) -> None:
-        inside = f"<title>{escape(title)}</title>" if title else ""
+        inside = f"<title>{_written(title)}</title>" if title else ""
         self._parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(0.0, width))}" height="{_n(max(0.0, height))}" fill="{fill}"'
             f"{_attributes(stroke=stroke, opacity=opacity, rx=radius)}" + (f">{inside}</rect>" if inside else "/>")
@@ -133,12 +134,12 @@ class Drawing:
         fixed = f' textLength="{_n(length)}" lengthAdjust="spacingAndGlyphs"' if length else ""
         self._parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" fill="{fill or self.palette.dim}" font-size="{_n(size)}" '
-            f'text-anchor="{anchor}"{weight}{family}{fixed}>{escape(words)}</text>'
+            f'text-anchor="{anchor}"{weight}{family}{fixed}>{_written(words)}</text>'
         )
 
     def begin_group(self, title: str) -> None:
         """What follows belongs together and is called so when pointed at, up to `end_group`."""
-        self._parts.append(f"<g><title>{escape(title)}</title>")
+        self._parts.append(f"<g><title>{_written(title)}</title>")
 
     def end_group(self) -> None:
         self._parts.append("</g>")
@@ -151,7 +152,7 @@ class Drawing:
     def inline(self, prefix: str = "") -> str:
         """The picture as a part of a page, as wide as there is room. `prefix` tells its patterns from those of its like."""
         content = f"{self._definitions()}{''.join(self._parts)}".replace(f"{self.name}-hatch", f"{prefix}{self.name}-hatch")
-        label = escape(self.words)
+        label = _written(self.words)
         return f'<svg viewBox="0 0 {_n(self.width)} {_n(self.height)}" role="img" aria-label="{label}">{content}</svg>'
 
     def document(self, title: str = "", up: str = "", below: Sequence[str] = (), bare: bool = False) -> str:
@@ -166,25 +167,25 @@ class Drawing:
         width, height = self.width + left + right, self.height + head + foot
         palette, middle = self.palette, head + self.height / 2
         words = (
-            [f'<text x="16" y="24" fill="{palette.text}" font-size="14" font-weight="600">{escape(title)}</text>']
+            [f'<text x="16" y="24" fill="{palette.text}" font-size="14" font-weight="600">{_written(title)}</text>']
             if title
             else []
         )
         if up:
             words.append(
                 f'<text x="20" y="{_n(middle)}" transform="rotate(-90 20 {_n(middle)})" fill="{palette.dim}" font-size="11" '
-                f'text-anchor="middle">{escape(up)}</text>'
+                f'text-anchor="middle">{_written(up)}</text>'
             )
         words += [
             f'<text x="16" y="{_n(head + self.height + 16 + 15 * line)}" fill="{palette.dim}" font-size="{CAPTION}">'
-            f"{escape(text)}</text>"
+            f"{_written(text)}</text>"
             for line, text in enumerate(below)
         ]
         return (
             '<?xml version="1.0" encoding="UTF-8"?>\n'
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
             f'viewBox="0 0 {_n(width)} {_n(height)}" role="img" font-family="{FONT}">'
-            f"<title>{escape(title or self.words)}</title><desc>{escape(self.words)}</desc>{self._definitions()}"
+            f"<title>{_written(title or self.words)}</title><desc>{_written(self.words)}</desc>{self._definitions()}"
             f'<rect width="{_n(width)}" height="{_n(height)}" fill="{palette.panel}"/>{"".join(words)}'
             f'<g transform="translate({_n(left)} {_n(head)})">{"".join(self._parts)}</g></svg>\n'
         )
@@ -244,6 +245,14 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 def number(value: float) -> str:
     """A short number for an axis."""
     return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:.2g}"
+
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _written(words: str) -> str:
+    """Words as XML has them; what it cannot hold, control characters say, is left out."""
+    return escape(_NOT_IN_XML.sub("", words))
 
 
 def _unbroken(points: Iterable[Point]) -> list[list[Point]]:
