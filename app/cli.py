@@ -15,6 +15,7 @@ from app import bench_options, cli_export
 from engine.errors import DraftlightError
 from engine.logs import log_path, log_to_file
 from engine.provenance import version
+from engine.trace import read
 from engine.types import MAX_GAMMA, PLANTS, RULES, DecodingOptions, Message, ProveRequest, Request
 
 USAGE_ERROR = 2
@@ -72,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser("bench", help="measure drafters, rules and draft lengths", description=bench_options.DESCRIPTION)
     )
     _add_export(commands.add_parser("export", help=cli_export.HELP, description=cli_export.DESCRIPTION))
+    _add_replay(
+        commands.add_parser("replay", help="show a trace in the window, without a model", description=_window_less("replay"))
+    )
     _add_models_command(commands.add_parser("models", help="list, download, check and remove models"))
     _add_self_test(commands.add_parser("self-test", help="load, decode, paint and quit", description=_window_less("self-test")))
     return parser
@@ -85,6 +89,8 @@ def _window_less(command: str) -> str:
         "prove": "Check on the loaded models that decoding is exact: noise against known answers, what every rule emits against "
         "the target's own probabilities, how often proposals are accepted against the closed forms, and one seed's text over "
         "drafters and draft lengths. Takes minutes. The exit status is 0 if every check passes, 1 if one fails.",
+        "replay": "Open a trace in the window: the same text, lanes and charts as while it was made, to play, step and scrub. "
+        "No model is loaded.",
         "self-test": "Load the built-in model, decode a few tokens, paint the window, and quit. The exit status is 0 if all "
         "of it works.",
     }[command]
@@ -153,6 +159,11 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=cli_export.run, error=parser.error)
 
 
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="TRACE", type=Path, help="a trace (*.jsonl), also one that was cut off")
+    parser.set_defaults(command=_replay)
+
+
 def _add_models_command(parser: argparse.ArgumentParser) -> None:
     parser.description = "What is on this machine."
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -189,6 +200,11 @@ def _window(arguments: argparse.Namespace) -> int:
     from app.main import run
 
     return run(arguments)
+
+
+def _replay(arguments: argparse.Namespace) -> int:
+    arguments.trace = read(arguments.path)
+    return _window(arguments)
 
 
 def default_drafter(target: str) -> str:

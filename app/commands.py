@@ -78,6 +78,9 @@ ELSEWHERE = (
     ("New line in the message", "Shift+Return"),
     ("Edit the last prompt, from an empty message", "Up"),
     ("Scroll the conversation", "PgUp"),
+    ("Play or pause a replay", "Space"),
+    ("One round back or forward in a replay", ", ."),
+    ("Leave a replay", "Esc"),
 )
 """Keys that belong to one control and therefore are no commands."""
 

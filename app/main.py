@@ -16,20 +16,32 @@ from app import accessibility
 from app import settings as stored
 from app import theme as themes
 from app.cli import default_drafter
+from app.later_engine import LaterEngine
 from app.settings import Settings
 from app.window import Window
+from engine.trace import Trace
 from engine.worker import Engine
 
 _log = logging.getLogger(__name__)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The window, until it is closed; returns the exit status. `arguments.target` and `.drafter` override the settings."""
+    """The window, until it is closed; returns the exit status.
+
+    Args:
+        arguments: `target` and `drafter` override the settings. With a `trace` that is shown, and no engine is started before the
+            user leaves it.
+    """
     application = make_application()
     path = stored.settings_path()
     settings, note = stored.load(path)
-    window = Window(Engine(), _with_arguments(settings, arguments), path, note)
-    window.first_painted.connect(window.chat.load_models)
+    trace: Trace | None = getattr(arguments, "trace", None)
+    engine = Engine() if trace is None else LaterEngine(Engine)
+    window = Window(engine, _with_arguments(settings, arguments), path, note)
+    if trace is None:
+        window.first_painted.connect(window.chat.load_models)
+    else:
+        window.opening.show(trace)
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())
     window.show()
     status = application.exec()

@@ -117,6 +117,7 @@ class Session:
         model: the loaded target, None until one is there; `target` is the name it was asked for by.
         loading: name of what is being loaded, None when nothing is; `load_step` and `load_fraction` say how far.
         drafter: name of the drafter that was made ready last.
+        replay_words: how far a replay has come.
         baselines: the plain runs that were measured; `measuring` while another is made only to be measured.
     """
 
@@ -134,6 +135,24 @@ class Session:
         self.baselines = Baselines()
         self.measuring = False
         self._distributions: dict[str, bool] = {}
+        self.replay_words = ""
+        self._aside: list[Turn] | None = None
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a replay is shown; the conversation is put aside meanwhile, and no answer can be under way."""
+        return self._aside is not None
+
+    def show_replay(self, turns: list[Turn]) -> None:
+        """Shows these turns in place of the conversation, or of another replay, until `leave_replay`."""
+        if self._aside is None:
+            self._aside = self.turns
+        self.turns = turns
+
+    def leave_replay(self) -> None:
+        """Back to the conversation as it was."""
+        if self._aside is not None:
+            self.turns, self._aside = self._aside, None
 
     @property
     def answer(self) -> Answer | None:
@@ -143,7 +162,7 @@ class Session:
     @property
     def running(self) -> Answer | None:
         answer = self.answer
-        return answer if answer is not None and answer.running else None
+        return answer if answer is not None and answer.running and not self.replaying else None
 
     @property
     def trace_paths(self) -> list[str]:
@@ -219,7 +238,7 @@ class Session:
                 answer.state, answer.options, answer.drafter = "reading", options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
                 answer.rules = [options.rule]
-                if self.model is not None and self.target != "builtin":
+                if self.model is not None and self.target != "builtin" and not self.replaying:
                     answer.model = self.model.name
             case PrefillProgress(_, done, total):
                 answer.state, answer.prefill = "reading", (done, total)

@@ -121,7 +121,7 @@ class StatusStrip(QWidget):
         if text != self.line.text():
             self.line.setText(text)
             self.line.setAccessibleDescription(text)
-        length = None if session.model is None else session.model.context_length
+        length = None if session.model is None or session.replaying else session.model.context_length
         self.context.setText(f"Context {session.context_used:,} of {length:,}" if length else "")
         self.context.setVisible(self._room_for_context and bool(length))
 
@@ -139,6 +139,8 @@ def status_text(session: Session) -> str:
 
 def phase_text(session: Session) -> str:
     """Which phase the session is in, with its progress."""
+    if session.replaying:
+        return session.replay_words
     answer = session.answer
     loading = _loading_text(session)
     if answer is None or answer.state == "waiting":

@@ -77,6 +77,31 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #cardText, #emptyText {{ color: {theme.dim}; }}
     #emptyTitle {{ font-size: {px(24)}; font-weight: 600; }}
 
+    #replayBar:focus #composerFrame {{ border-color: {theme.accent}; }}
+    #replayPlace {{ color: {theme.text}; }}
+    #replayName {{ color: {theme.dim}; font-size: {px(12)}; }}
+    QToolButton#playButton {{ background: {theme.raised}; border: 2px solid transparent; border-radius: 8px; padding: 3px; }}
+    QToolButton#playButton:hover {{ border-color: {theme.faint}; }}
+    QToolButton#playButton:focus {{ border-color: {theme.accent}; }}
+    QSlider#replaySlider {{ min-height: {px(22)}; border: 2px solid transparent; border-radius: 6px; }}
+    QSlider#replaySlider:focus {{ border-color: {theme.accent}; }}
+    QSlider#replaySlider::groove:horizontal {{ height: 4px; background: {theme.line}; border-radius: 2px; }}
+    QSlider#replaySlider::sub-page:horizontal {{ height: 4px; background: {theme.accent}; border-radius: 2px; }}
+    QSlider#replaySlider::handle:horizontal {{
+        background: {theme.text}; width: {px(14)}; height: {px(14)}; margin: -{px(5)} 0; border-radius: {px(7)}; }}
+    QComboBox#replayChoice {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
+        padding: 0 4px 0 {px(9)}; min-height: {px(26)}; max-height: {px(26)}; }}
+    QComboBox#replayChoice:hover {{ border-color: {theme.faint}; }}
+    QComboBox#replayChoice:focus {{ border: 2px solid {theme.accent}; padding: 0 3px 0 {px(8)}; }}
+    QComboBox#replayChoice::drop-down {{ border: none; width: {px(18)}; }}
+    QComboBox#replayChoice::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
+    QPushButton#replayClose {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
+        padding: 0 {px(11)}; min-height: {px(26)}; max-height: {px(26)}; font-weight: 500; }}
+    QPushButton#replayClose:hover {{ background: {theme.raised}; }}
+    QPushButton#replayClose:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(10)}; }}
+
     #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
     #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
     #banner QLabel {{ color: {theme.text}; }}

@@ -185,7 +185,7 @@ class Transcript(QAbstractScrollArea):
             self.regenerate_button.setGeometry(right - size, y, size, size)
             self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
         self.copy_button.setVisible(done)
-        self.regenerate_button.setVisible(done)
+        self.regenerate_button.setVisible(done and not self.session.replaying)
         self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
         self.latest.setVisible(not self.at_end)
 
@@ -430,7 +430,7 @@ class Transcript(QAbstractScrollArea):
         menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
         menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
         menu.addSeparator()
-        idle = bool(self._answers) and self.session.running is None
+        idle = bool(self._answers) and self.session.running is None and not self.session.replaying
         menu.addAction("Answer again", self.regenerate.emit).setEnabled(idle)
         menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

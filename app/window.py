@@ -20,6 +20,7 @@ from app.explaining import Explaining
 from app.export_dialog import export_from
 from app.header import Header, model_path
 from app.link import EngineLike
+from app.opening import Opening
 from app.options import OptionsPopover
 from app.session import Answer
 from app.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
@@ -99,6 +100,7 @@ class Window(QMainWindow):
         )
         self.welcome = Welcome()
         self.composer = Composer()
+        self.opening = Opening(self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explaining = Explaining(self.panel, self.chat)
         self.panel.charts.set_open(self.settings.charts)
@@ -111,7 +113,8 @@ class Window(QMainWindow):
         self.column.setObjectName("chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
-        _stacked(self.column, self.banner, (self.stack, 1), self.composer)
+        _stacked(self.column, self.banner, (self.stack, 1), self.composer, self.opening.bar)
+        self.opening.watch()
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setChildrenCollapsible(False)
         self.splitter.setHandleWidth(1)
@@ -199,6 +202,7 @@ class Window(QMainWindow):
         self._unsent = ""
         self._set_editing(False)
         self.pages.open_conversation()
+        self.opening.leave()
         self.chat.new()
         self.composer.edit.setFocus()
 
@@ -253,6 +257,12 @@ class Window(QMainWindow):
         """Stops what is shown: the answer, or the comparison."""
         self.chat.stop() if self.pages.comparing is None else self.pages.comparing.stop()
 
+    def show_replayed(self) -> None:
+        """A replay has moved, begun or ended."""
+        self.transcript.viewport().update()
+        self._show_note()
+        self._refresh()
+
     def _refresh(self) -> None:
         """Every view to the session's state."""
         session, answer = self.session, self.session.running
@@ -265,8 +275,9 @@ class Window(QMainWindow):
         waiting = session.model is None and session.loading is not None
         self.composer.show_hint("You can write while the model loads." if waiting else "")
         comparing = self.pages.comparing
+        idle = answer is None and comparing is None and not session.replaying
         for name in ("regenerateAction", "editAction"):
-            self.actions_by_id[name].setEnabled(bool(session.turns) and answer is None and comparing is None)
+            self.actions_by_id[name].setEnabled(bool(session.turns) and idle)
         self.actions_by_id["stopAction"].setEnabled(answer is not None if comparing is None else comparing.running)
         self.actions_by_id["exportAction"].setEnabled(comparing is not None or bool(session.trace_paths))
         self.actions_by_id["copyAnswerAction"].setEnabled(bool(session.turns))
@@ -336,6 +347,7 @@ class Window(QMainWindow):
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
         self.explaining.set_look(theme, scale)
+        self.opening.bar.set_look(theme, scale)
         self.pages.set_look(theme, scale)
         self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
         self._divide()
@@ -390,6 +402,7 @@ class Window(QMainWindow):
         whole = self.column.width()
         column = self.transcript.column_in(whole)
         self.composer.set_column(column.left(), column.width(), whole)
+        self.opening.bar.set_column(column.left(), column.width(), whole)
         self.welcome.set_column(column.left(), column.width(), whole)
 
     # Asked for by menus and keys
@@ -476,6 +489,7 @@ class Window(QMainWindow):
             self.hide()
             self._clock.stop()
             self.panel.stop()
+            self.opening.stop()
             self.pages.close_down()
             self.ended_in_time = self.chat.close()
         event.accept()

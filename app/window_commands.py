@@ -35,6 +35,7 @@ def window_commands(window: Window) -> list[Command]:
         Command("editAction", "Edit the last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy the answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
         Command("stopAction", "Stop the answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
+        Command("openTraceAction", "Open a trace…", "Chat", window.opening.ask, ("Ctrl+O",)),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
         Command("ghostsAction", "Ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),

@@ -27,6 +27,7 @@ from typing import Any
 
 from engine.codec import plain, round_from_json, round_to_json
 from engine.errors import DraftlightError
+from engine.garbage import without_collecting
 from engine.types import Round
 
 SCHEMA = "draftlight.trace/1"
@@ -154,7 +155,12 @@ def read(path: str | os.PathLike[str]) -> Trace:
     if not lines[-1]:
         lines.pop()
     header = _header(path, lines[0] if lines else b"", is_cut=len(lines) <= 1 and not content.endswith(b"\n"))
+    with without_collecting():
+        return _body(path, header, lines, is_open=not content.endswith(b"\n"))
 
+
+def _body(path: Path, header: dict[str, Any], lines: list[bytes], is_open: bool) -> Trace:
+    """What follows the header, up to the first damage; `is_open` if the last line has no end."""
     rounds: list[Round] = []
     changes: list[dict[str, Any]] = []
     summary: dict[str, Any] | None = None
@@ -170,7 +176,7 @@ def read(path: str | os.PathLike[str]) -> Trace:
             elif kind == "summary":
                 summary = entry
         except ValueError as error:
-            missing = _describe(number, len(lines), not content.endswith(b"\n"), len(rounds), str(error))
+            missing = _describe(number, len(lines), is_open, len(rounds), str(error))
             break
     if missing is None and summary is None:
         missing = f"The answer was cut off: its summary is missing. {_count(len(rounds))} complete."

@@ -16,7 +16,7 @@ from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
 from engine.exports.spans import GHOSTS, spans, visible
-from engine.exports.tables import about, names, prompt_of, table_of
+from engine.exports.tables import about, given_text, names, prompt_of, prompt_tokens, table_of
 from engine.metrics import Summary, summarise
 from engine.provenance import version
 from engine.trace import Trace
@@ -87,7 +87,7 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
     yield _tiles(summary, first if isinstance(first, (int, float)) else None, _finish_words(facts["finish"]))
     yield "<h3>Answer</h3>"
     yield _legend()
-    yield f"<div class=answer>{''.join(_spans(trace.rounds))}</div>"
+    yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace.rounds))}</div>"
     yield "<h3>Charts</h3><div class=charts>"
     for chart in CHARTS.values():
         picture = chart.draw(trace.rounds, VARIABLES).inline(f"a{index}-")
@@ -95,7 +95,7 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
     yield "</div><h3>Rounds</h3>"
     yield from _rounds(trace.rounds)
     yield "<h3>Provenance</h3>"
-    yield from _provenance(trace, name)
+    yield from _provenance(trace)
     yield "</section>"
 
 
@@ -175,6 +175,11 @@ def _marked(state: str, text: str, details: str = "") -> str:
     return f'<{tag} class="{state}"{told}>{_text(text)}</{tag}>'
 
 
+def _given(trace: Trace) -> str:
+    text = given_text(trace)
+    return _marked("given", text, "The answer was asked to begin so: it branches off another.") if text else ""
+
+
 def _spans(rounds: Sequence[Round]) -> Iterator[str]:
     for span in spans(rounds):
         if not span.text:
@@ -210,7 +215,7 @@ def _chances(proposal: Proposal) -> str:
     return " ".join(f"{name} {value:.2f}" for name, value in known if value is not None)
 
 
-def _provenance(trace: Trace, name: str) -> Iterator[str]:
+def _provenance(trace: Trace) -> Iterator[str]:
     header, summary = trace.header, trace.summary or {}
     target, drafter = table_of(header.get("target")), table_of(header.get("drafter"))
     options = table_of(header.get("options"))
@@ -225,7 +230,7 @@ def _provenance(trace: Trace, name: str) -> Iterator[str]:
         ("changed on the way", "; ".join(_change(change) for change in trace.changes)),
         ("machine", _pairs(table_of(header.get("hardware")))),
         ("versions", _pairs(table_of(header.get("versions")))),
-        ("prompt tokens", about(trace, name)["prompt_tokens"]),
+        ("prompt tokens", prompt_tokens(trace)),
         ("of them cached", summary.get("reused_tokens")),
         ("reading the prompt, s", summary.get("prefill_seconds")),
         ("trace", trace.path.name),

@@ -46,6 +46,7 @@ figure svg { display: block; width: 100%; height: auto; }
 .answer { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 18px 20px; font-size: 16px;
   line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; }
 .accepted { background: var(--tint); border-radius: 3px; }
+.given { color: var(--dim); }
 .correction { text-decoration: underline 2px var(--correction); text-underline-offset: 4px; }
 .bonus { text-decoration: underline dotted 2px var(--bonus); text-underline-offset: 4px; }
 .rejected { color: var(--rejected); text-decoration: line-through; font-size: .92em; }

@@ -127,21 +127,19 @@ def names(traces: Sequence[Trace]) -> list[str]:
 def about(trace: Trace, name: str) -> Row:
     """What an answer was asked and how it went, without its figures. Parts that a foreign hand made odd are left out."""
     header, summary = trace.header, trace.summary or {}
-    prompt = table_of(header.get("prompt"))
-    ids = prompt.get("ids")
     return {
         "trace": name,
         "created": header.get("created"),
         "target": table_of(header.get("target")).get("name"),
         "drafter": table_of(header.get("drafter")).get("name"),
-        "prompt_tokens": len(ids) if isinstance(ids, list) else 0,
+        "prompt_tokens": prompt_tokens(trace),
         "prefill_seconds": summary.get("prefill_seconds"),
         "seconds_to_first_token": summary.get("seconds_to_first_token"),
         "finish": summary.get("finish"),
         "error": summary.get("error"),
         "missing": trace.missing,
         "prompt": prompt_of(trace),
-        "text": "".join(round.text for round in trace.rounds),
+        "text": given_text(trace) + "".join(round.text for round in trace.rounds),
     }
 
 
@@ -149,6 +147,18 @@ def prompt_of(trace: Trace) -> str | None:
     """What the user asked last."""
     asked = [text for role, text in messages_of(trace) if role == "user"]
     return asked[-1] if asked else None
+
+
+def prompt_tokens(trace: Trace) -> int:
+    """Tokens that were read before the first round: the prompt, and what the answer was to begin with."""
+    parts = (table_of(trace.header.get(part)).get("ids") for part in ("prompt", "given"))
+    return sum(len(ids) for ids in parts if isinstance(ids, list))
+
+
+def given_text(trace: Trace) -> str:
+    """What the answer was to begin with; empty unless it branches off another."""
+    text = table_of(trace.header.get("given")).get("text")
+    return text if isinstance(text, str) else ""
 
 
 def messages_of(trace: Trace) -> list[tuple[str, str]]:
