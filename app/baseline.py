@@ -61,4 +61,4 @@ class Baselines:
 def plain_request(request: Request) -> Request:
     """The same request answered plainly and briefly, outside the conversation."""
     options = request.options.replace(max_tokens=PLAIN_TOKENS, stop=())
-    return replace(request, options=options, drafter="none", conversation="", trace_path=None)
+    return replace(request, options=options, drafter="none", conversation="", trace_path=None, given=())

@@ -97,6 +97,7 @@ class AnswerBlock(Block):
         self.shown = 0
         self.status = ""
         self.fraction: float | None = None
+        self.reserved = 0.0  # room for buttons at the end of the first line
         self.small = QFont(style.text)
         self.small.setPixelSize(max(9, round(style.text.pixelSize() * 0.8)))
         self.grow()
@@ -135,7 +136,7 @@ class AnswerBlock(Block):
     def _paint_header(self, painter: QPainter) -> None:
         theme = self.style.theme
         words = [(self.answer.model, theme.dim, True), ("  " + "   ".join(settings_words(self.answer)), theme.faint, False)]
-        _paint_words(painter, self.small, 0, self.line - 11, self.width, words)
+        _paint_words(painter, self.small, 0, self.line - 11, self.width - self.reserved, words)
 
     def _paint_footer(self, painter: QPainter) -> None:
         theme, answer = self.style.theme, self.answer
@@ -165,6 +166,8 @@ def settings_words(answer: Answer) -> list[str]:
     words.append(f"temperature {answer.options.temperature:g}")
     if answer.options.seed is not None:
         words.append(f"seed {answer.options.seed}")
+    if answer.request is not None and answer.request.given:
+        words.append(f"branches at token {len(answer.request.given)}")
     return words
 
 
@@ -267,11 +270,22 @@ def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
         painter.drawRoundedRect(box.rect.adjusted(0, 0.5, 0, -0.5), 3, 3)
 
 
+def _chosen(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    """A frame with a thick foot: the token the user put there."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(QPen(QColor(theme.accent), 1))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for box in boxes:
+        painter.drawRoundedRect(box.rect.adjusted(0, 0.5, 0, -0.5), 3, 3)
+        painter.fillRect(QRectF(box.rect.left() + 1, box.rect.bottom() - 2.5, box.rect.width() - 2, 2), QColor(theme.accent))
+
+
 _MARKS: dict[Kind, Callable[[QPainter, list[Box], Theme], None]] = {
     "accepted": _tint,
     "correction": _underline,
     "bonus": _dots,
     "unjudged": _dashes,
+    "chosen": _chosen,
 }
 
 

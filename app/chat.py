@@ -16,6 +16,7 @@ from app.settings import Settings
 from app.wording import FINISH_WORDS, FOR_THE_BUILTIN, drafter_title, target_title
 from engine.errors import DraftlightError
 from engine.types import (
+    DecodingOptions,
     DrafterRefused,
     EngineFailed,
     Event,
@@ -70,18 +71,54 @@ class Chat(QObject):
 
     def send(self, text: str, instead_of_last: bool = False) -> None:
         """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way."""
-        if self.session.running is not None:
+        if self.session.running is None:
+            self._ask(text, self.settings.options(), instead_of_last)
+
+    @Slot(tuple, int, str)
+    def branch(self, kept: tuple[int, ...], token: int, text: str) -> None:
+        """Answers the last prompt again with what an answer began with, another token, and whatever follows from there.
+
+        The seed is that of the answer it leaves, so that under a drafter-invariant rule the token alone makes the difference.
+        """
+        if self.session.running is not None or not self.session.turns:
             return
+        turn, options = self.session.turns[-1], self.settings.options()
+        if options.seed is None:
+            options = options.replace(seed=turn.answer.options.seed)
+        self._ask(turn.prompt, options, instead_of_last=True, given=(*kept, token), chosen=text)
+
+    @Slot(int)
+    def show_sibling(self, by: int) -> None:
+        """Shows the answer to the last prompt that was made before, -1, or after, 1, the one that shows."""
+        if self.session.running is not None or not self.session.turns:
+            return
+        turn = self.session.turns[-1]
+        if turn.has_sibling(by):
+            turn.answer = turn.answers[turn.shown + by]
+            self.changed.emit()
+
+    def _ask(
+        self,
+        text: str,
+        options: DecodingOptions,
+        instead_of_last: bool,
+        given: tuple[int, ...] = (),
+        chosen: str = "",
+    ) -> None:
         self._stop_measuring()
         self._replaced = self.session.turns.pop() if instead_of_last and self.session.turns else None
         settings, session = self.settings, self.session
-        answer = session.add_turn(text, settings.options(), settings.drafter, target_title(settings.target))
+        answer = session.add_turn(text, options, settings.drafter, target_title(settings.target))
+        answer.chosen = chosen
+        if self._replaced is not None and self._replaced.prompt == text:
+            session.turns[-1].siblings = [*self._replaced.answers, answer]
         request = Request(
             messages=session.messages(settings.system_prompt),
             options=answer.options,
             target=settings.target,
             drafter=settings.drafter,
             conversation=f"window-{session.conversation}",
+            given=given,
         )
         answer.request = request
         self.seed_drawn.emit(None)
@@ -93,7 +130,7 @@ class Chat(QObject):
         self.changed.emit()
 
     def regenerate(self) -> None:
-        """Answers the last prompt again, in place of the answer there is."""
+        """Answers the last prompt again; the answer there is stays as a sibling."""
         if self.session.turns:
             self.send(self.session.turns[-1].prompt, instead_of_last=True)
 

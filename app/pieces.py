@@ -35,6 +35,7 @@ class Spot(NamedTuple):
     at: int
 
 
+_VISIBLE = {ord(" "): "·", ord("\n"): "⏎", ord("\r"): "⏎", ord("\t"): "⇥"}
 NOWHERE = Spot(-1, True, 0)
 """Of text that no round made: a prompt, or what an answer was given to begin with."""
 
@@ -52,16 +53,32 @@ class Piece:
         return self.kind in GHOSTS
 
 
+def visible(text: str, data: bytes = b"") -> str:
+    """A token by itself with everything to be seen: blanks as dots, line breaks and tabs as arrows, half characters as bytes.
+
+    Args:
+        data: the token's bytes, where they are known; a token that completes a character has only part of it.
+    """
+    if data:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            if not text or "\N{REPLACEMENT CHARACTER}" in text:
+                return _quoted(data.hex(" ").upper())
+    text = text.replace("\r\n", "\n").translate(_VISIBLE)
+    return "".join(letter if letter.isprintable() else _quoted(f"{ord(letter):02X}") for letter in text) or _quoted("nothing")
+
+
 def ghost_text(proposal: Proposal) -> str:
     """A proposal that never became text, on one line: white space is spelled out, half characters are their bytes."""
     if "\N{REPLACEMENT CHARACTER}" in proposal.text or (not proposal.text and proposal.bytes):
-        return (
-            "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"
-            + proposal.bytes.hex(" ").upper()
-            + "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
-        )
-    shown = proposal.text.replace("\r\n", "\n").replace("\n", "⏎").replace("\r", "⏎").replace("\t", "⇥")
+        return _quoted(proposal.bytes.hex(" ").upper())
+    shown = proposal.text.replace("\r\n", "\n").translate({**_VISIBLE, ord(" "): " "})
     return shown.replace(" ", "·") if shown and not shown.strip() else shown
+
+
+def _quoted(words: str) -> str:
+    return f"\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}{words}\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 
 
 class AnswerText:

@@ -43,7 +43,7 @@ class Pointing(QObject):
         walking: the place was pointed at by key, so it stays where the pointer is not.
 
     Signals:
-        walked: a key has pointed at a token.
+        walked: a key has pointed at a token, or everything was let go.
         entered: a key asks to go into what is shown of the pinned token.
     """
 
@@ -117,6 +117,7 @@ class Pointing(QObject):
         self.walking = False
         self.cursor.pin(None)
         self.cursor.leave()
+        self.walked.emit()
 
     # Keys
 
@@ -144,14 +145,22 @@ class Pointing(QObject):
         """To the token (or round) before, -1, or behind, 1. Begins where the cursor is, or else at what is in view."""
         place = self.cursor.place
         target = self._in_view(by) if place is None else neighbour(self.view.session.turns, place, by, self.view.ghosts, rounds)
-        if target is None:
-            return
+        if target is not None:
+            self.go(target)
+
+    def go(self, target: Place) -> None:
+        """To a token, as a key goes there: what was pinned goes along."""
         self.walking = True
         if self.cursor.pin_place is not None:
             self.cursor.pin(target)
         self.cursor.point(target)
         self.show(target)
         self.walked.emit()
+
+    def stay(self, place: Place | None) -> None:
+        """As if a key had gone to a place: it is pointed at until a key or the mouse points elsewhere."""
+        self.walking = place is not None
+        self.cursor.point(place)
 
     def _in_view(self, by: int) -> Place | None:
         """The first token in view, or going back the last one."""

@@ -48,6 +48,7 @@ class Answer:
     Attributes:
         model: what the target is called.
         request: what the engine was asked, None for an answer that was read from a trace.
+        chosen: of an answer that branches off a sibling, the text of the token with which it leaves it.
         state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
         submitted: clock reading when the engine was asked; first_round: when its first round came, else None.
         prefill: tokens of the prompt read so far and in all.
@@ -60,6 +61,7 @@ class Answer:
     submitted: float
     model: str = ""
     request: Request | None = None
+    chosen: str = ""
     run_id: int | None = None
     state: State = "waiting"
     text: AnswerText = field(default_factory=AnswerText)
@@ -105,8 +107,29 @@ def is_plain(answer: Answer) -> bool:
 
 @dataclass(slots=True)
 class Turn:
+    """A prompt and the answer that shows.
+
+    Attributes:
+        siblings: every answer to the prompt in the order in which they were asked for, the shown one among them; empty while
+            there is one.
+    """
+
     prompt: str
     answer: Answer
+    siblings: list[Answer] = field(default_factory=list)
+
+    @property
+    def answers(self) -> list[Answer]:
+        return self.siblings or [self.answer]
+
+    @property
+    def shown(self) -> int:
+        """Index of the shown answer among all."""
+        return next(index for index, answer in enumerate(self.answers) if answer is self.answer)
+
+    def has_sibling(self, by: int) -> bool:
+        """Whether there is an answer before, -1, or after, 1, the shown one."""
+        return 0 <= self.shown + by < len(self.answers)
 
 
 class Session:
@@ -238,6 +261,8 @@ class Session:
                 answer.state, answer.options, answer.drafter = "reading", options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
                 answer.rules = [options.rule]
+                if event.given:
+                    answer.text.begin(event.given, answer.chosen)
                 if self.model is not None and self.target != "builtin" and not self.replaying:
                     answer.model = self.model.name
             case PrefillProgress(_, done, total):

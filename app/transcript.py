@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -28,6 +28,7 @@ from app.cursor import Cursor
 from app.layout import Style
 from app.pointing import Pointing
 from app.session import Answer, Session
+from app.siblings import SiblingSwitch
 from app.theme import Theme
 from app.widgets import tint
 from app.wording import DEFINITIONS
@@ -48,10 +49,12 @@ class Transcript(QAbstractScrollArea):
 
     Signals:
         regenerate, edit: the user asked for it on the last turn.
+        sibling: (-1 or 1) the user wants to see the answer to the last prompt before or behind.
     """
 
     regenerate = Signal()
     edit = Signal()
+    sibling = Signal(int)
 
     def __init__(
         self,
@@ -96,7 +99,13 @@ class Transcript(QAbstractScrollArea):
         self.copy_button.clicked.connect(self.copy_answer)
         self.regenerate_button = self._tool("Answer again", "regenerate")
         self.regenerate_button.clicked.connect(self.regenerate)
+        self.siblings = SiblingSwitch(self.viewport())
+        self.siblings.stepped.connect(self._step)
         self.set_look(theme, scale)
+
+    @Slot(int)
+    def _step(self, by: int) -> None:
+        self.sibling.emit(by)
 
     def _tool(self, words: str, icon: str) -> QToolButton:
         button = QToolButton(self.viewport())
@@ -115,6 +124,7 @@ class Transcript(QAbstractScrollArea):
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale))
         for button in (self.latest, self.copy_button, self.regenerate_button):
             tint(button, theme, scale)
+        self.siblings.set_look(theme, scale)
         self.rebuild()
 
     def set_ghosts(self, shown: bool) -> None:
@@ -184,10 +194,22 @@ class Transcript(QAbstractScrollArea):
             right = self.column.right()
             self.regenerate_button.setGeometry(right - size, y, size, size)
             self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
+        self._place_switch(newest)
         self.copy_button.setVisible(done)
-        self.regenerate_button.setVisible(done and not self.session.replaying)
+        self.regenerate_button.setVisible(done)
         self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
         self.latest.setVisible(not self.at_end)
+
+    def _place_switch(self, newest: Block | None) -> None:
+        """The arrows between siblings stand at the right end of the newest answer's first line."""
+        if not isinstance(newest, AnswerBlock) or len(self.session.turns[-1].answers) < 2:
+            self.siblings.hide()
+            return
+        turn = self.session.turns[-1]
+        self.siblings.show_place(turn.shown, len(turn.answers), newest.answer.running)
+        newest.reserved = self.siblings.width() + 8.0
+        middle = newest.top + newest.line / 2 - 3 - self.verticalScrollBar().value()
+        self.siblings.move(self.column.right() - self.siblings.width() + 8, round(middle - self.siblings.height() / 2))
 
     @property
     def column(self) -> QRect:
@@ -267,10 +289,19 @@ class Transcript(QAbstractScrollArea):
 
     def plain_text(self) -> str:
         """The conversation in words, as a screen reader gets it."""
-        lines = []
+        turns = self.session.turns
+        return self.text_before_answers()[-1] + turns[-1].answer.text.text if turns else ""
+
+    def text_before_answers(self) -> list[str]:
+        """For every turn, how the conversation in words begins up to its answer's first letter."""
+        found: list[str] = []
+        text = ""
         for turn in self.session.turns:
-            lines += [f"You: {turn.prompt}", f"{turn.answer.model or 'Answer'}: {turn.answer.text.text}"]
-        return "\n".join(lines)
+            text += "\n" if text else ""
+            text += f"You: {turn.prompt}\n{turn.answer.model or 'Answer'}: "
+            found.append(text)
+            text += turn.answer.text.text
+        return found
 
     def _selection(self) -> tuple[Where, Where] | None:
         if self._anchor is None or self._cursor is None or self._anchor == self._cursor:
@@ -430,7 +461,7 @@ class Transcript(QAbstractScrollArea):
         menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
         menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
         menu.addSeparator()
-        idle = bool(self._answers) and self.session.running is None and not self.session.replaying
+        idle = bool(self._answers) and self.session.running is None
         menu.addAction("Answer again", self.regenerate.emit).setEnabled(idle)
         menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

@@ -29,6 +29,7 @@ from app.statusbar import StatusStrip, phase_text
 from app.stylesheet import stylesheet
 from app.theme import Appearance
 from app.transcript import Transcript
+from app.verdict_host import VerdictHost
 from app.welcome import Welcome
 from app.widgets import Banner
 from app.window_commands import window_commands
@@ -103,6 +104,7 @@ class Window(QMainWindow):
         self.opening = Opening(self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explaining = Explaining(self.panel, self.chat)
+        self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
         self.options = OptionsPopover(self)
@@ -163,6 +165,8 @@ class Window(QMainWindow):
         self.welcome.chosen.connect(self.send)
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
+        self.transcript.sibling.connect(chat.show_sibling)
+        self.verdicts.branch_wanted.connect(chat.branch)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         self.panel.page_chosen.connect(self._page_chosen)
         self.panel.charts.folded.connect(self._charts_folded)
@@ -270,6 +274,7 @@ class Window(QMainWindow):
         self.composer.set_running(answer is not None)
         self._show_wait(answer)
         self.transcript.sync()
+        self.verdicts.touch()
         self.panel.touch()
         self.status.show_session(session)
         waiting = session.model is None and session.loading is not None
@@ -278,6 +283,9 @@ class Window(QMainWindow):
         idle = answer is None and comparing is None and not session.replaying
         for name in ("regenerateAction", "editAction"):
             self.actions_by_id[name].setEnabled(bool(session.turns) and idle)
+        for name, by in (("previousAnswerAction", -1), ("nextAnswerAction", 1)):
+            there = bool(session.turns) and session.turns[-1].has_sibling(by)
+            self.actions_by_id[name].setEnabled(there and answer is None and comparing is None)
         self.actions_by_id["stopAction"].setEnabled(answer is not None if comparing is None else comparing.running)
         self.actions_by_id["exportAction"].setEnabled(comparing is not None or bool(session.trace_paths))
         self.actions_by_id["copyAnswerAction"].setEnabled(bool(session.turns))
@@ -347,6 +355,7 @@ class Window(QMainWindow):
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
         self.explaining.set_look(theme, scale)
+        self.verdicts.set_look(theme, scale)
         self.opening.bar.set_look(theme, scale)
         self.pages.set_look(theme, scale)
         self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
@@ -489,6 +498,7 @@ class Window(QMainWindow):
             self.hide()
             self._clock.stop()
             self.panel.stop()
+            self.verdicts.stop()
             self.opening.stop()
             self.pages.close_down()
             self.ended_in_time = self.chat.close()

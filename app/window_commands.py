@@ -32,6 +32,10 @@ def window_commands(window: Window) -> list[Command]:
     return [
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
         Command("regenerateAction", "Answer again", "Chat", window.regenerate, ("Ctrl+R",)),
+        Command(
+            "previousAnswerAction", "Previous answer to the prompt", "Chat", partial(window.chat.show_sibling, -1), ("Ctrl+[",)
+        ),
+        Command("nextAnswerAction", "Next answer to the prompt", "Chat", partial(window.chat.show_sibling, 1), ("Ctrl+]",)),
         Command("editAction", "Edit the last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy the answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
         Command("stopAction", "Stop the answer", "Chat", window.stop, ("Esc", "Ctrl+.")),

@@ -177,7 +177,8 @@ class FakeEngine:
         self._run, self._next, self._wishes = (run_id, request), 0, {}
         options = request.options if request.options.seed is not None else request.options.replace(seed=4242)
         self._in_force = {"rule": options.rule, "gamma": options.gamma, "drafter": request.drafter}
-        self.say(RunStarted(run_id, options, 40, request.drafter, None), PrefillProgress(run_id, 40, 40))
+        given = "".join(f"[{token}]" for token in request.given)
+        self.say(RunStarted(run_id, options, 40, request.drafter, None, given), PrefillProgress(run_id, 40, 40))
         return run_id
 
     def update(self, run_id: int, **changes: Any) -> None:

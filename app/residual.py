@@ -1,0 +1,73 @@
+"""What a correction was drawn from: the normalised (p − q)+, as far as the recorded alternatives show it. No Qt in here.
+
+Its mass needs no alternatives: the sum of (p − q)+ is 1 − Σ min(p, q), and Σ min(p, q) is the closed-form chance to accept
+under rejection, which every judged position records. So a share is exact wherever both p and q of a token are known. Where
+the draft's alternatives leave a token out, its q is at most that of the last one listed, and the share lies between two bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.pieces import Spot, visible
+from engine.types import Proposal, Round
+
+TOP = 5
+"""Alternatives a round records at most; fewer are all there are."""
+LEAST_MASS = 1e-3
+"""Less is lost in the rounding of what was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A token of the residual and its share, between two bounds that are equal where it is known."""
+
+    id: int
+    token: str
+    low: float
+    high: float
+
+    @property
+    def words(self) -> str:
+        low, high = f"{self.low:.2f}", f"{self.high:.2f}"
+        return low if low == high else f"{low} to {high}"
+
+
+def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
+    """The residual at a place where a proposal was rejected, likeliest first; empty where the rule draws from none."""
+    if greedy or round_.rule not in ("rejection", "block") or spot.at != round_.accepted or spot.at >= len(round_.expected):
+        return ()
+    rejected = round_.proposals[spot.at]
+    weight = block_weight(round_) if round_.rule == "block" else 1.0
+    mass = 1 - round_.expected[spot.at].rejection
+    if weight is None or weight < 1 or mass < LEAST_MASS:
+        return ()
+    shares = []
+    for entry in rejected.target_top:
+        least, most = draft_probability(rejected, entry.id)
+        low, high = (min(1.0, max(0.0, entry.probability - q) / mass) for q in (most, least))
+        shares.append(Left(entry.id, visible(entry.text), low, high))
+    return tuple(sorted((left for left in shares if left.high >= 0.01), key=lambda left: -left.high))
+
+
+def block_weight(round_: Round) -> float | None:
+    """The capped likelihood ratio of the accepted proposals, by which block scales p before it takes what is left over q."""
+    weight = 1.0
+    for proposal in round_.proposals[: round_.accepted]:
+        if proposal.p is None or not proposal.q:
+            return None
+        weight = min(1.0, weight * proposal.p / proposal.q)
+    return weight
+
+
+def draft_probability(rejected: Proposal, token: int) -> tuple[float, float]:
+    """Bounds of the probability that the drafter gave a token."""
+    if token == rejected.id and rejected.q is not None:
+        return rejected.q, rejected.q
+    known = next((entry.probability for entry in rejected.draft_top if entry.id == token), None)
+    if known is not None:
+        return known, known
+    if len(rejected.draft_top) < TOP:
+        return 0.0, 0.0
+    rest = max(0.0, 1 - sum(entry.probability for entry in rejected.draft_top))
+    return 0.0, min(rejected.draft_top[-1].probability, rest)

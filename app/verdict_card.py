@@ -1,0 +1,372 @@
+"""The verdict card: everything that is recorded of one token. It shows; where it stands and when is its host's business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.theme import DARK, Theme, mono_font
+from app.verdict import Alternative, Figure, Side, Verdict, probability
+from app.widgets import tint
+
+WIDTH = 400
+GAP = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Theme and text scale of the card's parts."""
+
+    theme: Theme
+    scale: float
+
+    def px(self, size: float) -> int:
+        return round(size * self.scale)
+
+    def colour_of(self, side: Side) -> QColor:
+        colours = {"draft": self.theme.rejected, "target": self.theme.accent, "": self.theme.dim}
+        return QColor(colours[side])
+
+
+class Rows(QWidget):
+    """Figures in three columns: name, value, and a bar or what the value means."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._figures: tuple[Figure, ...] = ()
+        self._look = Look(DARK, 1.0)
+
+    def show_figures(self, figures: tuple[Figure, ...], look: Look) -> None:
+        self._figures, self._look = figures, look
+        self.setVisible(bool(figures))
+        self.setFixedHeight(len(figures) * look.px(20))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        look, theme = self._look, self._look.theme
+        mono, small = mono_font(look.scale, 12), QFont(self.font())
+        small.setPixelSize(look.px(11))
+        value_right, rest = look.px(172), look.px(184)
+        for place, figure in enumerate(self._figures):
+            row = QRectF(0, place * look.px(20), self.width(), look.px(20))
+            middle = Qt.AlignmentFlag.AlignVCenter
+            painter.setFont(self.font())
+            painter.setPen(QColor(theme.dim))
+            painter.drawText(row, Qt.AlignmentFlag.AlignLeft | middle, figure.name)
+            painter.setFont(mono)
+            painter.setPen(QColor(theme.text))
+            painter.drawText(QRectF(0, row.top(), value_right, row.height()), Qt.AlignmentFlag.AlignRight | middle, figure.words)
+            left = float(rest)
+            if figure.share is not None:
+                left = self._bar(painter, figure, row, rest)
+            if figure.note:
+                painter.setFont(small)
+                painter.setPen(QColor(theme.faint))
+                room = QRectF(left, row.top(), self.width() - left, row.height())
+                words = QFontMetricsF(small).elidedText(figure.note, Qt.TextElideMode.ElideRight, room.width())
+                painter.drawText(room, Qt.AlignmentFlag.AlignLeft | middle, words)
+        painter.end()
+
+    def _bar(self, painter: QPainter, figure: Figure, row: QRectF, left: float) -> float:
+        """Draws a bar and returns where the note may begin."""
+        look = self._look
+        length = look.px(64) if figure.note else self.width() - left
+        track = QRectF(left, row.center().y() - look.px(3), length, look.px(6))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(look.theme.line))
+        painter.drawRoundedRect(track, look.px(3), look.px(3))
+        painter.setBrush(look.colour_of(figure.side))
+        width = max(look.px(2), track.width() * min(1.0, max(0.0, figure.share or 0.0)))
+        painter.drawRoundedRect(QRectF(track.left(), track.top(), width, track.height()), look.px(3), look.px(3))
+        return track.right() + look.px(8)
+
+
+class AlternativeButton(QPushButton):
+    """One likely token; a click branches the answer with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("alternativeButton")
+        self._look = Look(DARK, 1.0)
+        self._side: Side = ""
+        self.alternative: Alternative | None = None
+
+    def show_alternative(self, alternative: Alternative, side: Side, look: Look) -> None:
+        self.alternative, self._side, self._look = alternative, side, look
+        self.setMinimumHeight(look.px(22))
+        self.updateGeometry()
+        self.update()
+
+    def allow(self, allowed: bool) -> None:
+        """Whether a click branches; what stands in the text already cannot be chosen."""
+        assert self.alternative is not None
+        self.setEnabled(allowed and "in the text" not in self.alternative.marks)
+        words = f"{self.alternative.token}, {probability(self.alternative.probability)}"
+        marks = f" ({', '.join(self.alternative.marks)})" if self.alternative.marks else ""
+        self.setAccessibleName(f"{'Branch with' if self.isEnabled() else 'Alternative'} {words}{marks}")
+        self.setCursor(Qt.CursorShape.PointingHandCursor if self.isEnabled() else Qt.CursorShape.ArrowCursor)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._look.px(150), self._look.px(22))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._look.px(60), self._look.px(22))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.alternative is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        look, theme = self._look, self._look.theme
+        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        if self.isEnabled() and (self.underMouse() or self.hasFocus()):
+            painter.setPen(QColor(theme.accent if self.hasFocus() else theme.faint))
+            painter.setBrush(QColor(theme.raised))
+            painter.drawRoundedRect(area, 5, 5)
+        pad = look.px(3)
+        bar = QRectF(pad, area.bottom() - look.px(4), (area.width() - 2 * pad) * self.alternative.probability, look.px(2))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(look.colour_of(self._side))
+        painter.drawRoundedRect(bar, 1, 1)
+        mono, small = mono_font(look.scale, 12), QFont(self.font())
+        small.setPixelSize(look.px(10))
+        metrics, middle = QFontMetricsF(mono), Qt.AlignmentFlag.AlignVCenter
+        inner = area.adjusted(pad, 0, -pad, -look.px(3))
+        value = probability(self.alternative.probability)
+        painter.setFont(mono)
+        painter.setPen(QColor(theme.dim))
+        painter.drawText(inner, Qt.AlignmentFlag.AlignRight | middle, value)
+        marks = ", ".join({"proposed": "drafted", "in the text": "in text"}[mark] for mark in self.alternative.marks)
+        room = inner.width() - metrics.horizontalAdvance(value) - look.px(8)
+        beside = QFontMetricsF(small).horizontalAdvance(marks) + look.px(6) if marks else 0.0
+        token = metrics.elidedText(self.alternative.token, Qt.TextElideMode.ElideRight, room - beside)
+        painter.setPen(QColor(theme.text))
+        painter.drawText(inner, Qt.AlignmentFlag.AlignLeft | middle, token)
+        if marks:
+            painter.setFont(small)
+            painter.setPen(QColor(theme.faint))
+            left = inner.left() + metrics.horizontalAdvance(token) + look.px(6)
+            painter.drawText(
+                QRectF(left, inner.top(), inner.right() - left, inner.height()), Qt.AlignmentFlag.AlignLeft | middle, marks
+            )
+        painter.end()
+
+
+class VerdictCard(QFrame):
+    """A card that floats inside its parent.
+
+    Attributes:
+        verdict: what it shows, None before the first.
+
+    Signals:
+        chosen: (id) an alternative to branch with. closed: the user is done with it.
+    """
+
+    chosen = Signal(int)
+    closed = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("verdictCard")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Verdict")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.verdict: Verdict | None = None
+        self._look = Look(DARK, 1.0)
+        self._buttons: list[AlternativeButton] = []
+        self._build()
+        self.hide()
+
+    def _build(self) -> None:
+        self.token, self.state, self.where, self.data = (_label(name) for name in ("Token", "State", "Where", "Data"))
+        self.close_button = QToolButton()
+        self.close_button.setObjectName("iconButton")
+        self.close_button.setProperty("drawing", "close")
+        self.close_button.setToolTip("Let go of the token (Esc)")
+        self.close_button.setAccessibleName("Close the verdict")
+        self.close_button.clicked.connect(self.closed)
+        self.rows, self.expected_rows = Rows(), Rows()
+        self.decision, self.residual, self.notes, self.hint = (_label(n, True) for n in ("Decision", "Residual", "Notes", "Hint"))
+        self.target_title, self.draft_title, self.expected_title, self.residual_title = (_label("Section") for _ in range(4))
+        self.target_title.setText("Target's likeliest")
+        self.draft_title.setText("Draft's likeliest")
+        self.expected_title.setText("Expected to accept here, before the draft was drawn")
+        self.residual_title.setText("Residual: what p has over q, normalised")
+        self._grid = QGridLayout()
+        self._grid.setHorizontalSpacing(10)
+        self._grid.setVerticalSpacing(0)
+        self._grid.setColumnStretch(0, 1)
+        self._grid.setColumnStretch(1, 1)
+        self._grid.addWidget(self.target_title, 0, 0)
+        self._grid.addWidget(self.draft_title, 0, 1)
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.token)
+        head.addWidget(self.state)
+        head.addStretch(1)
+        head.addWidget(self.close_button)
+        self._body = QWidget()
+        self._body.setObjectName("verdictBody")
+        column = QVBoxLayout(self._body)
+        column.setContentsMargins(GAP, 10, GAP, 12)
+        column.setSpacing(4)
+        column.addLayout(head)
+        column.addWidget(self.where)
+        column.addWidget(self.data)
+        column.addSpacing(4)
+        column.addWidget(self.rows)
+        column.addSpacing(2)
+        column.addWidget(self.decision)
+        column.addSpacing(4)
+        column.addLayout(self._grid)
+        for part in (self.residual_title, self.residual, self.expected_title, self.expected_rows, self.notes, self.hint):
+            column.addWidget(part)
+        self._scroll = QScrollArea()
+        self._scroll.setWidget(self._body)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(1, 1, 1, 1)
+        whole.addWidget(self._scroll)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._look = Look(theme, scale)
+        mono = mono_font(scale, 14)
+        mono.setBold(True)
+        self.token.setFont(mono)
+        self.data.setFont(mono_font(scale, 11))
+        self.residual.setFont(mono_font(scale, 12))
+        tint(self.close_button, theme, scale)
+        if self.verdict is not None:
+            self.show_verdict(self.verdict)
+
+    def show_verdict(self, verdict: Verdict, pinned: bool = False, hint: str = "", can_branch: bool = False) -> None:
+        """Fills the card.
+
+        Args:
+            pinned: it can be clicked; otherwise the mouse goes through it to the text.
+            hint: a last line on what can be done.
+            can_branch: whether alternatives can be chosen.
+        """
+        look = self._look
+        self.verdict = verdict
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents, not pinned)
+        self.close_button.setVisible(pinned)
+        room = look.px(WIDTH - 2 * GAP - 150)
+        shown = QFontMetricsF(self.token.font()).elidedText(verdict.token, Qt.TextElideMode.ElideMiddle, room)
+        self.token.setText(shown)
+        self.state.setText(verdict.state)
+        theme = look.theme
+        colours = {"rejected": theme.rejected, "correction": theme.correction, "bonus": theme.bonus, "accepted": theme.accent}
+        self.state.setStyleSheet(f"color: {colours.get(verdict.kind, theme.dim)}; font-weight: 600;")
+        self.where.setText(verdict.where.capitalize())
+        data = f"id {verdict.id}   bytes {verdict.data or '–'}"
+        wide = look.px(WIDTH - 2 * GAP) - 4
+        self.data.setText(QFontMetricsF(self.data.font()).elidedText(data, Qt.TextElideMode.ElideRight, wide))
+        self.rows.show_figures(verdict.figures, look)
+        self.decision.setText(verdict.decision)
+        self._show_alternatives(verdict, can_branch)
+        self.residual.setText("   ".join(f"“{left.token}” {left.words}" for left in verdict.residual))
+        expected = tuple(Figure(rule, probability(value), share=value) for rule, value in verdict.expected)
+        self.expected_rows.show_figures(expected, look)
+        self.notes.setText("\n".join(verdict.unknown))
+        self.hint.setText(hint)
+        optional: tuple[tuple[QLabel, bool], ...] = (
+            (self.residual_title, bool(verdict.residual)),
+            (self.residual, bool(verdict.residual)),
+            (self.expected_title, bool(expected)),
+            (self.notes, bool(verdict.unknown)),
+            (self.hint, bool(hint)),
+        )
+        for part, shows in optional:
+            part.setVisible(shows)
+        self.setAccessibleDescription(verdict.text())
+        self._fit()
+
+    def _show_alternatives(self, verdict: Verdict, can_branch: bool) -> None:
+        for button in self._buttons:
+            button.hide()
+        used = 0
+        for column, (title, side, entries) in enumerate(
+            ((self.target_title, "target", verdict.target), (self.draft_title, "draft", verdict.draft))
+        ):
+            title.setVisible(bool(entries))
+            for row, entry in enumerate(entries, start=1):
+                if used == len(self._buttons):
+                    button = AlternativeButton()
+                    button.clicked.connect(self._choose)
+                    self._buttons.append(button)
+                button = self._buttons[used]
+                used += 1
+                self._grid.addWidget(button, row, column)
+                button.show_alternative(entry, "draft" if side == "draft" else "target", self._look)
+                button.allow(can_branch)
+                button.show()
+
+    @property
+    def alternatives(self) -> list[AlternativeButton]:
+        """The alternatives that show, those of the target first."""
+        return [button for button in self._buttons if not button.isHidden()]
+
+    def _choose(self) -> None:
+        button = self.sender()
+        if isinstance(button, AlternativeButton) and button.alternative is not None:
+            self.chosen.emit(button.alternative.id)
+
+    def _fit(self) -> None:
+        """As wide as it always is, and as tall as its words, unless the window is lower than that."""
+        parent = self.parentWidget()
+        width = self._look.px(WIDTH)
+        if parent is not None:
+            width = min(width, parent.width() - 16)
+        layout = self._body.layout()
+        assert layout is not None
+        layout.invalidate()
+        layout.activate()
+        height = layout.totalHeightForWidth(width - 2) + 2
+        room = height if parent is None else parent.height() - 16
+        policies = Qt.ScrollBarPolicy
+        self._scroll.setVerticalScrollBarPolicy(policies.ScrollBarAsNeeded if height > room else policies.ScrollBarAlwaysOff)
+        self.resize(width, min(height, room))
+
+    def focus_first(self) -> None:
+        """Puts the keyboard on the first alternative that can be chosen, or on the card itself."""
+        first = next((button for button in self.alternatives if button.isEnabled()), None)
+        (first or self).setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def event(self, event: QEvent) -> bool:
+        """Escape closes the card before it stops the answer."""
+        if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape:
+            if event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+                return True
+            if event.type() == QEvent.Type.KeyPress:
+                self.closed.emit()
+                return True
+        return super().event(event)
+
+
+def _label(name: str, wraps: bool = False) -> QLabel:
+    label = QLabel()
+    label.setObjectName(f"verdict{name}")
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(wraps)
+    label.setIndent(0)
+    return label

@@ -1,0 +1,140 @@
+"""Why a token became what it is, in sentences that hold for its rule. No Qt in here."""
+
+from __future__ import annotations
+
+from app.pieces import Spot, visible
+from app.residual import block_weight
+from app.wording import drafter_title
+from engine.types import Candidate, Proposal, Round
+
+ONE_HOT = ("ngram", "ngram-mod")
+"""Drafters whose proposals come without probabilities: q is 1 for the token they propose."""
+
+
+def decision(round_: Round, spot: Spot, greedy: bool) -> str:
+    """One or two sentences on what decided."""
+    if spot.own:
+        return _decision_on_own(round_, spot, greedy)
+    proposal = round_.proposals[spot.at]
+    if proposal.status == "unjudged":
+        return _decision_on_unjudged(round_, spot)
+    stands = proposal.status == "accepted"
+    drawn = _name(proposal)
+    target = _drawn_by_target(round_, spot)
+    if greedy:
+        if stands:
+            return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; {drawn} is."
+        return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; that is {target}."
+    if round_.rule == "gumbel":
+        if round_.drafter in ONE_HOT:
+            return _without_noise(drawn, target, stands)
+        if stands:
+            return f"Draft and target drew with the same noise, and both have their arg-max at {drawn}."
+        return f"Draft and target drew with the same noise: the draft's arg-max is {drawn}, the target's is {target}."
+    if round_.rule == "match":
+        if round_.drafter in ONE_HOT:
+            return _without_noise(drawn, target, stands)
+        if stands:
+            return f"Draft and target drew on their own, and both drew {drawn}."
+        return f"Draft and target drew on their own: the draft drew {drawn}, the target {target}."
+    if round_.rule == "block":
+        kept, many = round_.accepted, len(round_.proposals)
+        return (
+            f"Block judges the proposals of a round together: it keeps the longest beginning whose own coin passes, here {kept} "
+            f"of {many}. So no coin decides alone."
+        )
+    return _decision_by_coin(proposal)
+
+
+def _decision_by_coin(proposal: Proposal) -> str:
+    if proposal.coin is None or proposal.p is None or not proposal.q:
+        return "Rejection keeps a proposal if its coin u is below p/q."
+    ratio, coin = proposal.p / proposal.q, proposal.coin
+    if proposal.status == "accepted":
+        if ratio >= 1:
+            return f"p/q is at least 1, so it stands whatever the coin; u was {coin:.3f}."
+        return f"The coin u = {coin:.3f} is below p/q = {ratio:.3f}, so it stands."
+    return (
+        f"The coin u = {coin:.3f} is not below p/q = {ratio:.3f}, so it falls. The target's token in its place is drawn from the "
+        "residual: what p has over q."
+    )
+
+
+def _without_noise(drawn: str, target: str, stands: bool) -> str:
+    if stands:
+        return f"{drawn} was looked up, not drawn; the target drew the same."
+    return f"{drawn} was looked up, not drawn; the target drew {target}."
+
+
+def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
+    if round_.rule == "block":
+        return (
+            f"Block judges the proposals of a round together and kept {round_.accepted} of {len(round_.proposals)}. "
+            "This one stood behind the first that was not kept."
+        )
+    rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
+    behind = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
+    return f"It stood behind {behind}, so it was never judged."
+
+
+def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
+    origin = round_.emitted[spot.at].origin
+    if origin == "plain":
+        how = "the target's arg-max" if greedy else "drawn by the target with its noise for this position"
+        return f"Nothing was proposed in this round: the token is {how}."
+    if origin == "bonus":
+        how = "the target's arg-max" if greedy else "drawn by the target"
+        return f"Every proposal was accepted, so the same pass gave one token more: {how}."
+    rejected = round_.proposals[spot.at] if spot.at < len(round_.proposals) else None
+    ghost = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
+    if greedy:
+        return f"The target's arg-max, in place of {ghost}."
+    if round_.rule in ("match", "gumbel"):
+        return f"What the target drew here, in place of {ghost}."
+    if rejected is not None and spot.at < len(round_.expected) and round_.expected[spot.at].rejection >= 1:
+        return f"Drawn by the target in place of {ghost}; p has nothing over q, so it was drawn from p."
+    if round_.rule == "block":
+        weight = block_weight(round_)
+        if weight is None or weight < 1:
+            scale = "" if weight is None else f", with w = {weight:.3f} from the accepted proposals"
+            return f"Drawn from the residual in place of {ghost}: what w p has over q{scale}."
+    return f"Drawn from the residual in place of {ghost}: what p has over q, normalised."
+
+
+def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
+    """What the round does not say, and what its figures are not."""
+    notes = []
+    proposal = round_.proposals[spot.at] if not spot.own else None
+    analysed = (proposal.q if proposal is not None else round_.emitted[spot.at].p) is not None
+    if not analysed:
+        return ("This answer was made without analysis: its probabilities were not recorded.",)
+    if proposal is not None and proposal.status == "unjudged":
+        notes.append("Its p is not known: it would be that of a text that was not kept.")
+    if greedy:
+        notes.append("p and q are those of temperature 1 without filters; at temperature 0 they would be 0 and 1.")
+    elif round_.drafter in ONE_HOT and spot.at < len(round_.proposals):
+        notes.append(
+            f"{drafter_title(round_.drafter)} proposes without probabilities: q is 1 for its token, so every rule accepts with p."
+        )
+    if spot.own and not greedy and round_.rule in ("rejection", "block") and round_.emitted[spot.at].origin == "correction":
+        notes.append("A residual draw has no margin on record.")
+    if spot.own and round_.emitted[spot.at].origin in ("bonus", "plain"):
+        notes.append("No proposal was judged here, so no rule expected anything.")
+    if spot.own and round_.finish is not None and spot.at == len(round_.emitted) - 1 and round_.finish == "eos":
+        notes.append("It ends the answer and adds no text.")
+    return tuple(notes)
+
+
+def _drawn_by_target(round_: Round, spot: Spot) -> str:
+    """The target's own draw at a judged position, by name where the round tells it."""
+    proposal = round_.proposals[spot.at]
+    drawn = proposal.target_argmax
+    if spot.at < len(round_.emitted) and (drawn is None or round_.emitted[spot.at].id == drawn):
+        token = round_.emitted[spot.at]
+        return f"“{visible(token.text, token.bytes)}”"
+    known: Candidate | None = next((entry for entry in proposal.target_top if entry.id == drawn), None)
+    return f"“{visible(known.text)}”" if known is not None else "another token" if drawn is None else f"token {drawn}"
+
+
+def _name(proposal: Proposal) -> str:
+    return f"“{visible(proposal.text, proposal.bytes)}”"
