@@ -6,6 +6,7 @@ Every column is a session of one turn, so whatever shows a session shows a colum
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -92,14 +93,14 @@ class Column:
 
     Attributes:
         tokens: the answer token by token; spots: where each stands among the proposals and tokens of its round.
-        most_proposals: gamma of the longest round.
+        lengths: how many rounds had so many proposals.
     """
 
     setup: ColumnSetup
     session: Session
     tokens: list[Emitted] = field(default_factory=list)
     spots: list[Spot] = field(default_factory=list)
-    most_proposals: int = 0
+    lengths: Counter[int] = field(default_factory=Counter)
     _positions: dict[Spot, int] = field(default_factory=dict)
 
     @property
@@ -113,7 +114,7 @@ class Column:
     def add(self, round_: Round) -> None:
         """Numbers the tokens and proposals of a round that the session has taken in."""
         first = len(self.tokens)
-        self.most_proposals = max(self.most_proposals, len(round_.proposals))
+        self.lengths[len(round_.proposals)] += 1
         for place, token in enumerate(round_.emitted):
             spot = Spot(round_.index, token.origin != "accepted", place)
             self._positions[spot] = len(self.tokens)
@@ -122,6 +123,16 @@ class Column:
         for place, proposal in enumerate(round_.proposals):
             if proposal.status != "accepted":
                 self._positions[Spot(round_.index, False, place)] = first + place
+
+    @property
+    def usual_proposals(self) -> int:
+        """The number of proposals that at most one round in twenty exceeds; a single long round says nothing of the others."""
+        left = sum(self.lengths.values()) / 20
+        for length in sorted(self.lengths, reverse=True):
+            if self.lengths[length] > left:
+                return length
+            left -= self.lengths[length]
+        return 0
 
     def position_of(self, spot: Spot) -> int | None:
         """How many tokens of the answer stand before a token, or before where one that was not accepted would have stood."""

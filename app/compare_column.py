@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from html import escape
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app import theme as themes
@@ -10,15 +13,19 @@ from app.compare import LETTERS, Column, ColumnSetup, Comparison, Kind, Relation
 from app.compare_setup import ColumnControls
 from app.compare_strip import RoundStrip
 from app.compare_text import CompareText, mark_colour
-from app.cursor import Cursor
+from app.cursor import Cursor, Place
+from app.places import spot_of
 from app.sample_chart import SampleChart
 from app.samples import SampleTally
 from app.session import Answer
 from app.theme import DARK, Theme
+from app.verdict import Verdict, judge
 from app.widgets import icon_button, tint
 from app.wording import DEFINITIONS, FINISH_WORDS, number
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
+POINT = "Point at a token, or go through them with Left and Right, to see the verdict on it in every column."
+VERDICT_LINES = 3
 IDLE = "Start to see the answer under these settings."
 
 
@@ -72,6 +79,13 @@ class CompareColumn(QFrame):
         self.text.setAccessibleName(f"Answer {letter}")
         self.chart = SampleChart()
         self.chart.setAccessibleName(f"Samples of column {letter}")
+        self.text.pointing.walked.connect(self._announce)
+        self.verdict = QLabel(POINT)
+        self.verdict.setObjectName("verdictLine")
+        self.verdict.setAccessibleName(f"Verdict on the token of column {letter}")
+        self.verdict.setWordWrap(True)
+        self.verdict.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.cursor_place.moved.connect(self._show_verdict)
         self.strip = RoundStrip(self.cursor_place)
         self.body = QStackedWidget()
         self.body.addWidget(self.text)
@@ -101,6 +115,7 @@ class CompareColumn(QFrame):
         column.setSpacing(0)
         column.addWidget(top)
         column.addWidget(self.body, 1)
+        column.addWidget(self.verdict)
         column.addWidget(self.strip)
 
     # What is shown
@@ -119,6 +134,8 @@ class CompareColumn(QFrame):
         self.cursor_place.forget()
         self.body.setCurrentWidget(self.text)
         self.strip.show()
+        self.verdict.setVisible(run is not None)
+        self._show_verdict(None)
         self.text.words = IDLE
         self.text.show_run(run)
         self.strip.show_run(run)
@@ -131,6 +148,7 @@ class CompareColumn(QFrame):
         self.show_run(None)
         self.body.setCurrentWidget(self.chart)
         self.strip.hide()
+        self.verdict.hide()
         self.chart.words = "Waiting for the first sample."
         self.chart.show_tally(tally, wanted)
 
@@ -169,6 +187,32 @@ class CompareColumn(QFrame):
             self._show_figures([(f"{len(tally.samples):,}", f"of {self.chart.wanted:,} samples")])
             self.figures.setAccessibleDescription(words)
 
+    @Slot(object)
+    def _show_verdict(self, place: Place | None) -> None:
+        """What became of the token that is pointed at in any column, where it stands in this one."""
+        found = self._verdict_on(place)
+        if found is None:
+            self.verdict.setText(POINT)
+            self.verdict.setToolTip("")
+            return
+        figures = ", ".join(f"{figure.name} {figure.words}" for figure in found.figures if figure.side)
+        token, rest = escape(found.token), escape(f"{found.state}, {figures}. {found.decision}")
+        self.verdict.setText(f'<span style="color:{self.theme.text}; font-weight:600">“{token}”</span> {rest}')
+        self.verdict.setToolTip(f"<pre>{escape(found.text())}</pre>")
+        self.verdict.setAccessibleDescription(found.brief)
+
+    def _verdict_on(self, place: Place | None) -> Verdict | None:
+        if self.run is None or place is None or (spot := spot_of(place, self.run.answer)) is None:
+            return None
+        return judge(self.run.answer, spot)
+
+    @Slot()
+    def _announce(self) -> None:
+        """Says the token that was walked to, and what became of it, to a screen reader."""
+        found = self._verdict_on(self.cursor_place.place)
+        if found is not None and QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.text, found.brief))
+
     def _show_figures(self, figures: list[tuple[str, str]]) -> None:
         """Pairs of a number and what it is."""
         theme = self.theme
@@ -204,13 +248,19 @@ class CompareColumn(QFrame):
         self.remove.setVisible(may_remove)
         self.remove.setEnabled(not running)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.strip.set_room(event.size().height())
+
     def set_look(self, theme: Theme, scale: float) -> None:
         self.theme, self._scale = theme, scale
         tint(self.remove, theme, scale)
         self.controls.set_look(theme, scale)
+        self.verdict.setFixedHeight(round((VERDICT_LINES * 16 + 10) * scale))
         self.letter.setFixedSize(round(22 * scale), round(22 * scale))
         for part in (self.text, self.chart, self.strip):
             part.set_look(theme, scale)
+        self.strip.set_room(self.height())
         self._show_figures(self._figures)
         self._show_relation(*self._related)
 

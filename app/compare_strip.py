@@ -52,11 +52,15 @@ class RoundStrip(QWidget):
         self.setFixedHeight(self.sizeHint().height())
         self.update()
 
+    def set_room(self, height: int) -> None:
+        """Takes a little more where the column is tall."""
+        self.setFixedHeight(max(self.sizeHint().height(), min(round(130 * self._scale), height // 10)))
+
     def sizeHint(self) -> QSize:
         return QSize(200, round(66 * self._scale))
 
     def set_range(self, seconds: float, cells: int) -> None:
-        """The time axis and the tallest bar of all columns."""
+        """The time axis of all columns, and how many cells a bar of full height has; those of a longer bar are lower."""
         self._seconds, self._cells = max(0.05, seconds), max(1, cells)
 
     def touch(self) -> None:
@@ -107,8 +111,6 @@ class RoundStrip(QWidget):
     def _paint_rounds(self, painter: QPainter) -> None:
         assert self.run is not None
         theme, area = self.theme, self._area
-        height = area.height() / (self._cells + 1)
-        gap = 1.0 if height > 3 else 0.0
         accepted: list[QRectF] = []
         rejected: list[QRectF] = []
         unjudged: list[QRectF] = []
@@ -117,6 +119,8 @@ class RoundStrip(QWidget):
             left, right = self._x(start), self._x(start + round_.milliseconds.total / 1e3)
             width = max(1.0, right - left - (1.0 if right - left > NARROW else 0.0))
             bottom = area.bottom()
+            height = area.height() / (max(self._cells, len(round_.proposals)) + 1)
+            gap = 1.0 if height > 3 else 0.0
             for place, proposal in enumerate(round_.proposals):
                 cell = QRectF(left, bottom - (place + 1) * height, width, height - gap)
                 {"accepted": accepted, "rejected": rejected, "unjudged": unjudged}[proposal.status].append(cell)

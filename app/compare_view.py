@@ -260,7 +260,7 @@ class CompareView(QWidget):
 
     def _sync(self, comparison: Comparison) -> None:
         seconds = max(run.answer.tally.summary.seconds for run in comparison.columns)
-        cells = max((run.most_proposals for run in comparison.columns), default=1)
+        cells = max(run.usual_proposals for run in comparison.columns)
         for column in self.columns[: len(comparison.columns)]:
             column.sync(comparison, seconds, cells)
         self.parting.show_words(parting_words(comparison))

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication
 
-from app import accessibility
+from app import accessibility, compare_reader
 from app import settings as stored
 from app import theme as themes
 from app.cli import default_drafter
@@ -66,6 +66,7 @@ def make_application() -> QApplication:
     application.setStyle("Fusion")
     application.setWindowIcon(themes.app_icon())
     accessibility.install()
+    compare_reader.install()
     pg.setConfigOptions(antialias=False)
     return application
 

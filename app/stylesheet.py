@@ -11,6 +11,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     def px(size: float) -> str:
         return f"{round(size * scale)}px"
 
+    knob = round(5 * scale)  # of a slider, how far it stands out over its groove of 4 pixels
     chevron = (assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix()
     return f"""
     QWidget {{ font-size: {px(13)}; }}
@@ -88,7 +89,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QSlider#replaySlider::groove:horizontal {{ height: 4px; background: {theme.line}; border-radius: 2px; }}
     QSlider#replaySlider::sub-page:horizontal {{ height: 4px; background: {theme.accent}; border-radius: 2px; }}
     QSlider#replaySlider::handle:horizontal {{
-        background: {theme.text}; width: {px(14)}; height: {px(14)}; margin: -{px(5)} 0; border-radius: {px(7)}; }}
+        background: {theme.text}; width: {2 * knob + 4}px; margin: -{knob}px 0; border-radius: {knob + 2}px; }}
     QComboBox#replayChoice {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
         padding: 0 4px 0 {px(9)}; min-height: {px(26)}; max-height: {px(26)}; }}
@@ -202,6 +203,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #relationLine {{ color: {theme.dim}; font-size: {px(12)}; }}
     #relationLine[kind="unexpected"] {{ color: {theme.rejected}; font-weight: 600; }}
     #relationLine[kind="near-tie"] {{ color: {theme.correction}; }}
+    #verdictLine {{
+        color: {theme.dim}; font-size: {px(12)}; padding: 5px 12px; border-top: 1px solid {theme.line}; }}
     #partingLine {{ background: {theme.raised}; border: none; border-bottom: 1px solid {theme.line}; }}
     #partingWords {{ color: {theme.text}; font-size: {px(12)}; }}
     QPlainTextEdit#comparePrompt {{

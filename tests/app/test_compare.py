@@ -182,6 +182,15 @@ def test_positions_count_answer_tokens_and_a_ghost_stands_where_it_would_have_st
     assert column.position_of(Spot(9, True, 0)) is None
 
 
+def test_one_long_round_does_not_set_the_scale_of_all_strips() -> None:
+    column = compared(GUMBEL, GUMBEL).columns[0]
+    assert column.usual_proposals == 0
+    for proposals, many in ((2, 30), (3, 20), (40, 2)):
+        for _ in range(many):
+            column.add(make_round(0, ["a"] * proposals, "b"))
+    assert column.usual_proposals == 3
+
+
 def test_the_speed_up_is_measured_against_the_plain_column_of_the_same_prompt() -> None:
     comparison = compared(GUMBEL, PLAIN, replace(GUMBEL, prompt="x"))
     grow(comparison, 1, rounds_of(TEXT))

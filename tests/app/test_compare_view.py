@@ -14,6 +14,7 @@ from PySide6.QtGui import QAccessible, QImage
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
+from app import compare_reader
 from app.compare_view import CompareView
 from app.cursor import Place
 from app.presets import PRESETS
@@ -487,3 +488,31 @@ def test_the_wheel_stops_following_and_the_end_resumes_it(qtbot: QtBot, open_com
     qtbot.keyClick(text, Qt.Key.Key_End)
     assert text.following
     assert text.pointing.place_at(QPointF(-10, -10)) is None
+
+
+def test_the_verdict_on_a_token_is_told_in_every_column(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare()
+    run(qtbot, view)
+    one, two = view.columns[:2]
+    assert "Point at a token" in one.verdict.text()
+    one.cursor_place.point(Place(0, 0, proposal=0))
+    for column in (one, two):
+        assert "“The”" in column.verdict.text() and "accepted" in column.verdict.text()
+    one.cursor_place.leave()
+    assert "Point at a token" in two.verdict.text()
+
+
+def test_a_screen_reader_gets_the_text_of_a_column_and_the_token_walked_to(
+    qtbot: QtBot, open_compare: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_reader.install()
+    _, view, _ = open_compare()
+    run(qtbot, view)
+    interface = QAccessible.queryAccessibleInterface(view.columns[1].text)
+    assert interface.text(QAccessible.Text.Value) == STORY
+    assert interface.text(QAccessible.Text.Name) == "Answer B"
+    said: list[str] = []
+    monkeypatch.setattr(QAccessible, "isActive", lambda: True)
+    monkeypatch.setattr(QAccessible, "updateAccessibility", lambda event: said.append(event.message()))
+    qtbot.keyClick(view.columns[1].text, Qt.Key.Key_Right)
+    assert said and "The, accepted" in said[-1]
