@@ -12,6 +12,7 @@ from app.layout import Box, Chunk, Flow, Style
 from app.pieces import Kind, Piece
 from app.session import Answer
 from app.theme import Theme
+from app.word_line import figure_at, paint_words
 from app.wording import FINISH_WORDS, RULE_TITLES, drafter_title, number, seconds
 from engine.types import Rule
 
@@ -136,13 +137,13 @@ class AnswerBlock(Block):
     def _paint_header(self, painter: QPainter) -> None:
         theme = self.style.theme
         words = [(self.answer.model, theme.dim, True), ("  " + "   ".join(settings_words(self.answer)), theme.faint, False)]
-        _paint_words(painter, self.small, 0, self.line - 11, self.width - self.reserved, words)
+        paint_words(painter, self.small, 0, self.line - 11, self.width - self.reserved, words)
 
     def _paint_footer(self, painter: QPainter) -> None:
         theme, answer = self.style.theme, self.answer
         baseline = self.footer_top + self.line - 8
         if answer.running and not self.shown:
-            _paint_words(painter, self.small, 0, self.line + self.line - 8, self.width, [(self.status, theme.dim, False)])
+            paint_words(painter, self.small, 0, self.line + self.line - 8, self.width, [(self.status, theme.dim, False)])
             if self.fraction is not None:
                 track = QRectF(0, self.line + self.line + 1, min(220.0, self.width), 3)
                 painter.setPen(Qt.PenStyle.NoPen)
@@ -152,7 +153,18 @@ class AnswerBlock(Block):
                 painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
             return
         words = footer_words(answer, theme.text, theme.dim, theme.rejected)
-        _paint_words(painter, self.small, 0, baseline, self.width - BUTTONS * self.style.text.pixelSize() / 15, words)
+        paint_words(painter, self.small, 0, baseline, self._footer_width, words)
+
+    @property
+    def _footer_width(self) -> float:
+        return self.width - BUTTONS * self.style.text.pixelSize() / 15
+
+    def figure_at(self, x: float) -> str:
+        """The definition that belongs to the figure at a place of the last line; empty beside the figures."""
+        if self.answer.running and not self.shown:
+            return ""
+        words = figure_at(self.small, x, self._footer_width, footer_words(self.answer, "", "", ""))
+        return next((FIGURES[word] for word in words if word in FIGURES), "")
 
 
 def settings_words(answer: Answer) -> list[str]:
@@ -169,6 +181,16 @@ def settings_words(answer: Answer) -> list[str]:
     if answer.request is not None and answer.request.given:
         words.append(f"branches at token {len(answer.request.given)}")
     return words
+
+
+FIGURES = {
+    "tokens/s": "throughput",
+    "alpha": "alpha",
+    "tau": "tau",
+    "first token": "first_token",
+    "same with any drafter": "invariant",
+}
+"""Which definition belongs to which words below an answer."""
 
 
 def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
@@ -192,34 +214,6 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
 
 def _rules(answer: Answer) -> list[Rule]:
     return answer.rules or [answer.options.rule]
-
-
-def _paint_words(
-    painter: QPainter, font: QFont, x: float, baseline: float, width: float, words: list[tuple[str, str, bool]]
-) -> None:
-    """Words in one line. Two blanks begin a new figure; a figure without room for its number is left out, other words elided."""
-    end = x + width
-    for place, (text, colour, bold) in enumerate(words):
-        face = _face(font, bold)
-        metrics = QFontMetricsF(face)
-        if text.startswith("  ") and place + 1 < len(words) and not (figure := words[place + 1])[0].startswith("  "):
-            needed = metrics.horizontalAdvance(text) + QFontMetricsF(_face(font, figure[2])).horizontalAdvance(" " + figure[0])
-            if x + needed > end:
-                return
-        x += metrics.horizontalAdvance("  ") if text.startswith("  ") else 0
-        text = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, max(0.0, end - x))
-        if text in ("", "…"):
-            return
-        painter.setFont(face)
-        painter.setPen(QColor(colour))
-        painter.drawText(QPointF(x, baseline), text)
-        x += metrics.horizontalAdvance(text) + metrics.horizontalAdvance(" ") * 1.4
-
-
-def _face(font: QFont, bold: bool) -> QFont:
-    face = QFont(font)
-    face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
-    return face
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:

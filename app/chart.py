@@ -278,6 +278,14 @@ class Band(pg.GraphicsObject):
             painter.drawPolygon(part)
 
 
+SMOOTH_COLUMNS = 120
+
+
+def smooth(x: Any) -> bool:
+    """Whether a line over these places is drawn antialiased: a short one only, for it takes several times as long."""
+    return len(x) <= SMOOTH_COLUMNS
+
+
 def cosmetic(colour: str | QColor, style: Qt.PenStyle = Qt.PenStyle.SolidLine, width: float = 1) -> QPen:
     """A pen whose width is pixels, whatever the axes span."""
     pen = QPen(QColor(colour), width, style)

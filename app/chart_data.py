@@ -108,9 +108,9 @@ def rounds_in_a_column(rounds: int) -> int:
 
 
 def step_above(value: float) -> float:
-    """The smallest of 1, 2, 3, 4, 6, 8, 10, 20, ... at or above a value: a range that does not change with every round."""
+    """The smallest of 1, 1.5, 2, 3, 4, 6, 8, 10, 15, ... at or above a value: a range that does not change with every round."""
     power = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
-    return next(factor * power for factor in (1, 2, 3, 4, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
+    return next(factor * power for factor in (1, 1.5, 2, 3, 4, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
 
 
 def columns(rows: Floats, span: Span) -> tuple[Floats, Floats]:

@@ -92,7 +92,7 @@ class ChartsPage(QWidget):
         body = QWidget()
         body.setObjectName("panelBody")
         column = QVBoxLayout(body)
-        column.setContentsMargins(12, 8, 12, 12)
+        column.setContentsMargins(16, 8, 12, 12)
         column.setSpacing(5)
         column.addLayout(top)
         column.addWidget(self.slide)

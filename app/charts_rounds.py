@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
-from app.chart import Band, Chart, cosmetic
+from app.chart import Band, Chart, cosmetic, smooth
 from app.chart_data import EXPECTED, Floats, Material, columns
 from app.theme import Theme
 
@@ -98,7 +98,7 @@ class ProposalsChart(Chart):
         super().__init__("proposals", "acceptancePlot", 124)
         self.cells = RoundCells()
         self.view.addItem(self.cells)
-        self.curves = {rule: pg.PlotDataItem(connect="finite", antialias=True) for rule in EXPECTED}
+        self.curves = {rule: pg.PlotDataItem(connect="finite") for rule in EXPECTED}
         for curve in self.curves.values():
             self.view.addItem(curve)
 
@@ -122,7 +122,7 @@ class ProposalsChart(Chart):
         self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])
         _, expected = columns(tally.expected.rows, span)
         for place, rule in enumerate(EXPECTED):
-            self.curves[rule].setData(x, expected[:, place])
+            self.curves[rule].setData(x, expected[:, place], antialias=smooth(x))
 
 
 def curve_styles(theme: Theme) -> dict[str, tuple[str, Qt.PenStyle]]:
@@ -140,7 +140,7 @@ class AlphaChart(Chart):
     def __init__(self) -> None:
         super().__init__("alpha", "alphaPlot", 84)
         self.band = Band()
-        self.curve = pg.PlotDataItem(connect="finite", antialias=True)
+        self.curve = pg.PlotDataItem(connect="finite")
         self.view.addItem(self.band)
         self.view.addItem(self.curve)
         self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
@@ -153,7 +153,7 @@ class AlphaChart(Chart):
     def draw(self, material: Material) -> None:
         x, alphas = columns(material.tally.alphas.rows, material.span)
         self.band.set_data(x, alphas[:, 1], alphas[:, 2])
-        self.curve.setData(x, alphas[:, 0])
+        self.curve.setData(x, alphas[:, 0], antialias=smooth(x))
         self.set_rounds(material, 1.0)
 
 
@@ -162,8 +162,8 @@ class TauChart(Chart):
 
     def __init__(self) -> None:
         super().__init__("tau", "tauPlot", 84)
-        self.measured = pg.PlotDataItem(connect="finite", antialias=True)
-        self.predicted = pg.PlotDataItem(connect="finite", antialias=True)
+        self.measured = pg.PlotDataItem(connect="finite")
+        self.predicted = pg.PlotDataItem(connect="finite")
         self.view.addItem(self.predicted)
         self.view.addItem(self.measured)
 
@@ -175,8 +175,8 @@ class TauChart(Chart):
 
     def draw(self, material: Material) -> None:
         x, taus = columns(material.tally.taus.rows, material.span)
-        self.measured.setData(x, taus[:, 0])
-        self.predicted.setData(x, taus[:, 1])
+        self.measured.setData(x, taus[:, 0], antialias=smooth(x))
+        self.predicted.setData(x, taus[:, 1], antialias=smooth(x))
         top = float(math.ceil(np.nanmax(taus, initial=1.0) * 1.05))
         self.set_rounds(material, top)
         step = max(1, math.ceil(top / 4))

@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
-from app.chart import Chart, cosmetic
+from app.chart import Chart, cosmetic, smooth
 from app.chart_data import PHASES, Floats, Material, columns, step_above
 from app.theme import Theme
 
@@ -19,7 +19,7 @@ class ThroughputChart(Chart):
 
     def __init__(self) -> None:
         super().__init__("throughput", "throughputPlot", 84)
-        self.curve = pg.PlotDataItem(connect="finite", antialias=True)
+        self.curve = pg.PlotDataItem(connect="finite")
         self.plain = pg.InfiniteLine(angle=0)
         self.plain.hide()
         self.view.addItem(self.plain)
@@ -32,7 +32,7 @@ class ThroughputChart(Chart):
 
     def draw(self, material: Material) -> None:
         x, speeds = columns(material.tally.speeds.rows, material.span)
-        self.curve.setData(x, speeds)
+        self.curve.setData(x, speeds, antialias=smooth(x))
         self.plain.setVisible(material.plain is not None)
         if material.plain is not None:
             self.plain.setValue(material.plain)

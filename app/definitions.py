@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.baseline import Baseline
 from app.session import Answer
 from app.tally import ALPHA_WINDOW, SPEED_WINDOW
-from app.wording import DEFINITIONS, number, seconds
+from app.wording import DEFINITIONS, RULE_TITLES, number, seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,13 @@ def _first_token(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return (f"Here {seconds(answer.seconds_to_first_token)}",)
 
 
+def _invariant(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    rules = " and ".join(RULE_TITLES[rule] for rule in answer.rules or [answer.options.rule])
+    if not answer.invariant:
+        return (f"Not here: the text was judged by {rules}.",)
+    return (f"Here under {rules}, seed {answer.options.seed}",)
+
+
 def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return (f"Here {answer.cache_length:,} tokens",)
 
@@ -152,6 +159,7 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "lengths_plot": ("Accepted per round", "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
     "time_plot": ("Time of a round", "draft + verify + judge + other", _times),
     "first_token": ("First token", "", _first_token),
+    "invariant": ("Same with any drafter", "", _invariant),
     "context": ("Context", "", _context),
 }
 """Title, formula, and what makes the lines of this answer."""

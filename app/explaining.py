@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QPoint, Slot
 from app.chat import Chat
 from app.definition_popover import DefinitionPopover
 from app.definitions import define
+from app.session import Answer
 from app.sidepanel import SidePanel
 from app.theme import Theme
 
@@ -29,11 +30,24 @@ class Explaining(QObject):
 
     @Slot(str, QPoint)
     def explain(self, key: str, place: QPoint) -> None:
-        """Shows the definition of `key` at a place on the screen."""
-        answer = self.panel.shown.answer
+        """Shows the definition of `key` at a place on the screen, with the numbers of the answer that shows."""
+        self._explain(key, place, self.panel.shown.answer)
+
+    @Slot(int, str, QPoint)
+    def explain_turn(self, turn: int, key: str, place: QPoint) -> None:
+        """The same with the numbers of another turn's answer."""
+        if turn < len(self.chat.session.turns):
+            self._explain(key, place, self.chat.session.turns[turn].answer)
+
+    def _explain(self, key: str, place: QPoint, answer: Answer | None) -> None:
         baseline = None if answer is None else self.chat.session.baseline(answer)
         action: tuple[str, Callable[[], object]] | None = None
-        if key in WITH_BASELINE and self.can_measure and (baseline is None or not baseline.same_prompt):
+        if (
+            key in WITH_BASELINE
+            and answer is self.panel.shown.answer
+            and self.can_measure
+            and (baseline is None or not baseline.same_prompt)
+        ):
             action = ("Measure the plain speed of this prompt", self.measure_plain)
         self.popover.show_definition(define(key, answer, baseline), place, action)
 

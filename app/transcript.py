@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -50,11 +50,13 @@ class Transcript(QAbstractScrollArea):
     Signals:
         regenerate, edit: the user asked for it on the last turn.
         sibling: (-1 or 1) the user wants to see the answer to the last prompt before or behind.
+        figure_wanted: (turn, definition, global position) a figure below an answer was clicked.
     """
 
     regenerate = Signal()
     edit = Signal()
     sibling = Signal(int)
+    figure_wanted = Signal(int, str, QPoint)
 
     def __init__(
         self,
@@ -196,7 +198,7 @@ class Transcript(QAbstractScrollArea):
             self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
         self._place_switch(newest)
         self.copy_button.setVisible(done)
-        self.regenerate_button.setVisible(done)
+        self.regenerate_button.setVisible(done and not self.session.replaying)
         self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
         self.latest.setVisible(not self.at_end)
 
@@ -371,6 +373,15 @@ class Transcript(QAbstractScrollArea):
             return True
         return super().viewportEvent(event)
 
+    def _figure_at(self, point: QPointF) -> tuple[int, str] | None:
+        """Turn and definition of the figure below an answer that is at a point of the viewport."""
+        below = point.y() + self.verticalScrollBar().value()
+        found = self.turn_at(below)
+        if found is None or not 0 <= below - found[1].top - found[1].footer_top <= found[1].line:
+            return None
+        key = found[1].figure_at(point.x() - self.column.left())
+        return (found[0], key) if key else None
+
     def _explanation_at(self, y: int) -> str:
         """All settings, where the pointer rests on an answer's first line; what the figures mean, on its last."""
         if not self._blocks:
@@ -413,11 +424,16 @@ class Transcript(QAbstractScrollArea):
             self.viewport().update()
         elif not event.buttons():
             self.pointing.hover(event.position())
+            over = self._figure_at(event.position()) is not None
+            self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.IBeamCursor)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         pressed, self._pressed = self._pressed, None
         if pressed is not None and (event.position() - pressed).manhattanLength() < QApplication.startDragDistance():
-            self.pointing.click(event.position())
+            if (figure := self._figure_at(event.position())) is not None:
+                self.figure_wanted.emit(*figure, event.globalPosition().toPoint() + QPoint(0, 12))
+            else:
+                self.pointing.click(event.position())
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if (place := self._place_at(event.position())) is None:
@@ -461,7 +477,7 @@ class Transcript(QAbstractScrollArea):
         menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
         menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
         menu.addSeparator()
-        idle = bool(self._answers) and self.session.running is None
+        idle = bool(self._answers) and self.session.running is None and not self.session.replaying
         menu.addAction("Answer again", self.regenerate.emit).setEnabled(idle)
         menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

@@ -1,0 +1,69 @@
+"""Words in one line, each with its colour: where they stand, painting them, and which one is at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+
+Word = tuple[str, str, bool]
+"""Text, colour, bold. Two blanks before the text begin a new figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A word where it stands: `word` is its index, `text` what of it has room."""
+
+    word: int
+    text: str
+    left: float
+    right: float
+    face: QFont
+
+
+def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]:
+    """The words that have room. A figure without room for its number is left out, other words end in "…"."""
+    x = 0.0
+    for place, (text, _, bold) in enumerate(words):
+        face = _face(font, bold)
+        metrics = QFontMetricsF(face)
+        if text.startswith("  ") and place + 1 < len(words) and not (figure := words[place + 1])[0].startswith("  "):
+            needed = metrics.horizontalAdvance(text) + QFontMetricsF(_face(font, figure[2])).horizontalAdvance(" " + figure[0])
+            if x + needed > width:
+                return
+        x += metrics.horizontalAdvance("  ") if text.startswith("  ") else 0
+        shown = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, max(0.0, width - x))
+        if shown in ("", "…"):
+            return
+        advance = metrics.horizontalAdvance(shown)
+        yield Placed(place, shown, x, x + advance, face)
+        x += advance + metrics.horizontalAdvance(" ") * 1.4
+
+
+def paint_words(painter: QPainter, font: QFont, x: float, baseline: float, width: float, words: Sequence[Word]) -> None:
+    """Paints the words that have room, from `x` on."""
+    for word in placed(font, width, words):
+        painter.setFont(word.face)
+        painter.setPen(QColor(words[word.word][1]))
+        painter.drawText(QPointF(x + word.left, baseline), word.text)
+
+
+def figure_at(font: QFont, x: float, width: float, words: Sequence[Word]) -> tuple[str, ...]:
+    """The words of the figure at a place, its name and its number; none beside them."""
+    figures: list[list[Placed]] = []
+    for word in placed(font, width, words):
+        if not figures or words[word.word][0].startswith("  "):
+            figures.append([])
+        figures[-1].append(word)
+    for figure in figures:
+        if figure[0].left <= x <= figure[-1].right:
+            return tuple(words[word.word][0].strip() for word in figure)
+    return ()
+
+
+def _face(font: QFont, bold: bool) -> QFont:
+    face = QFont(font)
+    face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
+    return face
