@@ -171,15 +171,15 @@ def settings_words(answer: Answer) -> list[str]:
     """What an answer was made with; what changed on the way stands in its order, joined by arrows."""
     drafters = dict.fromkeys([answer.drafter, *(change.drafter for change in answer.changes)])
     gammas = dict.fromkeys([answer.options.gamma, *(change.gamma for change in answer.changes)])
-    words = [" → ".join("no drafter" if name == "none" else drafter_title(name) for name in drafters)]
+    given = () if answer.request is None else answer.request.given
+    words = [f"branched at token {len(given)}"] if given else []
+    words.append(" → ".join("no drafter" if name == "none" else drafter_title(name) for name in drafters))
     if list(drafters) != ["none"]:
         words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer))))
         words.append("gamma " + " → ".join(str(gamma) for gamma in gammas))
     words.append(f"temperature {answer.options.temperature:g}")
     if answer.options.seed is not None:
         words.append(f"seed {answer.options.seed}")
-    if answer.request is not None and answer.request.given:
-        words.append(f"branches at token {len(answer.request.given)}")
     return words
 
 

@@ -10,7 +10,7 @@ Offsets count UTF-16 units, as Qt does.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -22,7 +22,6 @@ from app.theme import Theme
 
 MAX_LINES = 12
 KEPT_LINES = 3
-_END = Spot(2**62, True, 0)
 FENCE = "```"
 
 
@@ -127,7 +126,7 @@ class Flow:
     @property
     def natural_width(self) -> float:
         """The width the widest line really takes."""
-        widths = [line.naturalTextWidth() for chunk in self.chunks for line in _lines(chunk)]
+        widths = [line.naturalTextWidth() for chunk in self.chunks for line in lines_of(chunk)]
         return max(widths, default=0.0)
 
     def append(self, pieces: Iterable[Piece]) -> None:
@@ -174,7 +173,7 @@ class Flow:
                 before = self.chunks[index - 1]
                 chunk.start, chunk.top = before.start + before.length, before.top + before.height
             self._lay_out(chunk)
-            lines = _lines(chunk)
+            lines = lines_of(chunk)
             if len(lines) > MAX_LINES:
                 firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
                 self.chunks[index : index + 1] = _cut(chunk, [lines[line].textStart() for line in firsts])
@@ -219,7 +218,7 @@ class Flow:
     def boxes(self, chunk: Chunk) -> list[Box]:
         """Where every run of a chunk stands, computed when first painted."""
         if chunk.boxes is None:
-            chunk.boxes = _joined(_boxes(chunk, self.width))
+            chunk.boxes = _joined(boxes_on(chunk, self.width))
         return chunk.boxes
 
     def chunk_at(self, y: float) -> int:
@@ -229,51 +228,12 @@ class Flow:
     def offset_at(self, point: QPointF) -> int:
         """The character offset nearest to a point."""
         chunk = self.chunks[self.chunk_at(point.y())]
-        lines = _lines(chunk)
+        lines = lines_of(chunk)
         if not lines:
             return chunk.start
         below = point.y() - chunk.top
         line = next((line for line in lines if below < line.y() + line.height() * 1.25), lines[-1])
         return chunk.start + line.xToCursor(point.x())
-
-    def spot_at(self, point: QPointF) -> Spot | None:
-        """The token whose letters or blanks lie under a point; None beside the text and on text of no round."""
-        chunk = self.chunks[self.chunk_at(point.y())]
-        below = point.y() - chunk.top
-        lines = _lines(chunk)
-        line = next((line for line in lines if below < line.y() + line.height() * 1.15), None)
-        if line is None or below < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
-            return None
-        over = point.x() - line.x() - line.naturalTextWidth()
-        if over >= 0:  # behind the last letter stands at most the mark of a newline
-            at_newline = chunk.newline is not None and line.lineNumber() == len(lines) - 1 and over < 10
-            spot = chunk.newline_spot if at_newline else None
-        else:
-            offset = line.xToCursor(point.x(), QTextLine.CursorPosition.CursorOnCharacter)
-            index = bisect_right(chunk.runs, offset, key=lambda run: run.start) - 1
-            spot = chunk.runs[index].spot if index >= 0 else None
-        return None if spot is None or spot == NOWHERE else spot
-
-    def boxes_of(self, first: Spot, last: Spot) -> list[QRectF]:
-        """Where the tokens from `first` to `last` stand, one box per line and token, relative to the flow."""
-        found: list[QRectF] = []
-        for chunk in self.chunks[_chunk_of(self.chunks, first) :]:
-            start = chunk.first_spot
-            if start is not None and start > last:
-                break
-            found += [
-                box.rect.translated(0, chunk.top)
-                for box in _boxes(chunk, self.width, with_blanks=True)
-                if first <= box.spot <= last
-            ]
-        return found
-
-    def gap_before(self, spot: Spot) -> QRectF:
-        """A narrow box where a token without letters stands: behind the last letter before it."""
-        chunk = self.chunks[_chunk_of(self.chunks, spot)]
-        before = [box for box in _boxes(chunk, self.width, with_blanks=True) if box.spot < spot]
-        rect = before[-1].rect if before else QRectF(0, 0, 0, chunk.height)
-        return QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height())
 
     def word_at(self, offset: int) -> tuple[int, int]:
         """Start and end of the word around an offset."""
@@ -342,22 +302,14 @@ def _format_range(
     return result
 
 
-def _lines(chunk: Chunk) -> list[QTextLine]:
+def lines_of(chunk: Chunk) -> list[QTextLine]:
     layout = chunk.layout
     return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
 
 
-def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:
-    """Index of the first chunk that may hold the token."""
-    index = max(0, bisect_right(chunks, spot, key=lambda chunk: chunk.first_spot or _END) - 1)
-    while index and (chunks[index].first_spot or _END) >= spot:  # the token may have begun in the chunk before
-        index -= 1
-    return index
-
-
-def _boxes(chunk: Chunk, width: float, with_blanks: bool = False) -> Iterator[Box]:
+def boxes_on(chunk: Chunk, width: float, with_blanks: bool = False) -> Iterator[Box]:
     """One box per run and line; marks leave out the blanks before a word."""
-    lines = _lines(chunk)
+    lines = lines_of(chunk)
     first = 0
     for line in lines:
         start, end = line.textStart(), line.textStart() + line.textLength()

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 
 from app.blocks import AnswerBlock
 from app.cursor import Cursor, Place
+from app.finding import boxes_of, gap_before, spot_at, spot_before, spot_from
 from app.pieces import Spot
 from app.places import neighbour, place_of, spot_of
 from app.session import Session
@@ -68,7 +69,7 @@ class Pointing(QObject):
         if (found := self.view.turn_at(below)) is None:
             return None
         turn, block = found
-        spot = block.flow.spot_at(QPointF(point.x() - self.view.column.left(), below - block.top) - block.origin)
+        spot = spot_at(block.flow, QPointF(point.x() - self.view.column.left(), below - block.top) - block.origin)
         return None if spot is None else place_of(turn, spot)
 
     def boxes(self, place: Place | None) -> list[QRectF]:
@@ -76,12 +77,12 @@ class Pointing(QObject):
         if place is None or (block := self.view.answer_block(place.turn)) is None or not block.shown:
             return []
         if place.whole_round:
-            found = _lines_of(block.flow.boxes_of(Spot(place.round, False, 0), Spot(place.round, True, LAST)))
+            found = _lines_of(boxes_of(block.flow, Spot(place.round, False, 0), Spot(place.round, True, LAST)))
         elif (spot := spot_of(place, block.answer)) is None:
             return []
-        elif not (found := block.flow.boxes_of(spot, spot)) and block.answer.text.place_of(spot) is not None:
+        elif not (found := boxes_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
             hidden = not spot.own and not self.view.ghosts
-            found = [] if hidden else [block.flow.gap_before(spot)]
+            found = [] if hidden else [gap_before(block.flow, spot)]
         shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
         return [box.translated(shift) for box in found]
 
@@ -164,16 +165,23 @@ class Pointing(QObject):
 
     def _in_view(self, by: int) -> Place | None:
         """The first token in view, or going back the last one."""
-        turns = self.view.session.turns
-        edge = Place(0, -1) if by > 0 else Place(len(turns) - 1, LAST)
-        place = neighbour(turns, edge, by, self.view.ghosts) if turns else None
-        visible = self.view.viewport().rect()
-        while place is not None and not visible.intersects(self.area(place)):
-            further = neighbour(turns, place, by, self.view.ghosts, rounds=True)
-            if further is None:
-                break
-            place = further
-        return place
+        turns, view = self.view.session.turns, self.view
+        height = view.viewport().height()
+        edge = view.verticalScrollBar().value() + (0 if by > 0 else height)
+        for turn in range(len(turns)) if by > 0 else reversed(range(len(turns))):
+            block = view.answer_block(turn)
+            if block is None or not block.shown:
+                continue
+            start = block.top + block.origin.y()
+            if by > 0 and start + block.flow.height > edge:
+                spot = spot_from(block.flow, edge - start)
+            elif by < 0 and start < edge:
+                spot = spot_before(block.flow, edge - start)
+            else:
+                continue
+            if spot is not None:
+                return place_of(turn, spot)
+        return neighbour(turns, Place(0, -1), 1, view.ghosts) if turns else None
 
     def show(self, place: Place) -> None:
         """Scrolls just as far as is needed to see a place, at once."""

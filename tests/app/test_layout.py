@@ -9,6 +9,7 @@ from PySide6.QtCore import QPointF
 from pytestqt.qtbot import QtBot
 
 from app import theme as themes
+from app.finding import boxes_of, spot_at
 from app.layout import MAX_LINES, Flow, Style, units
 from app.pieces import AnswerText, Kind, Piece, Spot
 from tests.app.fakes import story_rounds
@@ -112,9 +113,9 @@ def test_every_token_is_found_under_its_own_letters(qtbot: QtBot, width: float) 
     laid_out.append(shown)
     missed = []
     for piece in shown:
-        boxes = laid_out.boxes_of(piece.spot, piece.spot)
+        boxes = boxes_of(laid_out, piece.spot, piece.spot)
         assert boxes or not piece.text.strip(" "), piece
-        if boxes and laid_out.spot_at(boxes[0].center()) != piece.spot:
+        if boxes and spot_at(laid_out, boxes[0].center()) != piece.spot:
             missed.append(piece)
     assert missed == []
 
@@ -122,13 +123,13 @@ def test_every_token_is_found_under_its_own_letters(qtbot: QtBot, width: float) 
 def test_a_whole_round_is_all_of_its_tokens_and_beside_the_text_is_none(qtbot: QtBot) -> None:
     laid_out = flow()
     laid_out.append(pieces("word " * 300))
-    whole = laid_out.boxes_of(Spot(7, False, 0), Spot(7, True, 99))
+    whole = boxes_of(laid_out, Spot(7, False, 0), Spot(7, True, 99))
     singly = [
-        box for piece in pieces("word " * 300) if piece.spot.round == 7 for box in laid_out.boxes_of(piece.spot, piece.spot)
+        box for piece in pieces("word " * 300) if piece.spot.round == 7 for box in boxes_of(laid_out, piece.spot, piece.spot)
     ]
     assert whole == singly
-    assert laid_out.spot_at(QPointF(laid_out.width + 50, 10)) is None
-    assert laid_out.spot_at(QPointF(10, laid_out.height + 100)) is None
+    assert spot_at(laid_out, QPointF(laid_out.width + 50, 10)) is None
+    assert spot_at(laid_out, QPointF(10, laid_out.height + 100)) is None
 
 
 def run_texts(chunk) -> list[str]:  # type: ignore[no-untyped-def]
