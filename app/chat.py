@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app import settings as stored
 from app.baseline import FEWEST_TOKENS, plain_request
-from app.exporting import ExportKind, export_session
+from app.exporting import ExportKind, Theme, export_session
 from app.link import EngineLike, EngineLink
 from app.session import Answer, Session, Turn
 from app.settings import Settings
@@ -294,10 +294,10 @@ class Chat(QObject):
         self.said.emit(f"{message} Answers go on {going_on}.", "error")
         self.keep(drafter=before)
 
-    def export(self, path: Path, kind: ExportKind) -> tuple[Path, ...]:
+    def export(self, path: Path, kind: ExportKind, theme: Theme = "dark") -> tuple[Path, ...]:
         """Writes the conversation and says where; returns what was written, nothing where that could not be."""
         try:
-            written = export_session(self.session.trace_paths, path, kind)
+            written = export_session(self.session.trace_paths, path, kind, theme)
         except DraftlightError as error:
             self.said.emit(str(error), "error")
             return ()

@@ -10,7 +10,8 @@ from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.exporting import FILTERS, ExportKind, kind_chosen, kind_named
+from app import theme as themes
+from app.exporting import FILTERS, ExportKind, Theme, kind_chosen, kind_named
 
 if TYPE_CHECKING:
     from app.window import Window
@@ -27,7 +28,8 @@ def export_from(window: Window) -> None:
     kind, path = chosen
     QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
     try:
-        written = window.chat.export(path, kind)
+        theme: Theme = "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
+        written = window.chat.export(path, kind, theme)
     finally:
         QGuiApplication.restoreOverrideCursor()
     if written:

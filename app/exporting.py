@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from app import share_card
 from engine import export
+
+Theme = Literal["dark", "light"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,7 @@ class ExportKind:
         title: how the dialog calls it; `ending` is that of its files.
     """
 
-    id: export.Form
+    id: export.Form | Literal["card", "card-svg"]
     title: str
     ending: str
 
@@ -33,6 +37,8 @@ KINDS: tuple[ExportKind, ...] = (
     ExportKind("json", "JSON: settings, figures, rounds and proposals", ".json"),
     ExportKind("csv", "CSV: tables of rounds, proposals and answers", ".csv"),
     ExportKind("parquet", "Parquet: tables of rounds, proposals and answers", ".parquet"),
+    ExportKind("card", "Share card of the newest answer, picture", ".png"),
+    ExportKind("card-svg", "Share card of the newest answer, drawing", ".svg"),
 )
 FILTERS = ";;".join(kind.filter for kind in KINDS)
 
@@ -66,10 +72,16 @@ def free_name(path: Path) -> Path:
     return found
 
 
-def export_session(traces: Iterable[str], path: Path, kind: ExportKind) -> tuple[Path, ...]:
-    """Writes these answers; returns what was written, `path` first.
+def export_session(traces: Iterable[str], path: Path, kind: ExportKind, theme: Theme = "dark") -> tuple[Path, ...]:
+    """Writes these answers, or of the last one the share card; returns what was written, `path` first.
+
+    Args:
+        theme: of a share card. A report follows the system of whoever reads it.
 
     Raises:
         DraftlightError: a trace cannot be read or the file not be written; then nothing has changed.
     """
-    return export.write(export.read_traces(traces), kind.id, path)
+    read = export.read_traces(traces)
+    if kind.id == "card" or kind.id == "card-svg":  # spelled out, so that the types are told apart
+        return (share_card.write(read[-1], path, theme),)
+    return export.write(read, kind.id, path)

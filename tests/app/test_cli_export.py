@@ -83,9 +83,10 @@ def test_a_place_that_cannot_be_written_is_named(traces: list[Path], tmp_path: P
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_parquet_needs_a_file(traces: list[Path], capsys: Capture) -> None:
+@pytest.mark.parametrize("form", ["parquet", "png", "card"])
+def test_what_is_no_text_needs_a_file(form: str, traces: list[Path], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["export", str(traces[0]), "--format", "parquet"])
+        main(["export", str(traces[0]), "--format", form])
     assert ended.value.code == 2
     assert "--output" in capsys.readouterr().err
 
@@ -97,3 +98,15 @@ def test_without_pyarrow_parquet_says_how_to_get_it(
     assert main(["export", str(traces[0]), "--output", str(tmp_path / "out.parquet")]) == 1
     assert "draftlight[parquet]" in capsys.readouterr().err
     assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.parametrize("name", ["out.png", "card.png", "card.svg"])
+def test_pictures_are_written_without_a_display(name: str, traces: list[Path], tmp_path: Path, capsys: Capture) -> None:
+    output = tmp_path / name
+    form = ["--format", "card"] if name.startswith("card") else []
+    assert main(["export", *map(str, traces), *form, "--output", str(output), "--theme", "dark"]) == 0
+    assert capsys.readouterr().out.strip() == str(output)
+    content = output.read_bytes()
+    assert content.startswith(b"\x89PNG") if output.suffix == ".png" else b"<svg" in content
+    assert main(["export", str(traces[0]), "--format", "card", "--output", str(tmp_path)]) == 0
+    assert (tmp_path / "first.png").exists()
