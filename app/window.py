@@ -22,6 +22,7 @@ from app.header import Header, model_path
 from app.link import EngineLike
 from app.opening import Opening
 from app.options import OptionsPopover
+from app.saving import Saving
 from app.session import Answer
 from app.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidepanel import SidePanel
@@ -104,6 +105,7 @@ class Window(QMainWindow):
         self.opening = Opening(self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explaining = Explaining(self.panel, self.chat)
+        self.saving = Saving(self.panel, self.chat, self.banner, self.explaining)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
@@ -166,6 +168,7 @@ class Window(QMainWindow):
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(chat.show_sibling)
+        self.transcript.figure_wanted.connect(self.explaining.explain_turn)
         self.verdicts.branch_wanted.connect(chat.branch)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         self.panel.page_chosen.connect(self._page_chosen)
@@ -355,6 +358,7 @@ class Window(QMainWindow):
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
         self.explaining.set_look(theme, scale)
+        self.saving.set_look(theme)
         self.verdicts.set_look(theme, scale)
         self.opening.bar.set_look(theme, scale)
         self.pages.set_look(theme, scale)

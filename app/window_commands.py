@@ -41,6 +41,8 @@ def window_commands(window: Window) -> list[Command]:
         Command("stopAction", "Stop the answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
         Command("openTraceAction", "Open a trace…", "Chat", window.opening.ask, ("Ctrl+O",)),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
+        Command("saveChartsAction", "Save the charts as pictures…", "Chat", window.saving.save_charts),
+        Command("shareCardAction", "Share card…", "Chat", window.saving.save_card, ("Ctrl+Shift+S",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
         Command("ghostsAction", "Ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
         Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
