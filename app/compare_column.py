@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app import theme as themes
@@ -26,6 +26,7 @@ from app.wording import DEFINITIONS, FINISH_WORDS, number
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
 POINT = "Point at a token, or go through them with Left and Right, to see the verdict on it in every column."
 VERDICT_LINES = 3
+NARROW = 420
 IDLE = "Start to see the answer under these settings."
 
 
@@ -221,7 +222,7 @@ class CompareColumn(QFrame):
             f'<span style="color:{theme.dim}">{words.replace(" ", "&nbsp;")}</span>'
             for value, words in figures
         ]
-        self.figures.setText(" &nbsp; ".join(parts))
+        self.figures.setText("&nbsp;&nbsp;&nbsp; ".join(parts))
         self.figures.setAccessibleDescription(", ".join(f"{value} {words}" for value, words in figures))
         self.figures.setVisible(bool(figures))
         self._figures = figures
@@ -250,17 +251,22 @@ class CompareColumn(QFrame):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.strip.set_room(event.size().height())
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """A narrow column needs more lines for a verdict, a tall one has more room for its rounds."""
+        lines = VERDICT_LINES + (self.width() < NARROW * self._scale)
+        self.verdict.setFixedHeight(QFontMetrics(self.verdict.font()).lineSpacing() * lines + 12)
+        self.strip.set_room(self.height())
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self.theme, self._scale = theme, scale
         tint(self.remove, theme, scale)
         self.controls.set_look(theme, scale)
-        self.verdict.setFixedHeight(round((VERDICT_LINES * 16 + 10) * scale))
         self.letter.setFixedSize(round(22 * scale), round(22 * scale))
         for part in (self.text, self.chart, self.strip):
             part.set_look(theme, scale)
-        self.strip.set_room(self.height())
+        self._make_room()
         self._show_figures(self._figures)
         self._show_relation(*self._related)
 
