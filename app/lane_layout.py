@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from app.pieces import visible
 from app.wording import RULE_TITLES, drafter_title
 from engine.types import Round
 
@@ -74,11 +75,10 @@ class LaneScale:
 
 
 def shown_text(text: str, raw: bytes = b"") -> str:
-    """A token's text on a chip: the blank before a word is left out, other white space and undecodable bytes become visible."""
-    if "�" in text and raw:
-        return raw.hex(" ").upper()
-    word = text[1:] if text.startswith(" ") and text.strip() else text
-    return word.replace("\r\n", "↵").replace("\n", "↵").replace("\t", "⇥").replace(" ", "␣" if not word.strip() else " ")
+    """A token's text on a chip: as `app.pieces.visible` says, but without the blank before a word."""
+    if text.startswith(" ") and text.strip():
+        text, raw = text[1:], raw[1:]
+    return visible(text, raw)
 
 
 def chips_of(round_: Round) -> list[Chip]:

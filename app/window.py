@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QMenu, QSp
 
 from app import theme as themes
 from app.chat import Chat
+from app.collecting import IdleCollector
 from app.commands import ShortcutSheet, make_actions, make_menus
 from app.compare_page import Pages
 from app.composer import Composer
@@ -22,7 +23,6 @@ from app.header import Header, model_path
 from app.link import EngineLike
 from app.opening import Opening
 from app.options import OptionsPopover
-from app.saving import Saving
 from app.session import Answer
 from app.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidepanel import SidePanel
@@ -75,6 +75,7 @@ class Window(QMainWindow):
         self._theme = themes.resolve(settings.appearance)
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
+        self._collector = IdleCollector(self)
         self._build()
         self.commands = window_commands(self)
         self.actions_by_id = make_actions(self.commands, self)
@@ -105,7 +106,6 @@ class Window(QMainWindow):
         self.opening = Opening(self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explaining = Explaining(self.panel, self.chat)
-        self.saving = Saving(self.panel, self.chat, self.banner, self.explaining)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
@@ -168,7 +168,6 @@ class Window(QMainWindow):
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(chat.show_sibling)
-        self.transcript.figure_wanted.connect(self.explaining.explain_turn)
         self.verdicts.branch_wanted.connect(chat.branch)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         self.panel.page_chosen.connect(self._page_chosen)
@@ -295,6 +294,8 @@ class Window(QMainWindow):
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")
         if ticking != self._clock.isActive() and not self._closed:
             self._clock.start() if ticking else self._clock.stop()
+        busy = answer is not None or (comparing is not None and comparing.running)
+        self._collector.show_state(busy, session.conversation)
 
     def _show_wait(self, answer: Answer | None) -> None:
         self.transcript.status = "" if answer is None else phase_text(self.session)
@@ -358,7 +359,6 @@ class Window(QMainWindow):
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
         self.explaining.set_look(theme, scale)
-        self.saving.set_look(theme)
         self.verdicts.set_look(theme, scale)
         self.opening.bar.set_look(theme, scale)
         self.pages.set_look(theme, scale)
@@ -506,6 +506,7 @@ class Window(QMainWindow):
             self.opening.stop()
             self.pages.close_down()
             self.ended_in_time = self.chat.close()
+            self._collector.stop()
         event.accept()
 
 

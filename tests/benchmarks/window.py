@@ -1,8 +1,9 @@
 """What the window costs the engine: tokens per second with every view open, against the same engine alone: make bench-window
 
-The built-in target without a drafter answers the same prompt with the same seed, alternately with and without a window
-(painted offscreen where there is no screen), and the ratio of the medians is printed. Read the ratio: both sides ran in turn on
-the same machine.
+The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen where there
+is no screen), whose panel shows the rounds, the charts and the table in turn, with ghosts shown and a token pinned. The ratios of
+the medians are printed, and how long the window's frames took beside the engine. Read the ratios: all sides ran in turn on the
+same machine.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QEventLoop, QTimer
 
+from app.cursor import Place
 from app.main import make_application
-from app.settings import Settings
+from app.settings import PANEL_PAGES, PanelPage, Settings
 from app.window import Window
 from engine.types import DecodingOptions, LoadFailed, Message, Request, RunFailed, RunFinished
 from engine.worker import Engine
+from tests.benchmarks.frames import Frames, Stretch, summary
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 
 
-def alone(engine: Engine, options: DecodingOptions) -> float:
+def alone(engine: Engine, options: DecodingOptions, drafter: str) -> float:
     """Tokens per second of one answer that nobody watches."""
-    run_id = engine.submit(Request((Message("user", PROMPT),), options))
+    run_id = engine.submit(Request((Message("user", PROMPT),), options, drafter=drafter))
     while True:
         engine.wait(1.0)
         for event in engine.events():
@@ -36,42 +39,65 @@ def alone(engine: Engine, options: DecodingOptions) -> float:
                 raise SystemExit(event.message)
 
 
-def watched(window: Window) -> float:
-    """Tokens per second of one answer in the window."""
+def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, list[Stretch]]:
+    """Tokens per second of one answer in the window, and its frames while the rounds came."""
     loop = QEventLoop()
     look = QTimer(interval=50)
-    look.timeout.connect(lambda: loop.quit() if window.session.running is None else None)
+
+    def follow() -> None:
+        answer = window.session.answer
+        if window.session.running is None:
+            loop.quit()
+        elif answer is not None and len(answer.rounds) > 2 and window.cursor_place.pin_place is None:
+            window.cursor_place.pin(Place(0, 1, 0))
+            window.panel.rounds.lanes.follow()
+            frames.start()
+
+    look.timeout.connect(follow)
     window.chat.new()
+    window.cursor_place.forget()
+    window.chat.keep(panel_page=page)
     window.send(PROMPT)
     look.start()
     loop.exec()
     look.stop()
+    stretches = frames.stop()
     answer = window.session.answer
     if answer is None or answer.result is None:
         raise SystemExit(window.banner.words.text())
-    return answer.result.tokens / answer.result.seconds
+    return answer.result.tokens / answer.result.seconds, stretches
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=96)
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=5, help="how often each side answers")
+    parser.add_argument("--drafter", default=Settings().drafter)
     arguments = parser.parse_args()
     make_application()
     engine = Engine()
-    settings = Settings(drafter="none", seed=7, max_tokens=arguments.tokens)
+    settings = Settings(drafter=arguments.drafter, seed=7, max_tokens=arguments.tokens)
     window = Window(engine, settings)
+    window.resize(1440, 900)
     window.show()
-    alone(engine, settings.options())  # loads
-    sides: dict[str, list[float]] = {"alone": [], "window": []}
-    for _ in range(arguments.pairs):
-        sides["alone"].append(alone(engine, settings.options()))
-        sides["window"].append(watched(window))
+    frames = Frames()
+    alone(engine, settings.options(), settings.drafter)  # loads
+    sides: dict[str, list[float]] = {"alone": [], **{page: [] for page in PANEL_PAGES}}
+    stretches: dict[str, list[Stretch]] = {page: [] for page in PANEL_PAGES}
+    for _ in range(arguments.turns):
+        sides["alone"].append(alone(engine, settings.options(), settings.drafter))
+        for page in PANEL_PAGES:
+            speed, taken = watched(window, page, frames)
+            sides[page].append(speed)
+            stretches[page] += taken
     window.close()
-    medians = {side: statistics.median(values) for side, values in sides.items()}
+    base = statistics.median(sides["alone"])
     for side, values in sides.items():
-        print(f"{side:>7}: median {medians[side]:.1f} tokens/s of {', '.join(f'{value:.1f}' for value in values)}")
-    print(f"  ratio: {medians['window'] / medians['alone']:.3f}")
+        middle = statistics.median(values)
+        print(f"{side:>7}: {middle / base:.3f}, median {middle:.1f} tokens/s of {', '.join(f'{value:.1f}' for value in values)}")
+    print("Frames while generating:")
+    for name, lengths in stretches.items():
+        print(f"{name:>7}: {summary(lengths)}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,70 @@
+"""Full collections wait until nothing is under way, and leave no trace behind."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QObject
+from pytestqt.qtbot import QtBot
+
+from app.collecting import NEVER, IdleCollector
+
+
+@pytest.fixture
+def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[IdleCollector]:
+    monkeypatch.setattr("app.collecting.IDLE_MS", 1)
+    parent = QObject()
+    collector = IdleCollector(parent)
+    yield collector
+    collector.stop()
+    parent.deleteLater()
+
+
+def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, collector: IdleCollector) -> None:
+    usual = gc.get_threshold()
+    collector.show_state(busy=True, conversation=0)
+    assert gc.get_threshold() == (*usual[:2], NEVER)
+    collector.show_state(busy=False, conversation=0)
+    assert gc.get_threshold() == usual
+    qtbot.waitUntil(lambda: gc.get_freeze_count() > 0)
+
+
+def test_another_answer_puts_the_collection_off_again(collector: IdleCollector) -> None:
+    collector.show_state(busy=True, conversation=0)
+    collector.show_state(busy=False, conversation=0)
+    collector.show_state(busy=True, conversation=0)
+    assert not collector._timer.isActive()
+
+
+def test_garbage_of_an_earlier_conversation_is_found(collector: IdleCollector) -> None:
+    class Loop:
+        def __init__(self) -> None:
+            self.itself = self
+
+    collector.collect()
+    left = [Loop()]
+    collector.collect()
+    left.clear()
+    collector.collect()
+    assert any(isinstance(thing, Loop) for thing in _everything()), "it was set aside"
+    collector.show_state(busy=False, conversation=1)
+    collector.collect()
+    gc.unfreeze()
+    assert not any(isinstance(thing, Loop) for thing in gc.get_objects())
+
+
+def _everything() -> list[object]:
+    gc.unfreeze()
+    found = gc.get_objects()
+    gc.freeze()
+    return found
+
+
+def test_closing_leaves_everything_as_it_was(collector: IdleCollector) -> None:
+    usual = gc.get_threshold()
+    collector.show_state(busy=True, conversation=0)
+    collector.collect()
+    collector.stop()
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, 0)

@@ -1,0 +1,190 @@
+"""Whether the lens is smooth: frames while rounds arrive, and a long answer opened and scrolled: make bench-lens
+
+Made-up rounds are replayed by their own clock, faster by `--speed`, into a window (painted offscreen where there is no screen)
+with each page of the panel open in turn, a token pinned and ghosts shown. A frame is a stretch in which the window answers to
+nothing. Then an answer of 20,000 tokens is opened, and one of 10,000 rounds scrolled through, view by view: the clock of each
+scroll step runs until it is painted. No engine runs beside it; `make bench-window` measures frames next to one that does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication
+
+from app.cursor import Place
+from app.main import make_application
+from app.settings import PANEL_PAGES, PanelPage, Settings
+from app.window import Window
+from engine.trace import Writer, read
+from engine.types import Event, Round, RoundFinished, RunFinished, RunStarted
+from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.benchmarks.frames import Frames, quantile, summary
+
+TOKENS = 20_000
+
+
+class Replayed(FakeEngine):
+    """Says each round when it is due."""
+
+    def __init__(self, rounds: list[Round], speed: float) -> None:
+        super().__init__(rounds)
+        self.speed = speed
+        self._began = 0.0
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        self.hold = True
+        said = super().events(limit, budget)
+        if any(isinstance(event, RunStarted) for event in said):
+            self._began = time.perf_counter()
+        while self._run is not None:
+            due = self.rounds[self._next]
+            if (due.started + due.milliseconds.total) / 1000 / self.speed > time.perf_counter() - self._began:
+                break
+            said += self._advance()
+        return said
+
+
+def wait(milliseconds: float) -> None:
+    """Runs the event loop for so long."""
+    loop = QEventLoop()
+    QTimer.singleShot(round(milliseconds), loop.quit)
+    loop.exec()
+
+
+def generating(window: Window, page: PanelPage, seconds: float, frames: Frames) -> str:
+    """The frames of so many seconds of an answer, with a page of the panel open."""
+    window.chat.new()
+    window.chat.keep(panel_page=page)
+    window.send("Tell me a story.")
+    wait(800)
+    window.cursor_place.pin(Place(0, 3, 0))
+    window.panel.rounds.lanes.follow()
+    wait(200)
+    frames.start()
+    wait(1000 * seconds)
+    taken = frames.stop()
+    window.chat.stop()
+    wait(300)
+    return summary(taken)
+
+
+def opening(window: Window, path: Path) -> dict[str, float]:
+    """Seconds for reading a trace, and for each view until it has shown it."""
+    clock = [time.perf_counter()]
+    took: dict[str, float] = {}
+
+    def passed(name: str) -> None:
+        clock.append(time.perf_counter())
+        took[name] = clock[-1] - clock[-2]
+
+    rounds = read(path).rounds
+    passed("reading")
+    take_in(window, rounds)
+    passed("counting")
+    window._refresh()
+    window.transcript.repaint()
+    passed("text")
+    for page in PANEL_PAGES:
+        window.panel.show_page(page)
+        window.panel.refresh()
+        QApplication.processEvents()
+        window.panel.repaint()
+        passed(page)
+    return took
+
+
+def take_in(window: Window, rounds: Sequence[Round]) -> None:
+    """Gives the window's session an answer of these rounds."""
+    session = window.session
+    session.clear()
+    answer = session.add_turn("Tell me a story.", window.settings.options(), "builtin-draft")
+    answer.run_id = 10_000
+    for round_ in rounds:
+        session.apply(RoundFinished(10_000, round_))
+    tokens = sum(len(round_.emitted) for round_ in rounds)
+    session.apply(RunFinished(10_000, "eos", answer.text.text, tokens, 1.0, 0.1, 0.1, None))
+
+
+def scrolling(view: QAbstractScrollArea, steps: int, step: int = 0) -> str:
+    """Milliseconds of each step from the middle on, painting included; `step` 0 goes all the way through in long steps."""
+    bar = view.verticalScrollBar()
+    lengths = []
+    begin = bar.maximum() // 2 if step else 0
+    for index in range(steps):
+        began = time.perf_counter()
+        bar.setValue(begin + index * step if step else bar.maximum() * index // steps)
+        view.viewport().repaint()
+        lengths.append((time.perf_counter() - began) * 1000)
+    QApplication.processEvents()
+    return f"median {quantile(lengths, 0.5):5.1f}, 99 % {quantile(lengths, 0.99):5.1f}, longest {max(lengths):5.1f} ms"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of generating, for each page")
+    parser.add_argument("--speed", type=float, default=3.0, help="how much faster than the rounds say; 1 is about 17 rounds/s")
+    parser.add_argument("--size", default="1440x900")
+    arguments = parser.parse_args()
+    make_application()
+    rounds = story_rounds(STORY * (arguments.rounds // 16 + 1))[: arguments.rounds]
+    window = Window(Replayed(rounds, arguments.speed), Settings(appearance="dark"))
+    window.resize(*(int(edge) for edge in arguments.size.split("x")))
+    window.show()
+    window.chat.load_models()
+    wait(500)
+    frames = Frames()
+    per_second = 1000 * arguments.speed * len(rounds) / (rounds[-1].started + rounds[-1].milliseconds.total)
+    print(f"Frames while {per_second:.0f} rounds arrive each second, window of {arguments.size}:")
+    for page in PANEL_PAGES:
+        print(f"  {page:>8}: {generating(window, page, arguments.seconds, frames)}", flush=True)
+    few = rounds[
+        : next((i for i, count in enumerate(accumulate(len(r.emitted) for r in rounds)) if count >= TOKENS), len(rounds))
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "long.jsonl"
+        writer = Writer(path, {"created": "", "options": {}})
+        for round_ in few:
+            writer.round(round_)
+        writer.close()
+        took = opening(window, path)
+    print(f"Opening a trace of {TOKENS:,} tokens in {len(few):,} rounds: {sum(took.values()):.2f} s")
+    print("  " + ", ".join(f"{name} {seconds:.2f}" for name, seconds in took.items()))
+    take_in(window, rounds)
+    window._refresh()
+    window.panel.refresh()
+    QApplication.processEvents()
+    print(f"Scrolling through {len(rounds):,} rounds, each step painted:")
+    views: tuple[tuple[PanelPage | None, QAbstractScrollArea], ...] = (
+        ("rounds", window.panel.rounds.lanes),
+        ("table", window.panel.table.table),
+        (None, window.transcript),
+    )
+    for shown, view in views:
+        if shown is not None:
+            window.panel.show_page(shown)
+            QApplication.processEvents()
+        name = shown or "text"
+        print(f"  {name:>8}: a line at a time: {scrolling(view, 300, view.verticalScrollBar().singleStep())}")
+        print(f"  {'':>8}  all the way:       {scrolling(view, 300)}")
+    lanes = window.panel.rounds.lanes
+    window.panel.show_page("rounds")
+    for zoom in (0.25, 4.0):
+        lanes.set_zoom(zoom)
+        QApplication.processEvents()
+        print(f"    lanes at zoom {zoom}: {scrolling(lanes, 300, lanes.field.scale.row)}")
+    window.close()
+
+
+if __name__ == "__main__":
+    main()
