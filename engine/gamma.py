@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from engine.types import Round
 
-LARGEST_AUTO, LARGEST_ASKED = 8, 12
+LARGEST_AUTO = 8
 """Chains longer than this seldom pay for a drafter that is not copying; a copying drafter sets its own length."""
 
 CHANCES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
@@ -64,8 +64,6 @@ class AutoGamma:
 
     def goes_on(self, chances: Sequence[float]) -> bool:
         """Whether a further proposal pays after those to which the drafter gave these chances."""
-        if len(chances) >= LARGEST_ASKED:
-            return False
         reached = self._alpha
         for chance in chances:
             accepted, judged = self._classes[bisect_right(CHANCES, chance)]

@@ -19,7 +19,9 @@ The embedding is the target's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import json
+import tempfile
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -30,8 +32,10 @@ prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
 import mlx.nn as nn  # noqa: E402
+from mlx.utils import tree_flatten  # noqa: E402
 
 from engine.errors import DraftlightError  # noqa: E402
+from engine.exports.files import write_together  # noqa: E402
 from engine.hashes import files_sha256  # noqa: E402
 from engine.safetensors_header import check_safetensors  # noqa: E402
 from engine.tokenizer_files import read_json  # noqa: E402
@@ -114,6 +118,14 @@ class HeadModel(nn.Module):
                 "that one only. Train one with draftlight train-drafter, or choose ngram."
             )
 
+    def column_of(self, token: int) -> int | None:
+        """The column of a token of the target; None if the head has none."""
+        return self._columns.get(token)
+
+    @cached_property
+    def _columns(self) -> dict[int, int]:
+        return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
+
     def fuse(self, features: mx.array) -> mx.array:
         """(rows, hidden) from the tapped outputs (rows, taps x hidden)."""
         fused: mx.array = self.fc(features)
@@ -150,6 +162,33 @@ class HeadModel(nn.Module):
 def is_head(folder: Path) -> bool:
     """Whether a folder says that it holds a head."""
     return (folder / "config.json").is_file() and read_json(folder / "config.json").get("model_type") == MODEL_TYPE
+
+
+def save_head(head: HeadModel, folder: Path, card: str) -> None:
+    """Write a head and its model card, weights as float16. Nothing in the folder changes before all of it is on the disk.
+
+    Raises:
+        DraftlightError: it cannot be written.
+    """
+    weights = dict(tree_flatten(head.trainable_parameters()))
+    arrays = {name.removesuffix(".weight"): array.astype(mx.float16) for name, array in weights.items()}
+    arrays["target_ids"] = head.target_ids.astype(mx.int32)
+    config = {"model_type": MODEL_TYPE, **asdict(head.config)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as partial:
+            path = Path(partial) / "model.safetensors"
+            mx.save_safetensors(str(path), arrays, {"format": "mlx"})
+            written = path.read_bytes()
+    except (OSError, RuntimeError) as error:
+        raise DraftlightError(f"The head cannot be written to {folder} ({error}).") from error
+    write_together(
+        {
+            folder / "model.safetensors": written,
+            folder / "config.json": json.dumps(config, indent=2) + "\n",
+            folder / "MODEL_CARD.md": card,
+        }
+    )
 
 
 def load_head(folder: Path) -> HeadModel:

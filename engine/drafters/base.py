@@ -14,7 +14,7 @@ import mlx.core as mx  # noqa: E402
 import numpy as np  # noqa: E402
 
 from engine.acceptance import Draft, RoundNoise, likeliest  # noqa: E402
-from engine.distribution import Distribution, Shaper, latest, onto_target_ids  # noqa: E402
+from engine.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids  # noqa: E402
 from engine.types import DrafterStatistics, Rule  # noqa: E402
 
 Proceed = Callable[[int, int], bool]
@@ -73,6 +73,7 @@ class DraftPen:
         self.vocab_size = vocab_size
         self._worth = worth
         self.chances: list[float] = []
+        self._placed: dict[int, float] = {}
         self._rows: list[mx.array] = []
         self._tokens: list[mx.array] = []
 
@@ -102,6 +103,19 @@ class DraftPen:
         self._tokens.append(token)
         return token
 
+    @property
+    def inverse_temperature(self) -> float:
+        """What `draw` multiplies logits with; 1 at temperature 0."""
+        return self._shaper.inverse_temperature
+
+    def place(self, token: int, chance: float) -> mx.array:
+        """Proposes a token outright, (1,) int32: its q is 1. `chance` is how likely it seems to be right."""
+        placed = mx.array([token], dtype=mx.int32)
+        self._rows.append(mx.where(mx.arange(self.vocab_size)[None] == token, 0.0, -mx.inf))
+        self._tokens.append(placed)
+        self._placed[len(self._tokens) - 1] = chance
+        return placed
+
     def goes_on(self) -> bool:
         """Whether another token is wanted, up to the limit that `propose` was given. Ask once after each draw but the last.
 
@@ -110,14 +124,21 @@ class DraftPen:
         """
         if self._worth is None:
             return True
-        newest = Distribution(self._rows[-1], self._shaper.inverse_temperature)
-        self.chances.append(float(np.asarray(newest.probability_of(self._tokens[-1]))[0]))
+        last = len(self._tokens) - 1
+        if last in self._placed:
+            self.chances.append(self._placed[last])
+        else:
+            newest = Distribution(self._rows[-1], self._shaper.inverse_temperature)
+            self.chances.append(float(np.asarray(newest.probability_of(self._tokens[-1]))[0]))
         return self._worth(self.chances)
 
     def proposals(self) -> Proposals | None:
         """All that was drawn, or None if nothing was."""
         if not self._tokens:
             return None
+        if len(self._placed) == len(self._tokens):
+            tokens = mx.concatenate(self._tokens)
+            return Proposals(tokens, OneHot(tokens, self.vocab_size))
         q = Distribution(mx.concatenate(self._rows), self._shaper.inverse_temperature)
         return Proposals(mx.concatenate(self._tokens), q)
 

@@ -1,4 +1,4 @@
-"""Drafting with a small head on the target's own features: one layer, run once for each proposal."""
+"""Drafting with a small head on the target's own features, and with what followed the same words before."""
 
 from __future__ import annotations
 
@@ -12,18 +12,32 @@ from engine.blas import prefer_fast_blas
 prefer_fast_blas()
 
 import mlx.core as mx  # noqa: E402
+import numpy as np  # noqa: E402
 from mlx_lm.models.cache import KVCache  # noqa: E402
 
 from engine.cache import check_cache, make_prompt_cache, read_prompt, trim_to  # noqa: E402
 from engine.conversation import common_prefix  # noqa: E402
 from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
+from engine.drafters.lookup import Lookup, Odds  # noqa: E402
 from engine.head import HeadModel, load_head  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
 from engine.taps import Taps, embedding_of, tap  # noqa: E402
+from engine.types import DrafterStatistics  # noqa: E402
+
+SURE = 0.85
+"""Where a copied token is right that often, the head is not asked."""
+MOST_COPIED = 0.98
+"""The most that a copied token gets of the head's distribution."""
 
 
 class FeatureHead:
     """A trained head as drafter (see `engine.head`).
+
+    A head of one layer predicts from meaning, and is poor at repeating: names, code and sentences that stand in the conversation
+    already. So where the latest tokens stood in the text before, q is the head's distribution with a share w for the token that
+    followed there: (1 - w) head + w copy. w is how often copying has been right in this answer after a match of that length.
+    Where it is right almost always the copy is proposed outright, and the head is spared. Either way q is what the token was
+    drawn from, so every rule judges exactly.
 
     Row t stands for the target's features at position t and the token at t + 1, so the text's newest token has no row. Rows of
     proposals are made from the head's own features and always forgotten: when the target has judged, its own features of what
@@ -34,6 +48,7 @@ class FeatureHead:
         head: the folder of a head, or a loaded one, which several drafters may share.
         target: what it was trained for; without it the first `decode` says it.
         name: shown to the user.
+        copies: whether it may copy; without, the head is on its own.
 
     Raises:
         DraftlightError: the folder holds no usable head, or it does not fit the target.
@@ -42,8 +57,10 @@ class FeatureHead:
     has_distribution = True
     sets_own_length = True  # asks the pen after each token
 
-    def __init__(self, head: HeadModel | str | Path, target: Any = None, name: str = "head") -> None:
+    def __init__(self, head: HeadModel | str | Path, target: Any = None, name: str = "head", copies: bool = True) -> None:
         self.name = name
+        self.statistics: DrafterStatistics | None = None
+        self._lookup = Lookup() if copies else None
         self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
         self._target: Any = None
         self._taps: Taps | None = None
@@ -58,6 +75,9 @@ class FeatureHead:
         self._features: list[mx.array] = []  # fused, (rows, hidden) each, from position 0 on without a gap
         self._rows = 0
         self._queued: tuple[mx.array, mx.array] | None = None
+        self._odds = Odds()
+        if self._lookup is not None:
+            self._lookup.restart(())
 
     def _bind(self, target: Any) -> None:
         if isinstance(target, LoadedModel):
@@ -80,6 +100,9 @@ class FeatureHead:
         shared = common_prefix(self._committed, tokens)
         self._committed = list(tokens)
         self._keep_rows(max(0, min(self._rows, shared - 1)))  # a row depends on the token after it too
+        self._odds = Odds()
+        if self._lookup is not None:
+            self._lookup.restart(tokens)
 
     def take_features(self) -> mx.array:
         """(rows, taps x hidden) of the target's newest forward pass, lazy."""
@@ -117,17 +140,59 @@ class FeatureHead:
     # Rounds
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`; a lazy chain of steps, unless the pen may stop it. None while the newest features are not known."""
+        """As in `Drafter`. The chain is evaluated token by token, except where the head neither copies nor may be stopped. None
+        while the newest features are not known and nothing can be copied."""
         limit = min(limit, self._head.config.max_position_embeddings - len(self._committed))
-        if limit < 1 or not self._is_ready:
-            return None
-        feature, logits = self._first_step()
+        self.statistics = None
+        asks = self._is_ready
+        feature: mx.array | None = None
+        drafted: list[int] = []
         for step in range(limit):
-            token = pen.draw(logits, self._head.target_ids)
+            copied, share = self._copy_after(drafted)
+            if copied is not None and share >= SURE:
+                token = pen.place(copied, share)
+                asks = False  # the head has no row for what it was not asked
+            elif asks:
+                feature, logits = self._first_step() if feature is None else self._attend(feature, token, int(self._cache.offset))
+                columns = self._head.target_ids
+                if copied is not None:
+                    logits, columns = self._with_copy(logits, copied, share, pen.inverse_temperature)
+                token = pen.draw(logits, columns)
+            else:
+                break
             if step + 1 == limit or not pen.goes_on():
                 break
-            feature, logits = self._attend(feature, token, int(self._cache.offset))
+            if self._lookup is not None:
+                drafted += np.asarray(token).tolist()
         return pen.proposals()
+
+    def _copy_after(self, drafted: Sequence[int]) -> tuple[int | None, float]:
+        """The token that followed when the latest ones, `drafted` included, stood in the text before, and how often copying is
+        right after such a match; None where there is no match."""
+        if self._lookup is None:
+            return None, 0.0
+        match, start, places = self._lookup.match(drafted)
+        if not drafted:
+            self.statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
+        return (self._lookup.copied(start, 1)[0], self._odds.of(match)) if match else (None, 0.0)
+
+    def _with_copy(self, logits: mx.array, copied: int, share: float, scale: float) -> tuple[mx.array, mx.array]:
+        """Logits (columns,) whose distribution at inverse temperature `scale` is (1 - share) the head's + share on `copied`, and
+        the target ids of the columns: one more where the head has none for that token."""
+        columns = self._head.target_ids
+        column = self._head.column_of(copied)
+        if column is None:
+            column = int(columns.shape[0])
+            columns = mx.concatenate([columns, mx.array([copied], dtype=columns.dtype)])
+            logits = mx.concatenate([logits, mx.array([-mx.inf], dtype=logits.dtype)])
+        scores = np.array(logits.astype(mx.float32)) * scale
+        own = scores[column]
+        scores[column] = -np.inf
+        highest = scores.max()
+        others = highest + np.log(np.exp(scores - highest).sum())  # of all tokens but the copied one
+        chance = min(share + (1 - share) / (1 + np.exp(np.clip(others - own, -50, 50))), MOST_COPIED)
+        scores[column] = others + np.log(chance / (1 - chance))
+        return mx.array(scores / scale), columns
 
     def observe(self, tokens: Sequence[int], features: Any = None) -> None:
         """As in `Drafter`.
@@ -138,11 +203,24 @@ class FeatureHead:
         """
         self._forget_drafts()
         self._committed.extend(tokens)
+        self._learn(tokens)
         if features is not None and len(tokens):
             self._add(features)
 
+    def _learn(self, tokens: Sequence[int]) -> None:
+        """Holds what copying would have said against what the target wrote."""
+        if self._lookup is None:
+            return
+        for token in tokens:
+            match, start, _ = self._lookup.match()
+            if match:
+                self._odds.learn(match, self._lookup.copied(start, 1)[0] == token)
+            self._lookup.extend((token,))
+
     def prefetch(self) -> None:
         """Queues the next round's first step: it depends on the committed tokens only, not on rule or noise."""
+        if self._copy_after(())[1] >= SURE:
+            return
         if self._queued is None and self._is_ready and not self._is_full:
             self._queued = self._first_step()
             mx.async_eval(*self._queued)

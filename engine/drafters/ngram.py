@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,17 +13,8 @@ import mlx.core as mx  # noqa: E402
 
 from engine.distribution import OneHot  # noqa: E402
 from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
+from engine.drafters.lookup import Lookup, Odds  # noqa: E402
 from engine.types import MAX_GAMMA, DrafterStatistics  # noqa: E402
-
-MATCH_STEPS = (1, 2, 3, 4, 6, 9, 14, 22)
-PRIOR_ODDS = (0.20, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92, 0.96)
-"""How often the copied token is right after a match of at least so many tokens, until the answer has shown it."""
-PRIOR_WEIGHT = 8.0
-"""Verdicts that `PRIOR_ODDS` counts for."""
-
-KEY_LENGTHS = (2, 4, 8)
-"""Places are found by so many latest tokens, the most first, and by the shortest match last. In a long conversation a comma
-stands in a thousand places, eight tokens in a row in a few."""
 
 
 class NGram:
@@ -55,28 +44,21 @@ class NGram:
     name = "ngram"
 
     def __init__(self, longest: int = MAX_GAMMA, shortest: int = 1, worth: float = 0.2) -> None:
-        if not 1 <= shortest <= longest:
-            raise ValueError(f"shortest must be from 1 to longest, not {shortest} with longest {longest}")
         if not 0 <= worth <= 1:
             raise ValueError(f"worth must be from 0 to 1, not {worth}")
-        self._longest = longest
-        self._keys = (*(length for length in reversed(KEY_LENGTHS) if shortest < length <= longest), shortest)
+        self._lookup = Lookup(longest, shortest)
         self._worth = worth
         self.statistics: DrafterStatistics | None = None
-        self._clear()
+        self._clear(())
 
-    def _clear(self) -> None:
-        self._tokens: list[int] = []
-        self._places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-        """By the tokens before it, as many as a key has, every index of a token that is there already, ascending."""
-        self._indexed = 0
-        self._odds = _Odds()
+    def _clear(self, tokens: Sequence[int]) -> None:
+        self._lookup.restart(tokens)
+        self._odds = Odds()
         self._match, self._copy = 0, list[int]()
 
     def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
         """As in `Drafter`. The tokens hold the whole conversation, so nothing of an earlier one is kept."""
-        self._clear()
-        self._tokens = list(tokens)
+        self._clear(tokens)
         return True
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
@@ -89,10 +71,9 @@ class NGram:
 
     def draft(self, limit: int) -> list[int]:
         """At most `limit` ids to stand after the text so far."""
-        self._index()
-        self._match, start, places = self._longest_match()
-        self._copy = self._copied(start, MAX_GAMMA) if self._match else []
-        self.statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._indexed)
+        self._match, start, places = self._lookup.match()
+        self._copy = self._lookup.copied(start, MAX_GAMMA) if self._match else []
+        self.statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._lookup.entries)
         chance = 1.0
         for length in range(min(limit, len(self._copy))):
             chance *= self._odds.of(self._match + length)
@@ -107,66 +88,10 @@ class NGram:
             if copied != token:
                 break
         self._copy = []
-        self._tokens.extend(tokens)
+        self._lookup.extend(tokens)
 
     def prefetch(self) -> None:
         """Nothing to start early."""
 
     def finish(self) -> None:
         """Nothing is kept on the device."""
-
-    def _index(self) -> None:
-        """Adds the places that have a successor; the end of the text has none yet."""
-        for key in self._keys:
-            for place in range(max(self._indexed, key), len(self._tokens)):
-                self._places[tuple(self._tokens[place - key : place])].append(place)
-        self._indexed = len(self._tokens)
-
-    def _longest_match(self) -> tuple[int, int, int]:
-        """Length of the longest match, the place after it, and how many places were found."""
-        text, end = self._tokens, len(self._tokens)
-        possible = self._longest
-        for key in self._keys:
-            places = self._places.get(tuple(text[-key:])) if end >= key else None
-            if places is not None:
-                return (*self._longest_of(places, key, possible), len(places))
-            possible = key - 1
-        return 0, 0, 0
-
-    def _longest_of(self, places: Sequence[int], shortest: int, longest: int) -> tuple[int, int]:
-        """Length of the longest match that ends before one of the places, and the latest such place."""
-        text, end = self._tokens, len(self._tokens)
-        best, start = 0, 0
-        for place in reversed(places):
-            if best >= min(place, longest):
-                break  # an earlier place has even less before it
-            if best and text[place - best - 1] != text[end - best - 1]:
-                continue  # no longer than the best so far: most places end here, after one comparison
-            length = shortest
-            while length < min(place, longest) and text[place - length - 1] == text[end - length - 1]:
-                length += 1
-            if length > best:
-                best, start = length, place
-        return best, start
-
-    def _copied(self, start: int, length: int) -> list[int]:
-        """`length` ids of the text from `start` on, as if it went on by repeating itself from there."""
-        period = len(self._tokens) - start
-        return [self._tokens[start + index % period] for index in range(length)]
-
-
-class _Odds:
-    """How often a copied token was right, by how many tokens matched before it."""
-
-    def __init__(self) -> None:
-        self._right = [odds * PRIOR_WEIGHT for odds in PRIOR_ODDS]
-        self._judged = [PRIOR_WEIGHT] * len(PRIOR_ODDS)
-
-    def of(self, match: int) -> float:
-        step = bisect_right(MATCH_STEPS, match) - 1
-        return self._right[step] / self._judged[step]
-
-    def learn(self, match: int, was_right: bool) -> None:
-        step = bisect_right(MATCH_STEPS, match) - 1
-        self._right[step] += was_right
-        self._judged[step] += 1

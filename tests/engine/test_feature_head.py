@@ -17,6 +17,7 @@ import numpy as np  # noqa: E402
 from engine.cache import make_prompt_cache  # noqa: E402
 from engine.decoding import Control, DecodingOptions, decode  # noqa: E402
 from engine.drafters import FeatureHead  # noqa: E402
+from engine.drafters.lookup import PRIOR_ODDS  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.gamma import AutoGamma  # noqa: E402
 from engine.head import MODEL_TYPE, HeadConfig, HeadModel, load_head  # noqa: E402
@@ -76,7 +77,7 @@ def test_a_head_drafts_from_the_features_of_the_committed_text_in_every_round(ta
     text = list(PROMPT)
     ids = np.array(head.target_ids)
     judged = 0
-    for current in decode(target, PROMPT, FeatureHead(head, target), replace(OPTIONS, rule=rule)):
+    for current in decode(target, PROMPT, FeatureHead(head, target, copies=False), replace(OPTIONS, rule=rule)):
         if current.proposals:
             row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
             q = np.exp(row - row.max())
@@ -93,6 +94,29 @@ def test_a_head_drafts_from_the_features_of_the_committed_text_in_every_round(ta
 def test_the_text_of_a_seed_does_not_depend_on_the_head(target, rule, gamma):
     plain = emitted(decode(target, PROMPT, None, replace(OPTIONS, rule=rule)))
     assert emitted(decode(target, PROMPT, FeatureHead(random_head(), target), replace(OPTIONS, rule=rule, gamma=gamma))) == plain
+
+
+def test_where_the_text_repeats_itself_a_head_shares_its_chances_with_the_copy(target):
+    head = random_head()
+    text = list(PROMPT)  # ends with 5, 7, and 9 followed these before
+    ids = list(np.array(head.target_ids))
+    first = next(iter(decode(target, text, FeatureHead(head, target), replace(OPTIONS, rule="rejection")))).proposals[0]
+    row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
+    own = dict(zip(ids, np.exp(row - row.max()) / np.exp(row - row.max()).sum(), strict=True))
+    share = PRIOR_ODDS[1]  # of a match of two tokens
+    expected = {token: (1 - share) * chance for token, chance in own.items()}
+    expected[9] = expected.get(9, 0.0) + share
+    assert sum(expected.values()) == pytest.approx(1)
+    assert first.q == pytest.approx(expected[first.id], abs=2e-5)
+
+
+def test_what_has_been_right_so_far_is_copied_outright(target):
+    text = [3, 1, 4, 1, 5, 9, 2, 6] * 6
+    pen_limit = replace(OPTIONS, temperature=0, gamma="auto")
+    first = next(iter(decode(target, text, FeatureHead(random_head(), target), pen_limit)))
+    copied = [proposal.id for proposal in first.proposals]
+    assert copied[:8] == [3, 1, 4, 1, 5, 9, 2, 6], "a match of forty tokens"
+    assert len(copied) > 8
 
 
 @pytest.mark.parametrize("rule", ["match", "rejection", "gumbel", "block"])
@@ -133,7 +157,7 @@ def test_a_head_switched_to_in_mid_answer_catches_up(target):
     for current in decode(target, PROMPT, None, OPTIONS, control=control):
         rounds.append(current)
         if current.index == 3:
-            control.update(drafter=FeatureHead(head, target))
+            control.update(drafter=FeatureHead(head, target, copies=False))
     assert not any(current.proposals for current in rounds[:4])
     text = PROMPT + emitted(rounds[:4])
     row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
@@ -198,4 +222,4 @@ def test_auto_gamma_goes_on_while_the_drafter_is_sure_and_stops_when_it_is_not()
     gamma = AutoGamma()
     assert gamma.goes_on([0.99, 0.98])
     assert not gamma.goes_on([0.5, 0.06])
-    assert not gamma.goes_on([1.0] * 12), "chains have an end"
+    assert not gamma.goes_on([0.9] * 30), "chains have an end"
