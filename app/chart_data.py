@@ -49,7 +49,7 @@ CHARTS: dict[ChartName, ChartKind] = {
         ChartKind("throughput", "Throughput", "round", "tokens per second", "throughput_plot"),
         ChartKind("positions", "Acceptance by position", "position in the round", "share accepted", "position_plot", False),
         ChartKind("tau", "Tau, measured and predicted", "round", "tokens per round", "tau_plot", open=False),
-        ChartKind("lengths", "Accepted per round", "accepted proposals", "rounds", "lengths_plot", False, False),
+        ChartKind("lengths", "Accepted lengths", "accepted proposals", "rounds", "lengths_plot", False, False),
         ChartKind("times", "Time of a round", "round", "milliseconds", "time_plot", open=False),
     )
 }

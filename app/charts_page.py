@@ -91,13 +91,13 @@ class ChartsPage(QWidget):
         top.addWidget(self.all)
         body = QWidget()
         body.setObjectName("panelBody")
-        column = QVBoxLayout(body)
-        column.setContentsMargins(16, 8, 12, 12)
+        self._column = column = QVBoxLayout(body)
+        column.setContentsMargins(16, 8, 16, 12)
         column.setSpacing(5)
         column.addLayout(top)
         column.addWidget(self.slide)
-        for name, section in self.sections.items():
-            column.addWidget(section, 6 if name == "proposals" else 4)
+        for section in self.sections.values():
+            column.addWidget(section)
         column.addStretch(1)
         self.area = QScrollArea()
         self.area.setFrameShape(QFrame.Shape.NoFrame)
@@ -141,9 +141,17 @@ class ChartsPage(QWidget):
         wanted = set(names)
         for name, section in self.sections.items():
             section.set_open(name in wanted)
+        self._share_room()
+
+    def _share_room(self) -> None:
+        """The height that is left goes to the charts that are open."""
+        for name, section in self.sections.items():
+            self._column.setStretchFactor(section, 0 if not section.open else 6 if name == "proposals" else 4)
 
     @Slot()
     def _folded(self) -> None:
+        self._share_room()
+        self._show_baseline(self.answers.answer)
         self._catch_up()
         self.folded.emit(self.open)
 
@@ -202,7 +210,8 @@ class ChartsPage(QWidget):
     def _show_baseline(self, answer: Answer | None) -> None:
         ended = answer is not None and not answer.running and answer.request is not None and answer.tally.rounds > 0
         known: Baseline | None = None if answer is None else self.session.baseline(answer)
-        self.measure.setVisible(ended and (known is None or not known.same_prompt))
+        lacking = known is None or not known.same_prompt
+        self.measure.setVisible(ended and lacking and self.sections["throughput"].open)
         self.measure.setEnabled(not self.session.measuring)
         self.measure.setText("Measuring…" if self.session.measuring else "Measure plain speed")
 

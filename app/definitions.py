@@ -156,7 +156,7 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "throughput_plot": ("Throughput per round", f"tokens of {SPEED_WINDOW} rounds / their seconds", _speed_lately),
     "position_plot": ("Acceptance by position", "accepted / judged, and accepted / drafted", _positions),
     "tau_plot": ("Tau, measured and predicted", "mean of (1 − alpha^(gamma + 1)) / (1 − alpha)", _tau),
-    "lengths_plot": ("Accepted per round", "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
+    "lengths_plot": ("Accepted lengths", "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
     "time_plot": ("Time of a round", "draft + verify + judge + other", _times),
     "first_token": ("First token", "", _first_token),
     "invariant": ("Same with any drafter", "", _invariant),

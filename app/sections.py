@@ -103,7 +103,10 @@ class Section(QWidget):
     def set_open(self, open_: bool) -> None:
         if open_ != self.open:
             self.chart.setVisible(open_)
-            self.note.setVisible(open_)
+            self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred if open_ else QSizePolicy.Policy.Fixed)
+            if not open_:
+                self.note.set_words()
+            self.stale = True
             self._show_fold()
 
     def _turn(self) -> None:
