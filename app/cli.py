@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from app import bench_options, cli_export
+from app import bench_options, cli_export, train_options
 from engine.errors import DraftlightError
 from engine.logs import log_path, log_to_file
 from engine.provenance import version
@@ -27,7 +27,9 @@ _DEFAULTS = DecodingOptions()
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status. No traceback reaches the user: defects go to the log."""
-    parsed = _parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parsed = _parser().parse_args(words)
+    parsed.words = words
     log_to_file()
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(
         commands.add_parser("bench", help="measure drafters, rules and draft lengths", description=bench_options.DESCRIPTION)
     )
+    _add_train(commands.add_parser("train-drafter", help=train_options.HELP, description=train_options.DESCRIPTION))
     _add_export(commands.add_parser("export", help=cli_export.HELP, description=cli_export.DESCRIPTION))
     _add_replay(
         commands.add_parser("replay", help="show a trace in the window, without a model", description=_window_less("replay"))
@@ -152,6 +155,11 @@ def _add_prove(parser: argparse.ArgumentParser) -> None:
 def _add_bench(parser: argparse.ArgumentParser) -> None:
     bench_options.add_arguments(parser)
     parser.set_defaults(command=_bench, error=parser.error)
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    train_options.add_arguments(parser)
+    parser.set_defaults(command=_train, error=parser.error)
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -278,6 +286,16 @@ def _bench(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         arguments.error(str(error))
     return bench(request, arguments.json_path)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from app.cli_train import train
+
+    try:
+        request = train_options.request_of(arguments, arguments.words)
+    except ValueError as error:
+        arguments.error(str(error))
+    return train(request)
 
 
 def _models_list(arguments: argparse.Namespace) -> int:

@@ -11,16 +11,20 @@ from engine.types import Event, LoadFailed, LoadProgress, TaskProgress
 _BAR = 30
 _KNOWN_AFTER = 2.0
 """Seconds before a time left is told: earlier it would be a guess."""
+_LINE_EVERY = 30.0
+"""Seconds between two lines about the same step where there is no terminal."""
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a line for each step."""
+    """A bar on a terminal; elsewhere a line for each step, and for a long one now and then."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._shown = 0
         self._step = ""
-        self._began: float | None = None
+        self._told = 0.0
+        self._began: tuple[float, float] | None = None
+        self._fraction = 0.0
 
     def take(self, event: Event) -> None:
         """Show what an event says of progress; others are ignored."""
@@ -48,9 +52,10 @@ class Progress:
     def _show(self, step: str, fraction: float | None) -> None:
         left = "" if fraction is None else self._left(fraction)
         if not self._terminal:
-            if step != self._step:
+            kind, now = step.partition(",")[0], time.perf_counter()  # what follows a comma are figures
+            if kind != self._step or now - self._told > _LINE_EVERY:
                 print(step if fraction is None else f"{fraction:4.0%}  {step}{left}", file=sys.stderr, flush=True)
-            self._step = step
+                self._step, self._told = kind, now
             return
         text = step
         if fraction is not None:
@@ -61,14 +66,15 @@ class Progress:
         self._shown = len(text)
 
     def _left(self, fraction: float) -> str:
-        """The time left if the rest goes on like what was done, the first report counting as the start."""
+        """The time left if the rest goes on like what was done since the first report, or since the fraction began anew."""
         now = time.perf_counter()
-        if self._began is None:
-            self._began = now
-        passed = now - self._began
-        if not 0 < fraction < 1 or passed < _KNOWN_AFTER:
+        if self._began is None or fraction < self._fraction:
+            self._began = now, fraction
+        self._fraction = fraction
+        began, first = self._began
+        if not first < fraction < 1 or now - began < _KNOWN_AFTER:
             return ""
-        return f", {duration(passed * (1 - fraction) / fraction)} left"
+        return f", {duration((now - began) * (1 - fraction) / (fraction - first))} left"
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from engine.bench.values import PeerToken
 from engine.errors import DraftlightError
 from engine.proof.findings import Finding
+from engine.training.request import HeldOut, Trained, TrainRequest
 from engine.types import DecodingOptions, ProveRequest, Round
 
 Progress = Callable[[str, float | None], None]
@@ -66,6 +67,16 @@ class Backend(Protocol):
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
     ) -> Iterator[Finding]:
         """Checks of the pair; `progress` is called often and may raise to break off."""
+
+    def train(
+        self,
+        target: Any,
+        request: TrainRequest,
+        tell: Callable[[str], None],
+        report: Callable[[str, float], None],
+        measured: Callable[[HeldOut], None],
+    ) -> Trained:
+        """Train a draft head; `report` is called often and may raise to break off."""
 
     def peer(
         self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
@@ -168,6 +179,18 @@ class MlxBackend:
         from engine.proof import run
 
         yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress)
+
+    def train(
+        self,
+        target: Any,
+        request: TrainRequest,
+        tell: Callable[[str], None],
+        report: Callable[[str, float], None],
+        measured: Callable[[HeldOut], None],
+    ) -> Trained:
+        from engine.training import run
+
+        return run.train(target, request, tell, report, measured)
 
     def peer(
         self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]

@@ -46,9 +46,13 @@ class Taps:
         Raises:
             RuntimeError: there was no forward pass since the last call.
         """
+        return self.take_batch()[0]
+
+    def take_batch(self) -> mx.array:
+        """As `take`, of all sequences: (batch, rows, taps x hidden)."""
         if len(self._outputs) < len(self.layers):
             raise RuntimeError("the target has not run since its features were taken last")
-        joined = mx.concatenate([self._outputs[index][0] for index in self.layers], axis=-1)
+        joined = mx.concatenate([self._outputs[index] for index in self.layers], axis=-1)
         self._outputs.clear()
         return joined
 

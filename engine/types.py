@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from engine.bench.values import BenchRow, BenchSetup
     from engine.compare import Sample
+    from engine.training.request import HeldOut, Trained
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
 Status = Literal["accepted", "rejected", "unjudged"]
@@ -516,7 +517,7 @@ class RunFailed:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """`fraction` is of the whole task."""
+    """`fraction` is of the whole task, or of the stage under way where a task has stages."""
 
     task_id: int
     step: str
@@ -578,6 +579,28 @@ class SamplingFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingTold:
+    """Something a user may want to read again. What a training is made of is in `engine.training.request`."""
+
+    task_id: int
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMeasured:
+    task_id: int
+    held_out: HeldOut
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFinished:
+    """`trained` is None if the training was stopped; the same request goes on with it."""
+
+    task_id: int
+    trained: Trained | None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFailed:
     """`message` says what the user can do."""
 
@@ -611,6 +634,9 @@ Event = (
     | BenchFinished
     | SampleTaken
     | SamplingFinished
+    | TrainingTold
+    | TrainingMeasured
+    | TrainingFinished
     | TaskFailed
     | EngineFailed
 )

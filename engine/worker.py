@@ -34,6 +34,9 @@ from engine.logs import explain
 from engine.proof.task import Task, carry_out
 from engine.run import Run
 from engine.sampling import SampleTask
+from engine.training import task as training
+from engine.training.request import TrainRequest
+from engine.training.task import TrainTask
 from engine.types import (
     BenchFinished,
     DecodingOptions,
@@ -49,6 +52,7 @@ from engine.types import (
     SamplingFinished,
     TaskFailed,
     TaskFinished,
+    TrainingFinished,
 )
 
 
@@ -62,7 +66,7 @@ class _Close:
     """The last entry of the queue."""
 
 
-_Job = Run | Task | BenchTask | SampleTask
+_Job = Run | Task | BenchTask | SampleTask | TrainTask
 
 
 class Engine:
@@ -102,6 +106,10 @@ class Engine:
     def bench(self, request: BenchRequest) -> int:
         """Queue a benchmark and return its task id. It ends with one BenchFinished or TaskFailed event."""
         return self._enqueue(BenchTask(next(self._ids), request))
+
+    def train(self, request: TrainRequest) -> int:
+        """Queue the training of a draft head and return its task id. It ends with one TrainingFinished or TaskFailed event."""
+        return self._enqueue(TrainTask(next(self._ids), request))
 
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
         """Queue answers that take turns, and return their run ids in the order of the requests.
@@ -215,7 +223,7 @@ class Engine:
             self._news.notify_all()
         if isinstance(event, (RunFinished, RunFailed)):
             self._forget(event.run_id)
-        elif isinstance(event, (TaskFinished, BenchFinished, SamplingFinished, TaskFailed)):
+        elif isinstance(event, (TaskFinished, BenchFinished, SamplingFinished, TrainingFinished, TaskFailed)):
             self._forget(event.task_id)
 
     def _proceed(self) -> None:
@@ -240,6 +248,8 @@ class Engine:
                     carry_out(command, backend, library, self._emit)
                 elif isinstance(command, BenchTask):
                     bench.carry_out(command, backend, library, self._emit)
+                elif isinstance(command, TrainTask):
+                    training.carry_out(command, backend, library, self._emit)
                 elif not self._closing.is_set():
                     self._load(command, library)
             except Closing:
@@ -269,7 +279,7 @@ class Engine:
             for run in runs:
                 if self._find(run.id) is not None:
                     self._emit(RunFailed(run.id, message))
-        elif isinstance(command, (Task, BenchTask, SampleTask)):
+        elif isinstance(command, (Task, BenchTask, SampleTask, TrainTask)):
             self._emit(TaskFailed(command.id, message))
         else:
             self._emit(LoadStarted(command.target))

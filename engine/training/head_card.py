@@ -1,0 +1,148 @@
+"""The model card of a trained head: what it was made from and how, as it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.head import HeadConfig
+from engine.training import head_training as training
+from engine.training.head_training import Plan, Progress
+from engine.training.reading import LABELS
+from engine.training.request import HeldOut
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a card says.
+
+    Attributes:
+        sources: of given text, name and SHA-256 of each file.
+        written: records, tokens and answer tokens by temperature, of text the target wrote.
+        given: records and tokens of given text.
+        trained, held_out: records and tokens of either part.
+        coverage: share of held-out answer tokens that the head can propose.
+        start: where the first weights came from.
+        ended: why the training ended.
+        versions: as `engine.provenance.versions` tells them.
+        peak_bytes: most memory that MLX held while training, target included; None if no training ran for this card.
+    """
+
+    target: str
+    config: HeadConfig
+    columns: int
+    sources: Sequence[tuple[str, str]]
+    written: Mapping[float, tuple[int, int, int]]
+    given: tuple[int, int]
+    trained: tuple[int, int]
+    held_out: tuple[int, int]
+    coverage: float
+    plan: Plan
+    progress: Progress
+    start: str
+    ended: str
+    command: str
+    device: str
+    versions: Mapping[str, str | None]
+    peak_bytes: int | None
+
+
+def card(facts: Facts) -> str:
+    """The card as Markdown."""
+    parts = [_title(facts), _text(facts), _head(facts), _training(facts), _measured(facts), _again(facts)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _title(facts: Facts) -> str:
+    return (
+        f"# A draft head for {facts.target}\n\n"
+        "Proposes tokens for one target model, from that model's features; Draftlight takes the folder as `--drafter FOLDER`. "
+        "It changes what the target writes in no way, only how fast. It works with no other target: the weights' SHA-256 has "
+        f"to be\n\n    {facts.config.target_sha256}"
+    )
+
+
+def _text(facts: Facts) -> str:
+    lines = ["## Text", ""]
+    for temperature, (records, tokens, answers) in sorted(facts.written.items()):
+        how = "greedily" if temperature == 0 else f"at temperature {temperature:g}"
+        lines.append(f"- Written by the target, {how}: {records:,} answers, {answers:,} answer tokens ({tokens:,} in all).")
+    if facts.given[0]:
+        lines.append(f"- Given: {facts.given[0]:,} records, {facts.given[1]:,} tokens, from")
+        lines += [f"  - `{name}` (SHA-256 {digest})" for name, digest in facts.sources]
+    lines += [
+        f"- Trained on {facts.trained[0]:,} records with {facts.trained[1]:,} tokens. Held out, by a hash of prompt or document: "
+        f"{facts.held_out[0]:,} records, {facts.held_out[1]:,} tokens; at most {training.MOST_HELD_OUT} records are measured.",
+        f"- Labels: the target's {LABELS} likeliest tokens at each position, at temperature {1 / training.SHARPNESS:g}.",
+    ]
+    return "\n".join(lines)
+
+
+def _head(facts: Facts) -> str:
+    config = facts.config
+    return "\n".join(
+        (
+            "## Head",
+            "",
+            f"- Reads the outputs of the target's layers {', '.join(map(str, config.taps))}, counted from 0.",
+            f"- Proposes {facts.columns:,} of {config.vocab_size:,} tokens: {facts.coverage:.1%} of the held-out answers.",
+            f"- One layer: hidden size {config.hidden_size}, {config.num_attention_heads} heads of {config.head_size}, "
+            f"{config.num_key_value_heads} for keys and values, {config.intermediate_size} inside. Stored as float16.",
+            f"- First weights: {facts.start}.",
+        )
+    )
+
+
+def _training(facts: Facts) -> str:
+    plan, progress = facts.plan, facts.progress
+    planned = f"{plan.steps:,} steps" if plan.steps is not None else f"{plan.minutes:g} minutes"
+    best = progress.best
+    kept = "" if best is None else f" The weights here are those of step {best.step:,}, the best on held-out text."
+    return "\n".join(
+        (
+            "## Training",
+            "",
+            f"- {progress.step:,} steps of at most {plan.batch_tokens:,} padded tokens in {progress.seconds / 60:.1f} minutes; "
+            f"planned were {planned}. {facts.ended}{kept}",
+            f"- Chains of {plan.steps_back} steps fed their own features; each further step weighs {training.DECAY:g} of the one "
+            f"before, positions in prompts {training.PROMPT_WEIGHT:g}.",
+            f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
+            "at the end (running mean).",
+            f"- AdamW, betas {training.BETAS[0]:g} and {training.BETAS[1]:g}, weight decay {training.WEIGHT_DECAY:g}, gradient "
+            f"norm at most {training.LARGEST_GRADIENT:g}; learning rate {plan.learning_rate:g} after at most {training.WARM_UP} "
+            f"steps of warm-up, falling linearly to {training.LOWEST:.0%} of it. Seed {plan.seed}.",
+        )
+    )
+
+
+def _measured(facts: Facts) -> str:
+    lines = [
+        "## Held-out acceptance by draft position",
+        "",
+        "Each position by itself, given that the tokens before it are the text's. *Agreement*: drafter and target have the same "
+        "likeliest token, which is acceptance at temperature 0. *Overlap*: mean sum of min(p, q) with both at temperature 0.8, "
+        "which is acceptance under `rejection` there; p over its labels.",
+        "",
+    ]
+    progress = facts.progress
+    if not progress.measured:
+        return "\n".join([*lines, "Nothing was measured."])
+    columns = range(1, len(progress.measured[0].agreement) + 1)
+    header = ["step", *(f"agreement {column}" for column in columns), *(f"overlap {column}" for column in columns)]
+    lines += [f"| {' | '.join(header)} |", "|" + "---:|" * len(header)]
+    lines += [_row(measured, measured == progress.best) for measured in progress.measured]
+    lines += ["", f"{progress.measured[0].positions:,} positions at the first draft position."]
+    return "\n".join(lines)
+
+
+def _row(measured: HeldOut, kept: bool) -> str:
+    step = f"{measured.step:,} (kept)" if kept else f"{measured.step:,}"
+    return "| " + " | ".join([step, *(f"{value:.3f}" for value in (*measured.agreement, *measured.overlap))]) + " |"
+
+
+def _again(facts: Facts) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
+    peak = (
+        "" if facts.peak_bytes is None else f" MLX held at most {facts.peak_bytes / 1e9:.1f} GB while training, target included."
+    )
+    return f"## Made by\n\n    {facts.command or 'unknown command'}\n\non {facts.device}, with {versions}.{peak}"

@@ -1,0 +1,139 @@
+"""The draft head before its training: shapes and first weights from the target, or an earlier head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import mlx.nn as nn  # noqa: E402
+
+from engine.errors import DraftlightError  # noqa: E402
+from engine.head import HeadConfig, HeadModel, load_head  # noqa: E402
+from engine.models import LoadedModel  # noqa: E402
+from engine.taps import embedding_of  # noqa: E402
+from engine.training.features import Example  # noqa: E402
+
+
+def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
+    """A head of the shape of one of the target's layers, as near as the head's format comes.
+
+    Heads of attention fill the hidden size exactly: a target whose heads do not gets as many of its size as fit, or of 64.
+    """
+    model = getattr(target.model, "language_model", target.model)
+    args = getattr(model, "args", None)
+    weight = embedding_of(target.model).weight
+    hidden = int(embedding_of(target.model)(mx.array([0])).shape[-1])
+    wanted = int(getattr(args, "num_attention_heads", 0) or 0)
+    size = getattr(args, "head_dim", None) or (hidden // wanted if wanted else 64)
+    size = next(candidate for candidate in (int(size), 64, 32, 16, 8, 4, 2, 1) if hidden % candidate == 0)
+    if size % 2:
+        raise DraftlightError(f"No head fits {target.name}: its hidden size of {hidden} is odd.")
+    heads = hidden // size
+    kv_heads = min(heads, int(getattr(args, "num_key_value_heads", None) or heads))
+    while heads % kv_heads:
+        kv_heads -= 1
+    return HeadConfig(
+        target_sha256=target.sha256,
+        taps=tuple(taps),
+        hidden_size=hidden,
+        intermediate_size=int(getattr(args, "intermediate_size", None) or 3 * hidden),
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        rope_theta=float(getattr(args, "rope_theta", None) or 10000.0),
+        rms_norm_eps=float(getattr(args, "rms_norm_eps", None) or 1e-5),
+        vocab_size=int(weight.shape[0]),
+        max_position_embeddings=target.context_length,
+    )
+
+
+def frequent_tokens(examples: Sequence[Example], size: int, vocabulary: int) -> np.ndarray:
+    """(at most size,) int32 ids in rising order: the most frequent in answers, then in prompts, then the lowest."""
+    answers = np.zeros(vocabulary, np.int64)
+    everything = np.zeros(vocabulary, np.int64)
+    for example in examples:
+        answers += np.bincount(example.tokens[example.prompt_length :], minlength=vocabulary)
+        everything += np.bincount(example.tokens, minlength=vocabulary)
+    order = np.lexsort((np.arange(vocabulary), -everything, -answers))
+    return np.sort(order[:size]).astype(np.int32)
+
+
+def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, seed: int) -> HeadModel:
+    """An untrained head in float32: copies of the target's last layer, norm and output rows, dequantised, where their shapes
+    are the head's; random elsewhere. It starts as if the newest tap were the feature and the embedding did not count."""
+    mx.random.seed(seed)
+    head = HeadModel(config, len(target_ids))
+    head.about.target_ids = mx.array(target_ids)
+    model = getattr(target.model, "language_model", target.model)
+    layer = model.layers[-1]
+    attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
+    hidden = config.hidden_size
+
+    newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
+    head.fc.weight = newest + mx.random.normal(newest.shape) * 0.003
+    projections = [_dense(getattr(attention, name, None)) for name in ("q_proj", "k_proj", "v_proj")]
+    found = [part for part in projections if part is not None]
+    if len(found) == 3:
+        joined = mx.concatenate(found)
+        _copy(head.qkv, mx.concatenate([joined, mx.random.normal(joined.shape) * 0.01], axis=1))
+    _copy(head.output, _dense(getattr(attention, "o_proj", None)))
+    gate, up = _dense(getattr(mlp, "gate_proj", None)), _dense(getattr(mlp, "up_proj", None))
+    if gate is not None and up is not None:
+        _copy(head.gate_up, mx.concatenate([gate, up]))
+    _copy(head.down, _dense(getattr(mlp, "down_proj", None)))
+    _copy(head.feature_norm, _norm(getattr(layer, "input_layernorm", None)))
+    _copy(head.mlp_norm, _norm(getattr(layer, "post_attention_layernorm", None)))
+    _copy(head.norm, _norm(getattr(getattr(model, "model", model), "norm", None)))
+    _copy(head.head, _dense(getattr(model, "lm_head", None) or embedding_of(target.model), mx.array(target_ids)))
+    head.set_dtype(mx.float32)
+    mx.eval(head.parameters())
+    return head
+
+
+def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) -> HeadModel:
+    """A head to go on from, in float32.
+
+    Raises:
+        DraftlightError: it is no usable head, or of another target or other taps.
+    """
+    head = load_head(folder)
+    head.require_target(target)
+    if taps is not None and tuple(taps) != head.config.taps:
+        own = ",".join(map(str, head.config.taps))
+        raise DraftlightError(f"The head in {folder} reads the layers {own}. Leave --taps out to go on from it.")
+    head.set_dtype(mx.float32)
+    head.train()
+    return head
+
+
+def _copy(module: Any, array: mx.array | None) -> None:
+    """Where there is something of the right shape to copy."""
+    if array is not None and array.shape == module.weight.shape:
+        module.weight = array.astype(mx.float32)
+
+
+def _norm(module: Any) -> mx.array | None:
+    """The weights of a plain RMS norm; others (such as those that add one) mean something else by theirs."""
+    return module.weight if type(module) is nn.RMSNorm else None
+
+
+def _dense(module: Any, rows: mx.array | None = None) -> Any:
+    """The float32 matrix of a layer, quantised or not, or some of its rows."""
+    weight = getattr(module, "weight", None)
+    if weight is None:
+        return None
+    scales, biases = getattr(module, "scales", None), getattr(module, "biases", None)
+    if rows is not None:
+        weight = weight[rows]
+        scales, biases = (None if part is None else part[rows] for part in (scales, biases))
+    if scales is None:
+        return weight.astype(mx.float32)
+    how = {"group_size": module.group_size, "bits": module.bits, "mode": getattr(module, "mode", "affine")}
+    return mx.dequantize(weight, scales, biases, **how).astype(mx.float32)

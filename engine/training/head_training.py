@@ -1,0 +1,363 @@
+"""Stage 3 of a training: the head learns from features on disk, is measured on held-out text, and keeps its best weights.
+
+What a training depends on is `Plan`; with `steps` given, the weights after an interruption are those without one, to the bit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from engine.blas import prefer_fast_blas
+
+prefer_fast_blas()
+
+import mlx.core as mx  # noqa: E402
+import mlx.nn as nn  # noqa: E402
+import mlx.optimizers as optim  # noqa: E402
+from mlx.utils import tree_flatten, tree_unflatten  # noqa: E402
+
+from engine.errors import DraftlightError  # noqa: E402
+from engine.head import HeadConfig, HeadModel  # noqa: E402
+from engine.training import features  # noqa: E402
+from engine.training.chains import soft_loss, unroll  # noqa: E402
+from engine.training.features import Example  # noqa: E402
+from engine.training.request import HeldOut  # noqa: E402
+
+HELD_OUT_SHARE = 0.04
+MOST_HELD_OUT = 120
+POSITIONS = 4
+"""Draft positions that are measured."""
+SHARPNESS = 1.25
+"""Inverse of the labels' temperature, 0.8: the app's default."""
+DECAY = 0.85
+"""Weight of each further step of a chain: it counts only where the ones before were accepted."""
+PROMPT_WEIGHT = 0.3
+"""Of positions inside prompts, which are many and less like what will be drafted."""
+BETAS, WEIGHT_DECAY, LARGEST_GRADIENT = (0.9, 0.98), 0.01, 1.0
+WARM_UP, LOWEST = 40, 0.05
+"""Steps up to the highest learning rate, and the share of it that remains at the end."""
+WINDOW = 256
+"""Records sorted by length together: little padding, and batches still differ from epoch to epoch."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides the weights, besides the text, the target and the start. Names as in `TrainRequest`."""
+
+    steps_back: int
+    steps: int | None
+    minutes: float | None
+    learning_rate: float
+    variation: float
+    batch_tokens: int
+    seed: int
+
+
+@dataclass
+class Progress:
+    """How far a training is; all of it goes into the checkpoint.
+
+    Attributes:
+        seconds: of training, measuring left out.
+        since_best: measurements since the best one.
+        measured: every measurement so far.
+    """
+
+    step: int = 0
+    seconds: float = 0.0
+    loss: float = 0.0
+    best: HeldOut | None = None
+    since_best: int = 0
+    measured: tuple[HeldOut, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """Of one step of the chains: which rows count (positions,), how much, and their labels (positions, LABELS)."""
+
+    rows: mx.array
+    weights: mx.array
+    columns: mx.array
+    labels: mx.array
+
+
+def split(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+    """Examples to train on and those held out. It depends on the text of prompts and documents alone, so more text never moves
+    one from here to there, and all answers to a prompt are on one side.
+
+    Raises:
+        DraftlightError: there is too little text for both.
+    """
+    groups = {example.group for example in examples}
+    if len(groups) < 2:
+        raise DraftlightError("There is too little text to hold some out: give at least two different documents or chats.")
+    limit = max(HELD_OUT_SHARE * 2**32, min(groups) + 1)
+    return [one for one in examples if one.group >= limit], [one for one in examples if one.group < limit]
+
+
+def common_prefix(examples: Sequence[Example]) -> int:
+    """Tokens that all examples begin with: a system prompt, which nobody has to draft."""
+    first = examples[0].tokens
+    shared = len(first)
+    for example in examples:
+        shared = min(shared, len(example.tokens))
+        differs = np.flatnonzero(first[:shared] != example.tokens[:shared])
+        shared = int(differs[0]) if len(differs) else shared
+    return shared
+
+
+def memory_needed(config: HeadConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
+    """About how many bytes a training takes beside the target: weights, gradients, moments and their successors, and what a
+    step keeps for its gradient. The longest record decides what attention takes."""
+    tokens = max(plan.batch_tokens, longest)
+    kept = 14 * config.hidden_size + 5 * config.intermediate_size + 4 * config.num_attention_heads * longest + 4 * columns
+    inputs = 2 * len(config.taps) * config.hidden_size
+    return 4 * (6 * parameters + tokens * (plan.steps_back * kept + inputs))
+
+
+class HeadTraining:
+    """One training under way.
+
+    Args:
+        head: float32; it is changed in place. embedding: the target's, ids to vectors.
+        train, held_out: see `split`.
+    """
+
+    def __init__(
+        self, plan: Plan, head: HeadModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
+    ) -> None:
+        self.plan, self.head, self.progress = plan, head, Progress()
+        self._embedding = embedding
+        prefix = common_prefix([*train, *held_out]) if len(train) > 1 else 0
+        self._first = max(0, prefix - 2)  # the chain from position t predicts the token at t + 2
+        self.train = self._long_enough(train, plan.steps_back)
+        held_out = self._long_enough(held_out, POSITIONS)
+        self.held_out = sorted(held_out, key=lambda one: (one.group, len(one)))[:MOST_HELD_OUT]
+        if not self.train or not self.held_out:
+            raise DraftlightError("There is too little text to train on: all records are shorter than a few tokens.")
+        ids = np.array(head.target_ids)
+        self._ids = ids
+        self._column = np.full(head.config.vocab_size, -1, np.int32)
+        self._column[ids] = np.arange(len(ids))
+        self.optimiser = optim.AdamW(plan.learning_rate, list(BETAS), weight_decay=WEIGHT_DECAY, bias_correction=True)
+        self.optimiser.init(head.trainable_parameters())
+        self._value_and_gradient = nn.value_and_grad(head, self._loss)
+
+    def _long_enough(self, examples: Sequence[Example], steps: int) -> list[Example]:
+        return [one for one in examples if len(one) - 2 - (steps - 1) > self._first]
+
+    # Training
+
+    @property
+    def fraction(self) -> float:
+        """How much of it is done."""
+        if self.plan.steps is not None:
+            return self.progress.step / self.plan.steps
+        assert self.plan.minutes is not None
+        return self.progress.seconds / (60 * self.plan.minutes)
+
+    def run(self) -> Iterator[float]:
+        """Steps from the current one on, with the loss of each, until the plan is done.
+
+        Raises:
+            DraftlightError: the loss is no longer a number.
+        """
+        for batch in self._remaining():
+            if self.fraction >= 1:
+                return
+            began = time.perf_counter()
+            loss = self._step(batch)
+            self.progress.step += 1
+            self.progress.seconds += time.perf_counter() - began
+            if not np.isfinite(loss):
+                raise DraftlightError("The training has diverged. Choose a smaller --learning-rate and another --work.")
+            self.progress.loss = loss if self.progress.step == 1 else 0.98 * self.progress.loss + 0.02 * loss
+            yield loss
+
+    def _remaining(self) -> Iterator[list[Example]]:
+        """Batches without end; they depend on seed and step alone."""
+        first = epoch = 0
+        while True:
+            batches = self._batches(np.random.default_rng([self.plan.seed, epoch]))
+            yield from batches[max(0, self.progress.step - first) :]
+            first, epoch = first + len(batches), epoch + 1
+
+    def _batches(self, generator: np.random.Generator) -> list[list[Example]]:
+        """Every example once, in batches of at most `batch_tokens` padded tokens (or one record)."""
+        order = generator.permutation(len(self.train))
+        batches: list[list[Example]] = []
+        for start in range(0, len(order), WINDOW):
+            window = sorted((self.train[index] for index in order[start : start + WINDOW]), key=len)
+            batches += _groups(window, self.plan.batch_tokens)
+        return [batches[index] for index in generator.permutation(len(batches))]
+
+    def _step(self, batch: Sequence[Example]) -> float:
+        inputs, embedded, targets = self._prepare(batch)
+        loss, gradients = self._value_and_gradient(inputs, embedded, targets)
+        gradients, _ = optim.clip_grad_norm(gradients, LARGEST_GRADIENT)
+        self.optimiser.learning_rate = mx.array(self._rate())
+        self.optimiser.update(self.head, gradients)
+        mx.eval(self.head.parameters(), self.optimiser.state, loss)
+        return float(loss.item())
+
+    def _rate(self) -> float:
+        steps = self.plan.steps
+        warm_up = WARM_UP if steps is None else max(1, min(WARM_UP, steps // 10))
+        rising = min(1.0, (self.progress.step + 1) / warm_up)
+        return self.plan.learning_rate * rising * max(LOWEST, 1 - self.fraction)
+
+    def _prepare(self, batch: Sequence[Example]) -> tuple[mx.array, mx.array, list[_Targets]]:
+        steps = self.plan.steps_back
+        inputs, embedded, labels = self._load(batch, steps)
+        targets = []
+        for step in range(steps):
+            rows, weights, ids, logs = self._wanted(batch, labels, inputs.shape[1], step)
+            columns = self._column[ids]
+            probabilities = np.where(columns >= 0, _softmax(logs * SHARPNESS), np.float32(0))
+            targets.append(_Targets(*(mx.array(part) for part in (rows, weights * DECAY**step, columns, probabilities))))
+        total = mx.concatenate([target.weights for target in targets]).sum()
+        return inputs, embedded, [_Targets(one.rows, one.weights / total, one.columns, one.labels) for one in targets]
+
+    def _load(self, batch: Sequence[Example], steps: int) -> tuple[mx.array, mx.array, list[tuple[np.ndarray, np.ndarray]]]:
+        """Features (batch, rows, taps x hidden), embeddings of the tokens from position 1 on (batch, rows + steps, hidden), and
+        labels of each example. The last two positions begin no chain."""
+        longest = max(map(len, batch))
+        config = self.head.config
+        tokens = np.zeros((len(batch), longest + steps), np.int32)
+        inputs = np.zeros((len(batch), longest - 2, len(config.taps) * config.hidden_size), np.float32)
+        labels = []
+        for row, example in enumerate(batch):
+            tokens[row, : len(example)] = example.tokens
+            read, ids, logs = features.load(example)
+            inputs[row, : len(example) - 2] = read[:-2]
+            labels.append((ids, logs))
+        embedded = self._embedding(mx.array(tokens[:, 1:])).astype(mx.float32)
+        return mx.array(inputs), embedded, labels
+
+    def _wanted(
+        self,
+        batch: Sequence[Example],
+        labels: Sequence[tuple[np.ndarray, np.ndarray]],
+        rows: int,
+        step: int,
+        prompts: bool = True,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the chains' step: rows that have a label, in the flattened batch, their weights, and the labels' ids and logs."""
+        parts: list[tuple[np.ndarray, ...]] = []
+        for number, (example, (ids, logs)) in enumerate(zip(batch, labels, strict=True)):
+            start = self._first if prompts else max(self._first, example.prompt_length - 2 - step)
+            positions = np.arange(start, len(example) - 2 - step)
+            answers = positions + 2 + step >= example.prompt_length
+            weights = np.where(answers, 1, PROMPT_WEIGHT).astype(np.float32)
+            label = positions + 1 + step
+            parts.append((number * rows + positions, weights, ids[label].astype(np.int64), logs[label].astype(np.float32)))
+        flat, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return flat.astype(np.int32), weights, all_ids, all_logs
+
+    def _loss(self, inputs: mx.array, embedded: mx.array, targets: Sequence[_Targets]) -> mx.array:
+        loss = mx.array(0.0)
+        steps = unroll(self.head, self.head.fuse(inputs), embedded, len(targets))
+        for feature, target in zip(steps, targets, strict=True):
+            hidden = self.head.norm(feature.reshape(-1, feature.shape[-1])[target.rows])
+            head = self.head.head.weight
+            loss = loss + soft_loss(hidden, head, target.columns, target.labels, target.weights, SHARPNESS, self.plan.variation)
+        return loss
+
+    # Measuring
+
+    def measure(self) -> HeldOut:
+        """On the answers of held-out text; every second position, teacher-forced, each draft position by itself."""
+        agreed, overlap, count = (np.zeros(POSITIONS) for _ in range(3))
+        for batch in _groups(sorted(self.held_out, key=len), self.plan.batch_tokens):
+            inputs, embedded, labels = self._load(batch, POSITIONS)
+            steps = unroll(self.head, self.head.fuse(inputs), embedded, POSITIONS)
+            mx.eval(steps)
+            for step, feature in enumerate(steps):
+                rows, _, ids, logs = (part[::2] for part in self._wanted(batch, labels, inputs.shape[1], step, prompts=False))
+                if not len(rows):
+                    continue
+                logits = np.array(self.head.logits(feature.reshape(-1, feature.shape[-1])[mx.array(rows)]))
+                likeliest = np.take_along_axis(ids, logs.argmax(axis=-1)[:, None], axis=-1)[:, 0]
+                columns = self._column[ids]
+                drafted = np.take_along_axis(_softmax(logits * SHARPNESS), np.maximum(columns, 0), axis=-1) * (columns >= 0)
+                agreed[step] += (self._ids[logits.argmax(axis=-1)] == likeliest).sum()
+                overlap[step] += np.minimum(_softmax(logs * SHARPNESS), drafted).sum()
+                count[step] += len(rows)
+        shares = [tuple(round(float(value), 4) for value in sums / np.maximum(count, 1)) for sums in (agreed, overlap)]
+        return HeldOut(self.progress.step, shares[0], shares[1], int(count[0]))
+
+    def note(self, measured: HeldOut) -> bool:
+        """Take a measurement in; whether it is the best so far."""
+        progress = self.progress
+        progress.measured = (*progress.measured, measured)
+        is_best = progress.best is None or measured.score > progress.best.score
+        progress.best, progress.since_best = (measured, 0) if is_best else (progress.best, progress.since_best + 1)
+        return is_best
+
+    # Keeping
+
+    def save(self, file: Path) -> None:
+        """Write everything needed to go on."""
+        state = {"head": self.head.trainable_parameters(), "optimiser": self.optimiser.state}
+        _write(file, dict(tree_flatten(state)), asdict(self.progress))
+
+    def resume(self, file: Path) -> None:
+        """Go on from where `save` was called. Raises DraftlightError if the file is damaged."""
+        try:
+            arrays, described = cast(tuple[dict[str, mx.array], dict[str, str]], mx.load(str(file), return_metadata=True))
+            state = cast(dict[str, Any], tree_unflatten(list(arrays.items())))
+            self.head.update(state["head"])
+            self.optimiser.state = state["optimiser"]
+            kept = json.loads(described["progress"])
+            mx.eval(self.head.parameters(), self.optimiser.state)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise DraftlightError(f"The checkpoint {file} is damaged ({error}). Remove it to train anew.") from error
+        measured = tuple(held_out(one) for one in kept["measured"])
+        best = None if kept["best"] is None else held_out(kept["best"])
+        self.progress = Progress(**{**kept, "measured": measured, "best": best})
+
+    def save_weights(self, file: Path) -> None:
+        """Write the weights alone."""
+        _write(file, dict(tree_flatten(self.head.trainable_parameters())), {})
+
+    def load_weights(self, file: Path) -> None:
+        """Take weights that `save_weights` wrote."""
+        self.head.load_weights(str(file))
+        mx.eval(self.head.parameters())
+
+
+def held_out(described: dict[str, Any]) -> HeldOut:
+    """From what `dataclasses.asdict` made of it."""
+    return HeldOut(described["step"], tuple(described["agreement"]), tuple(described["overlap"]), described["positions"])
+
+
+def _write(file: Path, arrays: dict[str, mx.array], progress: dict[str, Any]) -> None:
+    partial = file.with_name(f"partial-{file.name}")
+    try:
+        mx.save_safetensors(str(partial), arrays, {"progress": json.dumps(progress)})
+        partial.replace(file)
+    except (OSError, RuntimeError) as error:
+        raise DraftlightError(f"{file} cannot be written ({error}). Is the disk full? The same command goes on.") from error
+
+
+def _groups(by_length: Sequence[Example], batch_tokens: int) -> list[list[Example]]:
+    groups: list[list[Example]] = []
+    for example in by_length:
+        if not groups or (len(groups[-1]) + 1) * len(example) > batch_tokens:
+            groups.append([])
+        groups[-1].append(example)
+    return groups
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    shares: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
+    return shares

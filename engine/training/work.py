@@ -1,0 +1,105 @@
+"""The work folder of a training: what was asked for when it was begun, whole files, and whether the disk has room.
+
+    settings.json   the settings of each stage that was begun here
+    text/           the records, a file for each batch (`engine.training.texts`)
+    features/       one folder for each file of text (`engine.training.features`)
+    train/          checkpoint and best weights (`engine.training.head_training`)
+
+Whatever is written appears under its name in one step, so that an interruption leaves whole files only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DraftlightError
+from engine.exports.files import write_whole
+
+_SETTINGS = "settings.json"
+_SPARE = 200_000_000
+"""Bytes that stay free on the disk."""
+
+
+class Work:
+    """One work folder. Raises DraftlightError if it cannot be made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.text, self.features, self.train = (folder / name for name in ("text", "features", "train"))
+        try:
+            for part in (self.text, self.features, self.train):
+                part.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DraftlightError(f"The work folder {folder} cannot be made: {error.strerror or error}.") from error
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile. The system takes the lock back however a process ends."""
+        with (self.folder / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise DraftlightError(f"Another training uses {self.folder}. Wait for it, or choose another --work.") from error
+            yield
+
+    def settle(self, stage: str, settings: Mapping[str, Any]) -> None:
+        """Hold on to a stage's settings, or check that they are the ones it was begun with.
+
+        Raises:
+            DraftlightError: it was begun with others; the message names them and what to do.
+        """
+        path = self.folder / _SETTINGS
+        kept = _read(path)
+        before = kept.get(stage)
+        now = json.loads(json.dumps(settings))
+        if before is None:
+            write_whole(path, json.dumps(kept | {stage: now}, indent=2) + "\n")
+            return
+        changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+        if changed:
+            told = "; ".join(f"{name} was {_short(before.get(name))}, now it is {_short(now.get(name))}" for name in changed)
+            raise DraftlightError(
+                f"The {stage} in {self.folder} was begun with other settings: {told}. Give the same ones to go on, "
+                f"another --work to begin anew, or remove the folder {self.folder / stage} and the entry "
+                f'"{stage}" of {path}.'
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """All that is kept, by stage."""
+        return _read(self.folder / _SETTINGS)
+
+    def require_space(self, needed: int, for_what: str) -> str:
+        """A sentence that states the need. Raises DraftlightError if the disk has too little room for it."""
+        free = shutil.disk_usage(self.folder).free
+        if needed + _SPARE > free:
+            raise DraftlightError(
+                f"{for_what} needs {size(needed)} in {self.folder}, but only {size(free)} are free there. Make room, choose "
+                "another --work, or less text (--write)."
+            )
+        return f"{for_what} needs {size(needed)} in {self.folder}; {size(free)} are free."
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DraftlightError(f"{path} cannot be read ({error}). Remove it and the folders beside it to begin anew.") from error
+    return kept if isinstance(kept, dict) else {}
+
+
+def _short(value: object) -> str:
+    text = "not set" if value is None else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def size(amount: float) -> str:
+    """Bytes for people: "12 MB", "3.4 GB"."""
+    return f"{amount / 1e9:.1f} GB" if amount >= 1e9 else f"{max(1, round(amount / 1e6))} MB"
