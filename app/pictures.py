@@ -64,7 +64,8 @@ def trace_of(turn: Turn) -> Trace:
     header = written.header if written is not None else _header(turn)
     path = Path(answer.trace_path) if answer.trace_path else Path("answer.jsonl")
     changes = tuple(
-        {"index": change.index, "rule": change.rule, "gamma": change.gamma, "drafter": change.drafter} for change in answer.changes
+        {"index": change.index, "rule": change.rule, "gamma": change.gamma, "drafter": change.drafter}
+        for change in answer.changes
     )
     return Trace(path, header, tuple(answer.rounds), changes, None if written is None else written.summary, None)
 
