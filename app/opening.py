@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +80,8 @@ class Opening(QObject):
             return
         QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
         try:
-            self.show(read(path))
+            with without_collecting():
+                self.show(read(path))
         except DraftlightError as error:
             self._say(str(error))
         finally:
@@ -93,7 +95,8 @@ class Opening(QObject):
         self.replay, self.player = Replay(session, trace), Player(trace.rounds)
         session.show_replay(self.replay.turns)
         self.bar.show_trace(trace.path.name, trace.missing or "", self.player)
-        self._show()
+        with without_collecting(settle=True):  # or the collector walks over a long trace whenever it runs while it plays
+            self._show()
         window.banner.hide()
         window.composer.hide()
         self.bar.show()
@@ -110,6 +113,7 @@ class Opening(QObject):
         window = self._window
         self._pause()
         self.player = self.replay = None
+        gc.unfreeze()
         window.cursor_place.forget()
         window.session.leave_replay()
         window.show_replayed()  # before anything is laid out anew: no view may hold turns that the session has not
@@ -171,6 +175,7 @@ class Opening(QObject):
     def stop(self) -> None:
         """No more ticks: the window is closing."""
         self._timer.stop()
+        gc.unfreeze()
 
     def _pause(self) -> None:
         self._timer.stop()
@@ -194,9 +199,9 @@ class Opening(QObject):
             return
         with without_collecting():
             self.replay.show(self.player.shown)
-        self._window.session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
-        self.bar.show_player(self.player)
-        self._window.show_replayed()
+            self._window.session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
+            self.bar.show_player(self.player)
+            self._window.show_replayed()
 
     def _say(self, words: str) -> None:
         self._window.banner.show_message(words)

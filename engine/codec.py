@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
 
 from engine.types import (
@@ -112,8 +112,8 @@ def _proposal(value: Mapping[str, Any]) -> Proposal:
         coin=_optional_number(value.get("coin")),
         draft_argmax=_optional_whole(value.get("draft_argmax")),
         target_argmax=_optional_whole(value.get("target_argmax")),
-        draft_top=tuple(_candidate(entry) for entry in value.get("draft_top", ())),
-        target_top=tuple(_candidate(entry) for entry in value.get("target_top", ())),
+        draft_top=_candidates(value.get("draft_top", ())),
+        target_top=_candidates(value.get("target_top", ())),
     )
 
 
@@ -126,12 +126,20 @@ def _emitted(value: Mapping[str, Any]) -> Emitted:
         p=_optional_number(value.get("p")),
         entropy=_optional_number(value.get("entropy")),
         margin=_optional_number(value.get("margin")),
-        target_top=tuple(_candidate(entry) for entry in value.get("target_top", ())),
+        target_top=_candidates(value.get("target_top", ())),
     )
 
 
-def _candidate(value: Mapping[str, Any]) -> Candidate:
-    return Candidate(_whole(value["id"]), _text(value["text"]), _number(value["probability"]))
+def _candidates(values: Iterable[Mapping[str, Any]]) -> tuple[Candidate, ...]:
+    """Most of what a trace holds are these, so the usual types are seen without a call for each."""
+    found = []
+    for value in values:
+        token, text, probability = value["id"], value["text"], value["probability"]
+        if type(token) is int and type(text) is str and type(probability) is float:
+            found.append(Candidate(token, text, probability))
+        else:
+            found.append(Candidate(_whole(token), _text(text), _number(probability)))
+    return tuple(found)
 
 
 def _expected(value: Mapping[str, Any]) -> Expected:
@@ -162,13 +170,15 @@ def _statistics(value: Mapping[str, Any] | None) -> DrafterStatistics | None:
 
 
 def _whole(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:  # bool is none
         return value
     raise ValueError(f"{value!r} is not a whole number")
 
 
 def _number(value: object) -> float:
     """A number; null stands for one that was not finite."""
+    if type(value) is float:
+        return value
     if value is None:
         return math.nan
     if isinstance(value, (int, float)) and not isinstance(value, bool):
