@@ -67,7 +67,11 @@ def place_at(transcript: Transcript, offset: int) -> Place | None:
 
 
 class ConversationText(QAccessibleTextInterface):
-    """The conversation letter by letter. Offsets count UTF-16 units."""
+    """The conversation letter by letter. Offsets count UTF-16 units.
+
+    PySide leaves out what would tell of attributes and selections, so what became of a token is told by the description of the
+    conversation and by an announcement, whenever the reader's cursor comes to it.
+    """
 
     def __init__(self, transcript: Transcript) -> None:
         super().__init__()
@@ -86,17 +90,6 @@ class ConversationText(QAccessibleTextInterface):
         if (place := place_at(self._transcript, position)) is not None:
             self._transcript.pointing.go(place)
 
-    def attributes(self, offset: int) -> tuple[str, int, int]:
-        """The token at an offset: what became of it, and where it begins and ends."""
-        place = place_at(self._transcript, offset)
-        words = verdict_words(self._transcript, place).replace("\\", "").replace(":", " ").replace(";", ",")
-        start = offset_of(self._transcript, place) if words else offset
-        length = 1
-        if place is not None and (spot := spot_of(place, self._transcript.session.turns[place.turn].answer)) is not None:
-            answer = self._transcript.session.turns[place.turn].answer
-            length = sum(units(piece.text) for piece in answer.text.pieces if piece.spot == spot)
-        return (f"text-token:{words};" if words else ""), start, start + length
-
     def characterRect(self, offset: int) -> QRect:
         transcript = self._transcript
         area = transcript.pointing.area(place_at(transcript, offset))
@@ -111,13 +104,10 @@ class ConversationText(QAccessibleTextInterface):
         if (place := place_at(self._transcript, startIndex)) is not None:
             self._transcript.pointing.show(place)
 
-    # Selecting by screen reader is left to the keyboard's Ctrl+A and the mouse.
+    # Selecting is left to Ctrl+A and the mouse.
 
     def selectionCount(self) -> int:
         return 0
-
-    def selection(self, selectionIndex: int) -> tuple[int, int]:
-        return 0, 0
 
     def addSelection(self, startOffset: int, endOffset: int) -> None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QAccessibleTextCursorEvent, QCursor
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -21,6 +21,8 @@ DELAY = 350
 NEXT = 60
 LINGER = 160
 """Milliseconds without a token before the card goes, so that it does not flicker between words."""
+SETTLE = 80
+"""Milliseconds after a change of the window's size, when the text is laid out anew."""
 EDGE = 8
 GAP = 12
 
@@ -46,6 +48,9 @@ class VerdictHost(QObject):
         self._wait.timeout.connect(self._show_pointed)
         self._linger = QTimer(self, singleShot=True, interval=LINGER)
         self._linger.timeout.connect(self.hide)
+        self._settle = QTimer(self, singleShot=True, interval=SETTLE)
+        self._settle.timeout.connect(self._show_again)
+        window.installEventFilter(self)
         cursor.moved.connect(self._moved)
         cursor.pinned.connect(self._pinned)
         transcript.pointing.walked.connect(self._walked)
@@ -55,7 +60,12 @@ class VerdictHost(QObject):
     def set_look(self, theme: Theme, scale: float) -> None:
         self.card.set_look(theme, scale)
         if not self.card.isHidden():
-            self._show(self._shown)
+            self._show_again()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self.window and event.type() == QEvent.Type.Resize and self.card.isVisible():
+            self._settle.start()
+        return False
 
     def touch(self) -> None:
         """The session has changed: an answer that ended can be branched, one under way cannot."""
@@ -65,6 +75,7 @@ class VerdictHost(QObject):
     def stop(self) -> None:
         """Nothing more is shown."""
         self._wait.stop()
+        self._settle.stop()
         self.hide()
 
     @Slot()
@@ -126,6 +137,11 @@ class VerdictHost(QObject):
     @Slot()
     def _show_pointed(self) -> None:
         self._show(self.cursor.place)
+
+    @Slot()
+    def _show_again(self) -> None:
+        if self._shown is not None:
+            self._show(self._shown)
 
     @Slot()
     def _scrolled(self) -> None:

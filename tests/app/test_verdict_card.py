@@ -143,6 +143,14 @@ def test_the_card_stays_in_the_window_and_off_its_token(
         place = neighbour(turns, place, 1, ghosts=True, rounds=True)
 
 
+def test_a_pinned_card_stays_inside_a_window_that_shrinks(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    click(qtbot, window, ghost(window))
+    window.resize(700, 520)
+    qtbot.waitUntil(lambda: window.rect().contains(window.verdicts.card.geometry()))
+    assert window.verdicts.card.isVisible()
+
+
 def test_a_card_finds_the_side_with_room() -> None:
     room, size = QRect(0, 0, 1000, 800), QSize(300, 300)
     for anchor, side in (
