@@ -61,7 +61,7 @@ class LaneField:
     @property
     def wide(self) -> float:
         """Width of the lanes in view, as far as a typical round reaches."""
-        chips = self.extent.most * self.scale.slot + FIGURES * self.text_scale
+        chips = min(self.scale.reach, self.extent.usual * self.scale.slot) + FIGURES * self.text_scale
         bars = self.extent.span * self.scale.per_ms
         return max(bars, chips) if self.clock == "round" else bars * self.height / self.scale.row + chips
 

@@ -20,14 +20,16 @@ Clock = Literal["round", "answer"]
 PHASES: tuple[Phase, ...] = ("draft", "verify", "judge", "other")
 CLOCKS: tuple[Clock, ...] = ("round", "answer")
 MIN_ZOOM, MAX_ZOOM = 0.25, 32.0
-READABLE = 26
-"""Narrower slots show no text."""
+READABLE = 1.6
+"""Slots narrower than this times the height of a chip show no text."""
 WIDEST = 150
 """No slot is wider than this, whatever the zoom."""
 FIGURES = 92
 """Room for what stands behind the chips of a lane: the emitted tokens and the time."""
 TYPICAL = 0.95
 """The axis spans this share of the rounds; longer ones are cut off at its end and say so."""
+USUAL = 0.75
+"""This share of the lanes has chips of the full width; longer lanes have narrower ones."""
 NICE = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
@@ -52,26 +54,27 @@ class LaneScale:
 
     Attributes:
         per_ms: along the time axis.
-        slot: from one chip to the next; `row`: from one lane to the next.
+        slot: from one chip to the next in a lane of the usual length; `reach`: how far the chips of any lane extend at most.
+        row: from one lane to the next.
         chip_top, chip, bar_top, bar: tops within the lane, and heights.
     """
 
     per_ms: float
     slot: float
+    reach: float
     row: int
     chip_top: float
     chip: float
     bar_top: float
     bar: float
 
-    @property
-    def readable(self) -> bool:
-        """Whether chips have room for text."""
-        return self.slot >= READABLE and self.chip >= 11
+    def slot_in(self, count: int) -> float:
+        """From one chip to the next in a lane of so many: one that is longer than usual has narrower ones."""
+        return min(self.slot, self.reach / max(1, count))
 
-    @property
-    def chip_width(self) -> float:
-        return self.slot - (3 if self.slot >= 12 else 1)
+    def readable(self, slot: float) -> bool:
+        """Whether chips in such slots have room for text."""
+        return slot >= READABLE * self.chip and self.chip >= 11
 
 
 def shown_text(text: str, raw: bytes = b"") -> str:
@@ -107,7 +110,7 @@ def parts_of(round_: Round) -> list[tuple[Phase, float, float]]:
 
 def slot_at(x: float, count: int, scale: LaneScale) -> int | None:
     """Which of `count` chips is `x` pixels behind the first one's left edge; None beside them."""
-    slot = math.floor(x / scale.slot)
+    slot = math.floor(x / scale.slot_in(count))
     return slot if 0 <= slot < count else None
 
 
@@ -115,15 +118,16 @@ class Extent:
     """How long and how wide lanes are, kept up to date round by round.
 
     Attributes:
-        most: chips of the fullest lane.
-        span: milliseconds the axis shows at zoom 1. Moves in steps, so that pictures stand still.
+        usual: chips that all but the longest lanes have room for.
+        span: milliseconds the axis shows at zoom 1. Both move in steps, so that pictures stand still.
     """
 
     def __init__(self) -> None:
         self.rounds = 0
-        self.most = 1
+        self.usual = 1
         self.span = 10.0
         self._totals: list[float] = []
+        self._counts: list[int] = []
 
     def add(self, round_: Round) -> None:
         self.add_all((round_,))
@@ -132,15 +136,19 @@ class Extent:
         """Rounds more; many at once cost less than one by one."""
         if len(rounds) > 64:
             self._totals = sorted([*self._totals, *(round_.milliseconds.total for round_ in rounds)])
+            self._counts = sorted([*self._counts, *(len(round_.proposals) + 1 for round_ in rounds)])
         else:
             for round_ in rounds:
                 insort(self._totals, round_.milliseconds.total)
+                insort(self._counts, len(round_.proposals) + 1)
         self.rounds += len(rounds)
-        self.most = max([self.most, *(len(round_.proposals) + 1 for round_ in rounds)])
         if self._totals:
             wanted = nice(self.quantile(TYPICAL))
             if not 0.5 * self.span < wanted <= self.span:
                 self.span = wanted
+            count = self._counts[int(USUAL * len(self._counts))]
+            if not 0.5 * self.usual < count <= self.usual:
+                self.usual = count
 
     def quantile(self, share: float) -> float:
         """The time in ms that this share of the rounds does not exceed."""
@@ -170,13 +178,14 @@ def scale_for(extent: Extent, width: float, height: float, zoom: float, clock: C
     row, chip_top, chip, bar_top, bar = sizes
     room = max(40.0, width - FIGURES * text_scale)
     if clock == "round":
-        slot = min(64 * text_scale, room / extent.most)
+        slot, reach = min(64 * text_scale, room / extent.usual), room
         per_ms = width / extent.span
     else:
-        slot = min(14 * text_scale, 0.4 * room / extent.most)
-        per_ms = max(20.0, room - slot * extent.most) / max(1.0, extent.span * height / row)
-    slot = max(2.0, min(WIDEST * text_scale, slot * max(1.0, zoom)))
-    return LaneScale(per_ms * (zoom if zoom > 1 else math.sqrt(zoom)), slot, row, chip_top, chip, bar_top, bar)
+        slot, reach = min(14 * text_scale, 0.4 * room / extent.usual), 0.4 * room
+        per_ms = max(20.0, room - slot * extent.usual) / max(1.0, extent.span * height / row)
+    closer = max(1.0, zoom)
+    slot, reach = max(2.0, min(WIDEST * text_scale, slot * closer)), reach * closer
+    return LaneScale(per_ms * (zoom if zoom > 1 else math.sqrt(zoom)), slot, reach, row, chip_top, chip, bar_top, bar)
 
 
 def ticks(first: float, last: float, per_ms: float, least: float) -> list[tuple[float, str]]:

@@ -208,20 +208,22 @@ class LanePainter:
         painter.setFont(self.chip_font)
         flat = scale.chip < FLAT
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, not flat)
-        first = max(0, int((lane.left - lane.start) // scale.slot))
+        step = scale.slot_in(len(chips))
+        gap, readable = 3 if step >= 12 else 1, scale.readable(step)
+        first = max(0, int((lane.left - lane.start) // step))
         for slot in range(first, len(chips)):
-            left = lane.start + slot * scale.slot
+            left = lane.start + slot * step
             if left > lane.right:
                 break
-            box = QRectF(left + 0.5, top + 0.5, scale.chip_width - 1, scale.chip - 1)
-            self.chip(painter, chips[slot], box, scale.readable)
+            box = QRectF(left + 0.5, top + 0.5, step - gap - 1, scale.chip - 1)
+            self.chip(painter, chips[slot], box, readable)
             if slot == lane.lit:
                 painter.setPen(self._frame)
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), 5, 5)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if not flat:
-            self._figures(painter, lane, scale, lane.start + len(chips) * scale.slot + 4)
+            self._figures(painter, lane, scale, lane.start + len(chips) * step + 4)
 
     def chip(self, painter: QPainter, chip: Chip, box: QRectF, readable: bool) -> None:
         """One chip; the legend draws them too."""

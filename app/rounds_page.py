@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Slot
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.cursor import Cursor
@@ -17,6 +17,9 @@ from app.wording import DEFINITIONS
 from engine.types import Round
 
 KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not measured"))
+
+
+TITLE = "Rounds on the clock"
 
 
 class PhaseKey(QWidget):
@@ -80,9 +83,10 @@ class RoundsPage(QWidget):
     def __init__(self, shown: Shown, cursor: Cursor) -> None:
         super().__init__()
         self.shown = shown
+        self._scale = 1.0
         self.lanes = Lanes(cursor)
         self.setFocusProxy(self.lanes)
-        self.title = QLabel("Rounds on the clock")
+        self.title = QLabel(TITLE)
         self.title.setObjectName("sectionTitle")
         self.title.setToolTip(f"<p>{DEFINITIONS['lanes']}</p>")
         self.key = PhaseKey()
@@ -135,7 +139,17 @@ class RoundsPage(QWidget):
         self.key.show_round(None if answer is None else answer.tally.staged)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        self._scale = scale
         self.lanes.set_look(theme, scale)
         self.key.set_look(LanePainter(theme, scale))
         for button in (self.out, self.fit, self.into):
             tint(button, theme, scale)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """The controls are worth more than the whole title."""
+        self.title.setText(TITLE if self.width() >= 400 * self._scale else TITLE.split(" ", 1)[0])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()

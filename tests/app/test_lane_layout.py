@@ -100,8 +100,8 @@ def test_rounds_taken_in_at_once_or_one_by_one_span_the_same() -> None:
     together.add_all(rounds)
     for round_ in rounds:
         singly.add(round_)
-    assert (together.most, together.quantile(0.5), together.quantile(1)) == (
-        singly.most,
+    assert (together.usual, together.quantile(0.5), together.quantile(1)) == (
+        singly.usual,
         singly.quantile(0.5),
         singly.quantile(1),
     )
@@ -116,9 +116,9 @@ def test_at_zoom_1_a_typical_round_fits_with_all_its_chips() -> None:
     lanes = field(story_rounds(STORY * 5))
     scale = lanes.scale
     assert lanes.extent.span * scale.per_ms <= lanes.room
-    assert lanes.extent.most * scale.slot <= lanes.room
+    assert lanes.extent.usual * scale.slot <= lanes.room
     assert lanes.wide <= lanes.room + 1
-    assert scale.readable
+    assert scale.readable(scale.slot_in(5))
 
 
 def test_zooming_in_lengthens_bars_and_zooming_out_puts_more_lanes_in_view() -> None:
@@ -215,3 +215,13 @@ def test_ticks_are_round_times_far_enough_apart() -> None:
     assert ticks(5, 4, 1, 70) == []
     assert time_label(0.25, 0.05) == "0.25 ms"
     assert time_label(120_000, 1000) == "120 s"
+
+
+def test_a_lane_longer_than_usual_has_narrower_chips_instead_of_making_all_of_them_narrow() -> None:
+    rounds = [make_round(i, [" a"] * (30 if i % 5 == 4 else 1), " b", [" x"]) for i in range(40)]
+    lanes = field(rounds)
+    scale = lanes.scale
+    assert scale.readable(scale.slot_in(3))
+    assert not scale.readable(scale.slot_in(32))
+    assert 32 * scale.slot_in(32) <= scale.reach <= lanes.room
+    assert lanes.at(40 + 31.5 * scale.slot_in(32), lanes.top_of(4) + 5) == (4, 31)

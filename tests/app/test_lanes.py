@@ -56,7 +56,8 @@ def middle_of(lanes: Lanes, index: int, slot: int) -> QPoint:
     """A point on a chip."""
     field = lanes.field
     return QPointF(
-        field.start_of(index) + (slot + 0.4) * field.scale.slot, field.top_of(index) + field.scale.chip_top + field.scale.chip / 2
+        field.start_of(index) + (slot + 0.4) * field.scale.slot_in(len(field.chips(index))),
+        field.top_of(index) + field.scale.chip_top + field.scale.chip / 2,
     ).toPoint()
 
 
