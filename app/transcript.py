@@ -407,10 +407,11 @@ class Transcript(QAbstractScrollArea):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             place = self._place_at(event.position())
-            if not (event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._anchor is not None):
-                self._anchor = place
+            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._anchor is not None:
+                self._pressed = None  # this selects
+            else:
+                self._anchor, self._pressed = place, event.position()
             self._cursor = place
-            self._pressed = event.position()
             self.viewport().update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:

@@ -51,6 +51,7 @@ class VerdictHost(QObject):
         self._settle = QTimer(self, singleShot=True, interval=SETTLE)
         self._settle.timeout.connect(self._show_again)
         window.installEventFilter(self)
+        transcript.installEventFilter(self)
         cursor.moved.connect(self._moved)
         cursor.pinned.connect(self._pinned)
         transcript.pointing.walked.connect(self._walked)
@@ -65,6 +66,11 @@ class VerdictHost(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.window and event.type() == QEvent.Type.Resize and self.card.isVisible():
             self._settle.start()
+        elif watched is self.transcript and event.type() == QEvent.Type.Hide:
+            self._wait.stop()
+            self.hide()
+        elif watched is self.transcript and event.type() == QEvent.Type.Show:
+            self._show(self.cursor.pin_place)
         return False
 
     def touch(self) -> None:

@@ -110,9 +110,11 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         return ("This answer was made without analysis: its probabilities were not recorded.",)
     if proposal is not None and proposal.status == "unjudged":
         notes.append("Its p is not known: it would be that of a text that was not kept.")
+    looked_up = round_.drafter in ONE_HOT and spot.at < len(round_.proposals)
     if greedy:
-        notes.append("p and q are those of temperature 1 without filters; at temperature 0 they would be 0 and 1.")
-    elif round_.drafter in ONE_HOT and spot.at < len(round_.proposals):
+        which = "p is that" if looked_up or not round_.proposals else "p and q are those"
+        notes.append(f"{which} of temperature 1 without filters: at temperature 0 there is only 0 and 1.")
+    elif looked_up:
         notes.append(
             f"{drafter_title(round_.drafter)} proposes without probabilities: q is 1 for its token, so every rule accepts with p."
         )

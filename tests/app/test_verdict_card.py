@@ -151,6 +151,15 @@ def test_a_pinned_card_stays_inside_a_window_that_shrinks(qtbot: QtBot, open_win
     assert window.verdicts.card.isVisible()
 
 
+def test_a_pinned_card_goes_and_comes_with_the_conversation(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    click(qtbot, window, ghost(window))
+    window.transcript.hide()
+    assert window.verdicts.card.isHidden()
+    window.transcript.show()
+    assert window.verdicts.card.isVisible()
+
+
 def test_a_card_finds_the_side_with_room() -> None:
     room, size = QRect(0, 0, 1000, 800), QSize(300, 300)
     for anchor, side in (
@@ -235,6 +244,9 @@ def test_a_drag_selects_and_pins_nothing(qtbot: QtBot, open_window: Open) -> Non
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=start)
     qtbot.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=end)
     assert window.cursor_place.pin_place is None
+    qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ShiftModifier, middle(window, ghost(window, 4)))
+    assert window.cursor_place.pin_place is None
+    assert window.transcript.selected_text()
 
 
 def test_escape_lets_go_before_it_stops(qtbot: QtBot, open_window: Open) -> None:

@@ -274,7 +274,7 @@ def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, 
 
 
 def test_an_answer_tells_what_it_was_made_with_and_what_changed(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window(seed=7, gamma=4)
+    window, engine = open_window(seed=7, gamma=4, drafter="builtin-draft")
     engine.pause_after = 2
     ask(qtbot, window)
     qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
