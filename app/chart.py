@@ -78,9 +78,9 @@ class Chart(QWidget):
         self.marker.setZValue(10)
         self.marker.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.view.addItem(self.marker)
         if self.kind.per_round:
             self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-            self.view.addItem(self.marker)
         self.plot.viewport().setMouseTracking(True)
         self.plot.viewport().installEventFilter(self)
 

@@ -148,6 +148,16 @@ class Material:
     same_prompt: bool = True
 
 
+def place_across(name: ChartName, tally: Tally, round_: int | None, proposal: int | None) -> float | None:
+    """Where a round, or one of its proposals, stands in a chart that counts over all rounds; None where it does not."""
+    if round_ is None or not 0 <= round_ < tally.rounds:
+        return None
+    if name == "positions":
+        return None if proposal is None else proposal + 1.0
+    accepted, *others = tally.statuses[round_].tolist()
+    return accepted if accepted or any(others) else None
+
+
 def column_words(span: Span) -> str:
     """What a column is, where it is not one round."""
     return "" if span.each == 1 else f"each column: mean of {span.each} rounds"

@@ -6,29 +6,25 @@ from collections.abc import Iterable
 
 from PySide6.QtCore import QPoint, Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QScrollBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.baseline import Baseline
 from app.chart import Chart
-from app.chart_data import CHARTS, SHOWN_ROUNDS, ChartName, Material, readout, span_of, span_words
+from app.chart_data import CHARTS, ChartName, Material, place_across, readout
 from app.chart_notes import note_wordings
 from app.charts_places import LengthsChart, PositionChart
 from app.charts_rounds import AlphaChart, ProposalsChart, TauChart
 from app.charts_speed import ThroughputChart, TimesChart
 from app.cursor import Cursor, Place
+from app.round_range import RoundRange
 from app.sections import Section
 from app.session import Answer
 from app.shown import Shown
 from app.theme import Theme
 
-ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
-
 
 class ChartsPage(QWidget):
     """Reads the answer that is shown in `refresh`; every chart per round shows the same rounds.
-
-    Attributes:
-        shown: rounds that show, None for all. end: the round behind the last one that shows, None at the newest.
 
     Signals:
         definition_wanted: (key, global position) a title was pressed.
@@ -46,8 +42,7 @@ class ChartsPage(QWidget):
         super().__init__()
         self.answers, self.session, self.cursor_place = answers, answers.session, cursor
         self.setAccessibleName("Charts")
-        self.shown: int | None = SHOWN_ROUNDS
-        self.end: int | None = None
+        self.range = RoundRange()
         self._theme: Theme | None = None
         self._material: Material | None = None
         charts: tuple[Chart, ...] = (
@@ -72,30 +67,12 @@ class ChartsPage(QWidget):
         self.set_open(name for name, kind in CHARTS.items() if kind.open)
 
     def _arrange(self) -> None:
-        self.where = QLabel()
-        self.where.setObjectName("sectionNote")
-        self.few, self.all = (QPushButton(words) for words in (f"Last {SHOWN_ROUNDS}", "All rounds"))
-        for button in (self.few, self.all):
-            button.setObjectName("smallButton")
-            button.setCheckable(True)
-            button.setAccessibleName(f"Show {button.text().lower()}")
-        self.few.setChecked(True)
-        self.slide = QScrollBar(Qt.Orientation.Horizontal)
-        self.slide.setObjectName("roundSlide")
-        self.slide.setAccessibleName("First round that shows")
-        self.slide.hide()
-        top = QHBoxLayout()
-        top.setSpacing(6)
-        top.addWidget(self.where, 1)
-        top.addWidget(self.few)
-        top.addWidget(self.all)
         body = QWidget()
         body.setObjectName("panelBody")
         self._column = column = QVBoxLayout(body)
         column.setContentsMargins(16, 8, 16, 12)
         column.setSpacing(5)
-        column.addLayout(top)
-        column.addWidget(self.slide)
+        column.addWidget(self.range)
         for section in self.sections.values():
             column.addWidget(section)
         column.addStretch(1)
@@ -111,9 +88,7 @@ class ChartsPage(QWidget):
         self.setFocusProxy(self.sections["proposals"].chart)
 
     def _connect(self) -> None:
-        self.few.clicked.connect(self._show_few)
-        self.all.clicked.connect(self._show_all)
-        self.slide.valueChanged.connect(self._slid)
+        self.range.changed.connect(self.refresh)
         self.area.verticalScrollBar().valueChanged.connect(self._catch_up)
         self.cursor_place.moved.connect(self._moved)
         self.cursor_place.pinned.connect(self._pinned)
@@ -126,8 +101,8 @@ class ChartsPage(QWidget):
             if chart.kind.per_round:
                 chart.pointed.connect(self._pointed)
                 chart.picked.connect(self._picked)
-                chart.dragged.connect(self._dragged)
-                chart.zoomed.connect(self._zoomed)
+                chart.dragged.connect(self.range.drag)
+                chart.zoomed.connect(self.range.zoom)
                 chart.stepped.connect(self._stepped)
 
     # What shows
@@ -155,13 +130,14 @@ class ChartsPage(QWidget):
         self._catch_up()
         self.folded.emit(self.open)
 
+    @Slot()
     def refresh(self) -> None:
         """Brings the charts up to date; those out of sight wait until they are seen."""
         answer = self.answers.answer
+        self.range.set_rounds(0 if answer is None else answer.tally.rounds)
         self._material = None if answer is None else self._material_of(answer)
         for section in self.sections.values():
             section.stale = True
-        self._show_span()
         self._show_baseline(answer)
         self._catch_up()
 
@@ -169,7 +145,7 @@ class ChartsPage(QWidget):
         baseline = self.session.baseline(answer)
         return Material(
             tally=answer.tally,
-            span=span_of(answer.tally.rounds, self.shown, self.end),
+            span=self.range.span(),
             changes=[change.index for change in answer.changes],
             plain=None if baseline is None else baseline.throughput,
             same_prompt=baseline is None or baseline.same_prompt,
@@ -189,24 +165,6 @@ class ChartsPage(QWidget):
         seen = self.area.viewport()
         return chart.rect().translated(chart.mapTo(seen, QPoint(0, 0))).intersects(seen.rect())
 
-    def _show_span(self) -> None:
-        """The words above the charts, and the slide where not every round shows."""
-        rounds = 0 if self._material is None else self._material.tally.rounds
-        self.where.setText("" if self._material is None else span_words(self._material.span, rounds))
-        span = None if self._material is None else self._material.span
-        hidden = span is None or self.shown is None or rounds <= span.room
-        if self.slide.isHidden() != hidden:
-            self.slide.setHidden(hidden)
-        if span is not None and not hidden:
-            self.slide.blockSignals(True)
-            self.slide.setRange(0, max(0, rounds - span.room))
-            self.slide.setPageStep(span.room)
-            self.slide.setSingleStep(max(1, span.room // 10))
-            self.slide.setValue(self.slide.maximum() if self.end is None else span.first)
-            self.slide.blockSignals(False)
-        self.few.setChecked(self.shown == SHOWN_ROUNDS and self.end is None)
-        self.all.setChecked(self.shown is None)
-
     def _show_baseline(self, answer: Answer | None) -> None:
         ended = answer is not None and not answer.running and answer.request is not None and answer.tally.rounds > 0
         known: Baseline | None = None if answer is None else self.session.baseline(answer)
@@ -215,55 +173,16 @@ class ChartsPage(QWidget):
         self.measure.setEnabled(not self.session.measuring)
         self.measure.setText("Measuring…" if self.session.measuring else "Measure plain speed")
 
-    # Which rounds show
-
-    @Slot()
-    def _show_few(self) -> None:
-        self.shown, self.end = SHOWN_ROUNDS, None
-        self.refresh()
-
-    @Slot()
-    def _show_all(self) -> None:
-        self.shown, self.end = None, None
-        self.refresh()
-
-    @Slot(int)
-    def _slid(self, first: int) -> None:
-        if self._material is not None:
-            self._go(first + self._material.span.room)
-
-    @Slot(float)
-    def _dragged(self, rounds: float) -> None:
-        if self._material is not None and self.shown is not None:
-            far = max(-self._material.tally.rounds, min(self._material.tally.rounds, round(rounds) or (1 if rounds > 0 else -1)))
-            self._go((self.end or self._material.tally.rounds) - far * self._material.span.each)
-
-    def _go(self, end: int) -> None:
-        """Shows the rounds up to before `end`, or goes on following where that is the newest."""
-        if self._material is not None and self.shown is not None:
-            rounds = self._material.tally.rounds
-            self.end = None if end >= rounds else max(min(self.shown, rounds), end)
-            self.refresh()
-
-    @Slot(int)
-    def _zoomed(self, steps: int) -> None:
-        if self._material is None:
-            return
-        rounds, shown = self._material.tally.rounds, self.shown or self._material.tally.rounds
-        wider = steps > 0
-        fitting = [zoom for zoom in ZOOMS if (zoom > shown if wider else zoom < shown)]
-        wanted = (fitting[0] if wider else fitting[-1]) if fitting else None
-        if wanted is not None or wider:
-            self.shown = None if wanted is None or wanted >= max(rounds, SHOWN_ROUNDS + 1) else wanted
-            self.end = None if self.shown is None else self.end
-            self.refresh()
-
     # One cursor
 
     def _marked(self) -> int | None:
         """The round that is pointed at, if it is one of the answer that shows."""
+        place = self._marked_place()
+        return None if place is None else place.round
+
+    def _marked_place(self) -> Place | None:
         place = self.cursor_place.place
-        return place.round if place is not None and place.turn == self.answers.turn else None
+        return place if place is not None and place.turn == self.answers.turn else None
 
     @Slot(object)
     def _moved(self, place: Place | None) -> None:
@@ -276,7 +195,13 @@ class ChartsPage(QWidget):
         if not section.open or material is None or self._theme is None:
             return
         name = chart.kind.name
-        centre = None if round_ is None or not chart.kind.per_round else material.span.centre(round_)
+        if not chart.kind.per_round:
+            place = self._marked_place()
+            proposal = None if place is None else place.proposal
+            chart.mark(place_across(name, material.tally, round_, proposal))
+            section.note.set_words(*note_wordings(name, material, self._theme))
+            return
+        centre = None if round_ is None else material.span.centre(round_)
         chart.mark(centre)
         if centre is None or round_ is None:
             section.note.set_words(*note_wordings(name, material, self._theme))
@@ -290,8 +215,7 @@ class ChartsPage(QWidget):
     def _pinned(self, place: Place | None) -> None:
         """A round that was pinned elsewhere comes into sight."""
         if place is not None and self._material is not None and self._marked() is not None:
-            if self._material.span.centre(place.round) is None and self.shown is not None:
-                self._go(place.round + self.shown // 2)
+            self.range.bring(place.round)
 
     def _place_of(self, across: float | None) -> Place | None:
         index = None if across is None or self._material is None else self._material.span.column(across)
@@ -315,8 +239,7 @@ class ChartsPage(QWidget):
         now = self._marked()
         index = span.last - 1 if now is None and abs(rounds) == 1 else (now or 0) + rounds * span.each
         index = max(0, min(newest, index))
-        if span.centre(index) is None and self.shown is not None:
-            self._go(index + 1 if rounds > 0 else index + self.shown)
+        self.range.bring(index)
         self.cursor_place.point(Place(self.answers.turn, index))
 
     # Asked for

@@ -17,6 +17,7 @@ from app.wording import FINISH_WORDS, FOR_THE_BUILTIN, drafter_title, target_tit
 from engine.errors import DraftlightError
 from engine.types import (
     DecodingOptions,
+    DrafterReady,
     DrafterRefused,
     EngineFailed,
     Event,
@@ -70,8 +71,9 @@ class Chat(QObject):
     # Conversation
 
     def send(self, text: str, instead_of_last: bool = False) -> None:
-        """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way."""
-        if self.session.running is None:
+        """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way or a
+        replay is shown."""
+        if self.session.running is None and not self.session.replaying:
             self._ask(text, self.settings.options(), instead_of_last)
 
     @Slot(tuple, int, str)
@@ -80,7 +82,7 @@ class Chat(QObject):
 
         The seed is that of the answer it leaves, so that under a drafter-invariant rule the token alone makes the difference.
         """
-        if self.session.running is not None or not self.session.turns:
+        if self.session.running is not None or self.session.replaying or not self.session.turns:
             return
         turn, options = self.session.turns[-1], self.settings.options()
         if options.seed is None:
@@ -90,7 +92,7 @@ class Chat(QObject):
     @Slot(int)
     def show_sibling(self, by: int) -> None:
         """Shows the answer to the last prompt that was made before, -1, or after, 1, the one that shows."""
-        if self.session.running is not None or not self.session.turns:
+        if self.session.running is not None or self.session.replaying or not self.session.turns:
             return
         turn = self.session.turns[-1]
         if turn.has_sibling(by):
@@ -245,6 +247,8 @@ class Chat(QObject):
             if self._plain is not None and getattr(event, "run_id", None) == self._plain[0]:
                 self._measured(event)
                 continue
+            if self._plain is not None and isinstance(event, DrafterReady) and event.name == "none":
+                continue  # of the plain run; the conversation goes on with its own
             self.session.apply(event)
             self._react(event)
         self.received.emit(events)

@@ -144,7 +144,7 @@ def made(qtbot: QtBot, rounds: Sequence[Round]) -> ChartsPage:
 def viewport_point(page: ChartsPage, index: int) -> QPoint:
     """Where a round is in the chart of proposals."""
     chart = page.sections["proposals"].chart
-    span = span_of(len(LONG), page.shown, page.end)
+    span = span_of(len(LONG), page.range.shown, page.range.end)
     centre = span.centre(index)
     assert centre is not None
     return chart.plot.mapFromScene(chart.view.mapViewToScene(QPointF(centre, 0.5)))
@@ -155,14 +155,23 @@ def test_pointing_at_a_column_marks_its_round_in_every_chart_per_round(qtbot: Qt
     qtbot.mouseMove(page.sections["proposals"].chart.plot.viewport(), viewport_point(page, index))
     qtbot.waitUntil(lambda: page.cursor_place.place == Place(0, index))
     for name, section in page.sections.items():
-        per_round = CHARTS[name].per_round
-        assert section.chart.marker.isVisible() == per_round
-        if per_round:
+        if CHARTS[name].per_round:
+            assert section.chart.marker.isVisible()
             assert section.chart.marker.value() == index
             assert section.note.words.startswith(f"round {index}: ")
     page.cursor_place.leave()
     assert not any(section.chart.marker.isVisible() for section in page.sections.values())
     assert "expected" in page.curve_names.words
+
+
+def test_a_proposal_is_marked_at_its_position_and_its_round_at_the_accepted_length(page: ChartsPage) -> None:
+    index = next(round_.index for round_ in reversed(LONG) if round_.accepted == 3)
+    page.cursor_place.point(Place(0, index, 2))
+    assert page.sections["positions"].chart.marker.value() == 3
+    assert page.sections["lengths"].chart.marker.value() == 3
+    page.cursor_place.point(Place(0, index))
+    assert not page.sections["positions"].chart.marker.isVisible()
+    assert page.sections["lengths"].chart.marker.isVisible()
 
 
 def test_a_click_pins_a_round_and_a_second_one_lets_it_go(qtbot: QtBot, page: ChartsPage) -> None:
@@ -185,7 +194,7 @@ def test_the_keyboard_goes_from_round_to_round_and_the_charts_follow(qtbot: QtBo
     qtbot.keyClick(chart, Qt.Key.Key_Return)
     assert page.cursor_place.pin_place == Place(0, 0)
     qtbot.keyClick(chart, Qt.Key.Key_End)
-    assert page.cursor_place.place == Place(0, len(LONG) - 1) and page.end is None
+    assert page.cursor_place.place == Place(0, len(LONG) - 1) and page.range.end is None
 
 
 def test_dragging_scrolls_back_and_the_button_returns_to_the_newest(qtbot: QtBot, page: ChartsPage) -> None:
@@ -194,11 +203,11 @@ def test_dragging_scrolls_back_and_the_button_returns_to_the_newest(qtbot: QtBot
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=start)
     drag(qtbot, viewport, start + QPoint(100, 0))
     qtbot.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=start + QPoint(100, 0))
-    assert page.end is not None and page.end < len(LONG)
+    assert page.range.end is not None and page.range.end < len(LONG)
     assert page.cursor_place.pin_place is None, "dragging pins nothing"
-    assert page.where.text() == span_words(span_of(len(LONG), page.shown, page.end), len(LONG))
-    page.few.click()
-    assert page.end is None and page.few.isChecked()
+    assert page.range.where.text() == span_words(span_of(len(LONG), page.range.shown, page.range.end), len(LONG))
+    page.range.few.click()
+    assert page.range.end is None and page.range.few.isChecked()
 
 
 def drag(qtbot: QtBot, viewport: object, to: QPoint) -> None:
@@ -223,13 +232,13 @@ def drag(qtbot: QtBot, viewport: object, to: QPoint) -> None:
 
 
 def test_all_rounds_show_at_the_press_of_a_button(qtbot: QtBot, page: ChartsPage) -> None:
-    assert not page.slide.isHidden()
-    page.all.click()
-    assert page.slide.isHidden() and page.where.text().startswith(f"All {len(LONG)} rounds")
-    page.few.click()
-    assert not page.slide.isHidden()
-    page.slide.setValue(0)
-    assert page.where.text().startswith("Rounds 0 to ")
+    assert not page.range.slide.isHidden()
+    page.range.all.click()
+    assert page.range.slide.isHidden() and page.range.where.text().startswith(f"All {len(LONG)} rounds")
+    page.range.few.click()
+    assert not page.range.slide.isHidden()
+    page.range.slide.setValue(0)
+    assert page.range.where.text().startswith("Rounds 0 to ")
 
 
 def test_a_round_pinned_elsewhere_comes_into_sight(page: ChartsPage) -> None:
@@ -269,7 +278,7 @@ def test_without_a_measured_baseline_no_line_is_drawn_and_the_words_say_so(page:
 def test_every_chart_paints_what_there_is(qtbot: QtBot, rounds: list[Round]) -> None:
     indexed = [make_round(index, ["a"] * (index % 4), "b", ["c"], started=60.0 * index) for index in range(len(rounds))]
     page = made(qtbot, indexed if len(rounds) > 200 else rounds)
-    page.all.click()
+    page.range.all.click()
     picture = QImage(page.size(), QImage.Format.Format_RGB32)
     page.render(picture)
     for theme in (themes.LIGHT, themes.DARK):
