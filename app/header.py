@@ -177,11 +177,11 @@ class Header(QWidget):
         self.panel.setChecked(settings.side_panel)
         del blockers
 
-    def show_note(self, settings: Settings, has_distribution: bool) -> None:
-        """Says below the controls what the rule does, or why no rule makes a difference."""
+    def show_note(self, settings: Settings, has_distribution: bool, instead: str = "") -> None:
+        """Says below the controls what the rule does, or why no rule makes a difference; or other words instead."""
         state = (settings.temperature, settings.drafter, has_distribution)
-        self.note.setText(rule_note(settings.rule, *state))
-        self.note.setProperty("coincide", bool(coincidence(*state)))
+        self.note.setText(instead or rule_note(settings.rule, *state))
+        self.note.setProperty("coincide", not instead and bool(coincidence(*state)))
         self.note.style().unpolish(self.note)
         self.note.style().polish(self.note)
 

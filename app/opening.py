@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TICK_MS = 33
 TRACE_KINDS = "Traces (*.jsonl);;All files (*)"
 ENDING = ".jsonl"
+REPLAY_NOTE = "A replay: what it was made with stands above its text. These settings are for your next answer."
 
 
 class Opening(QObject):

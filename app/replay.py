@@ -5,8 +5,10 @@ Rounds go through `Session.apply` like those of a living answer, so every view s
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Literal, get_args
 
@@ -33,6 +35,8 @@ TIMINGS: tuple[Timing, ...] = get_args(Timing)
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 EVEN_SECONDS = 0.5
 """How long every round takes under even timing at speed 1: long enough to be read."""
+KEPT_EVERY = 1000
+"""Rounds between the places from which a long answer can grow again."""
 REPLAY_RUN = -1
 """No run of the engine has this id."""
 
@@ -129,6 +133,8 @@ class Replay:
         self._changes = [change for entry in trace.changes if (change := _change(entry)) is not None]
         self.turns = [*history, Turn(self._prompt, self._fresh())]
         self.shown = 0
+        self._kept: dict[int, Answer] = {}
+        self._keeping = False
 
     @property
     def answer(self) -> Answer:
@@ -139,10 +145,16 @@ class Replay:
         return self.trace.rounds
 
     def show(self, shown: int) -> None:
-        """Brings the answer to so many rounds; the session must be showing these turns. Going back starts the answer anew."""
-        if shown < self.shown or not self.answer.rules:
-            self.turns[-1] = Turn(self._prompt, self._fresh())
-            self.shown = 0
+        """Brings the answer to so many rounds; the session must be showing these turns.
+
+        Going back takes another answer and lets it grow to the place: from nothing the first time, afterwards from what was kept
+        of it on the way.
+        """
+        if shown < self.shown:
+            self._keeping = True
+            self.shown = max((place for place in self._kept if place <= shown), default=0)
+            self.turns[-1] = Turn(self._prompt, _twin(self._kept[self.shown]) if self.shown else self._fresh())
+        if not self.answer.rules:
             read, path = prompt_tokens(self.trace), str(self.trace.path)
             self._tell(RunStarted(REPLAY_RUN, self._options, read, self._drafter(), path, given_text(self.trace)))
             self._tell(PrefillProgress(REPLAY_RUN, read, read))
@@ -152,6 +164,9 @@ class Replay:
                 self._tell(self._changes[due])
                 due += 1
             self._tell(RoundFinished(REPLAY_RUN, round_))
+            place = round_.index + 1
+            if self._keeping and place % KEPT_EVERY == 0 and place not in self._kept:
+                self._kept[place] = _twin(self.answer)
         self.shown = min(shown, len(self.trace.rounds))
         self.answer.first_round = self._first_token() if self.shown else None
         if self.shown == len(self.trace.rounds):
@@ -212,6 +227,21 @@ def _conversation(trace: Trace) -> tuple[str, list[Turn]]:
             turns.append(Turn(asked, _earlier(text)))
             asked = None
     return asked or "", turns
+
+
+def _twin(answer: Answer) -> Answer:
+    """An answer like this one that grows on its own. What never changes, pieces and rounds, is shared."""
+    text = copy.copy(answer.text)
+    for name, value in vars(answer.text).items():
+        setattr(text, name, copy.copy(value))
+    return replace(
+        answer,
+        text=text,
+        tally=copy.deepcopy(answer.tally),
+        rounds=list(answer.rounds),
+        changes=list(answer.changes),
+        rules=list(answer.rules),
+    )
 
 
 def _earlier(text: str) -> Answer:

@@ -21,7 +21,7 @@ from app.explaining import Explaining
 from app.export_dialog import export_from
 from app.header import Header, model_path
 from app.link import EngineLike
-from app.opening import Opening
+from app.opening import REPLAY_NOTE, Opening
 from app.options import OptionsPopover
 from app.session import Answer
 from app.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
@@ -333,7 +333,8 @@ class Window(QMainWindow):
         settings, answer = self.settings, self.session.running
         if answer is not None:  # another temperature waits for the next answer; rule and drafter act on this one
             settings = replace(settings, temperature=answer.options.temperature)
-        self.header.show_note(settings, self.session.has_distribution(settings.drafter))
+        instead = REPLAY_NOTE if self.session.replaying else ""
+        self.header.show_note(settings, self.session.has_distribution(settings.drafter), instead)
 
     # Look
 

@@ -122,11 +122,11 @@ def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
 def _column_words(column: series.Column) -> str:
     if column.first == column.last:
         return (
-            f"Round {column.first}: {column.accepted:.0f} accepted, {column.rejected:.0f} rejected, "
+            f"Round {column.first + 1}: {column.accepted:.0f} accepted, {column.rejected:.0f} rejected, "
             f"{column.unjudged:.0f} unjudged"
         )
     return (
-        f"Rounds {column.first} to {column.last}, means: {column.accepted:.2f} accepted, {column.rejected:.2f} rejected, "
+        f"Rounds {column.first + 1} to {column.last + 1}, means: {column.accepted:.2f} accepted, {column.rejected:.2f} rejected, "
         f"{column.unjudged:.2f} unjudged"
     )
 
@@ -221,7 +221,7 @@ def times_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
         low = 0.0
         for phase, kind, colour in parts:
             high = low + getattr(entry, phase)
-            title = f"Round {entry.first}: {phase} {getattr(entry, phase):.1f} ms of {entry.total:.1f} ms"
+            title = f"Round {entry.first + 1}: {phase} {getattr(entry, phase):.1f} ms of {entry.total:.1f} ms"
             x, y = LEFT + index * width, frame.up(high)
             _bar(drawing, x + 1, y, min(width - 2, 40), frame.up(low) - y, kind, colour, title)
             low = high

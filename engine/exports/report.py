@@ -203,7 +203,7 @@ def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
             _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
         )
         yield (
-            f"<tr><th scope=row>{round.index}</th><td>{round.started / 1000:.2f}</td><td>{round.milliseconds.total:.1f}</td>"
+            f"<tr><th scope=row>{round.index + 1}</th><td>{round.started / 1000:.2f}</td><td>{round.milliseconds.total:.1f}</td>"
             f"<td class=words>{_text(round.rule)}</td>{''.join(f'<td>{many}</td>' for many in numbers)}"
             f"<td class=chips>{chips}</td><td class=words>{own}</td></tr>"
         )
@@ -245,7 +245,8 @@ def _provenance(trace: Trace) -> Iterator[str]:
 
 
 def _change(change: dict[str, Any]) -> str:
-    return f"from round {change.get('index')}: " + _pairs({key: value for key, value in change.items() if key != "index"})
+    index = change.get("index")
+    return f"from round {index + 1 if isinstance(index, int) else index}: " + _pairs({key: value for key, value in change.items() if key != "index"})
 
 
 def _pairs(table: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ def _in_order(round: Round) -> Iterator[Span]:
 def proposal_details(round: Round, place: int, emitted: Emitted | None = None) -> str:
     """Everything that is known of a proposal, in lines."""
     proposal = round.proposals[place]
-    lines = [f"{_quoted(proposal)}  {proposal.status}", f"round {round.index}, place {place + 1}, {round.rule}"]
+    lines = [f"{_quoted(proposal)}  {proposal.status}", f"round {round.index + 1}, place {place + 1}, {round.rule}"]
     if proposal.status == "unjudged":
         lines.append("behind a rejected proposal, so never judged")
     chances = []
@@ -110,7 +110,7 @@ def emitted_details(round: Round, token: Emitted) -> str:
     ]
     lines = [
         f"{_quoted(token)}  {token.origin}",
-        f"round {round.index}, {round.rule}" + (f", {what}" if what else ""),
+        f"round {round.index + 1}, {round.rule}" + (f", {what}" if what else ""),
         "   ".join(part for part in known if part),
     ]
     return "\n".join(line for line in lines if line)

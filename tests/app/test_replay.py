@@ -140,6 +140,19 @@ def test_every_place_is_the_same_however_it_was_reached(tmp_path: Path) -> None:
         assert same(replay.answer, live(shown, path)), shown
 
 
+def test_a_long_answer_grows_again_from_what_was_kept_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.replay.KEPT_EVERY", 4)
+    rounds = story_rounds(STORY * 3)
+    changes = [{"index": index, "rule": rule, "gamma": 4, "drafter": "ngram"} for index, rule in ((4, "match"), (9, "block"))]
+    path = write_trace(tmp_path / "story.jsonl", rounds, changes=changes)
+    replay = replay_of(path)
+    for shown in (len(rounds), 17, 16, 15, 9, 4, 3, 20, 12, 13, len(rounds), 19):
+        replay.show(shown)
+        assert same(replay.answer, live(shown, path)), shown
+        assert list(replay.answer.tally.taus.rows[:, 0]) == list(live(shown, path).tally.taus.rows[:, 0])
+    assert set(replay._kept) >= {4, 8, 12, 16}
+
+
 def test_the_whole_replay_is_the_recorded_answer(tmp_path: Path) -> None:
     replay = replay_of(write_trace(tmp_path / "story.jsonl", story_rounds()))
     replay.show(len(replay.rounds))

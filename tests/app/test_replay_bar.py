@@ -59,6 +59,7 @@ def test_a_trace_opens_at_its_end_without_a_model(window: Window, trace: Path) -
     assert f"Round {rounds} of {rounds}" in place(window)
     assert f"Replay, round {rounds} of {rounds}" in window.status.line.text()
     assert window.opening.bar.isVisible() and not window.composer.isVisible()
+    assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
     assert "story.jsonl" in window.opening.bar.name.text()
     assert engine_of(window).loads == [] and not window.banner.isVisible()
     assert not window.transcript.regenerate_button.isVisible()
