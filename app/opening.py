@@ -92,6 +92,8 @@ class Opening(QObject):
         """Shows a trace that was read, at its end."""
         window, session = self._window, self._window.session
         self._pause()
+        if window.pages.comparing is not None:
+            window.pages.open_conversation()
         window.cursor_place.forget()
         self.replay, self.player = Replay(session, trace), Player(trace.rounds)
         session.show_replay(self.replay.turns)
@@ -216,10 +218,11 @@ class Opening(QObject):
                 self.open(path)
             return True
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self.replay is not None:
-            scrolls = event.key() in (Qt.Key.Key_Home, Qt.Key.Key_End)
-            pressed = isinstance(QApplication.focusWidget(), QAbstractButton) and event.key() == Qt.Key.Key_Space
-            if not scrolls and not pressed:
-                return self.bar.take_key(event)
+            key = Qt.Key(event.key())
+            own = key in (Qt.Key.Key_Home, Qt.Key.Key_End)  # they scroll
+            own = own or (key == Qt.Key.Key_Space and isinstance(QApplication.focusWidget(), QAbstractButton))
+            own = own or (key == Qt.Key.Key_Escape and self._window.transcript.pointing.holds)  # lets go of a token first
+            return not own and self.bar.take_key(event)
         return False
 
 

@@ -255,7 +255,7 @@ class Window(QMainWindow):
     def _page_turned(self) -> None:
         """The conversation and the comparison take turns; each has the keyboard while it is shown."""
         if self.pages.comparing is None and self.pages.isVisible():
-            self.composer.edit.setFocus()
+            (self.opening.bar if self.session.replaying else self.composer.edit).setFocus()
         self._refresh()
 
     @Slot()

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import app.main
 from app.cli import main
+from app.cursor import Place
 from app.later_engine import LaterEngine
 from app.replay import EVEN_SECONDS
 from app.settings import Settings
@@ -186,6 +187,55 @@ def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: st
     assert not window.opening.player.playing
     qtbot.keyClick(target, Key.Key_Escape)
     assert not window.session.replaying
+
+
+def test_escape_lets_go_of_a_token_before_it_leaves_the_replay(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.transcript.setFocus()
+    window.cursor_place.pin(Place(0, 2, proposal=0))
+    qtbot.keyClick(window.transcript, Key.Key_Escape)
+    assert window.cursor_place.pin_place is None and window.session.replaying
+    qtbot.keyClick(window.transcript, Key.Key_Escape)
+    assert not window.session.replaying
+
+
+def test_a_place_that_is_pinned_is_forgotten_with_its_conversation(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.cursor_place.pin(Place(0, 2))
+    window.opening.open(trace)
+    assert window.cursor_place.place is None
+    window.cursor_place.pin(Place(0, 2))
+    window.opening.leave()
+    assert window.cursor_place.place is None
+
+
+def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.cursor_place.pin(Place(0, 9, proposal=0))
+    for shown in (3, 0, len(story_rounds())):
+        window.opening.go(shown)
+        window.panel.refresh()
+        window.grab()
+    assert STORY in window.transcript.plain_text()
+
+
+@pytest.mark.parametrize("page", ["rounds", "charts", "table"])
+def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str) -> None:
+    window.chat.keep(panel_page=page)
+    window._show_settings()
+    window.opening.open(trace)
+    for shown in (5, 2, 0, 7):
+        window.opening.go(shown)
+        window.panel.refresh()
+        window.grab()
+
+
+def test_a_trace_that_is_opened_from_the_comparison_shows_in_the_conversation(window: Window, trace: Path) -> None:
+    window.pages.toggle()
+    assert window.pages.comparing is not None
+    window.opening.open(trace)
+    assert window.pages.comparing is None
+    assert window.opening.bar.isVisible()
 
 
 def test_home_and_end_go_to_the_ends(qtbot: QtBot, window: Window, trace: Path) -> None:
