@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.chart_data import PHASES, ChartName, Material, speed_note
+from app.chart_data import PHASES, ChartName, Material, empty_words, speed_note
 from app.charts_rounds import curve_styles
 from app.charts_speed import phase_looks
 from app.sections import Words
@@ -13,8 +13,10 @@ DASHES = {"match": "┈┈", "gumbel": "━━", "rejection": "╍╍"}
 
 
 def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Words, ...]:
-    """From the longest to the shortest."""
+    """From the longest to the shortest; none where nothing is drawn."""
     tally = material.tally
+    if empty_words(name, tally):
+        return ()
     if name == "proposals":
         curves = [(colour, DASHES[rule], rule) for rule, (colour, _) in curve_styles(theme).items()]
         return _legend("expected:", *curves), _legend("", *curves)
@@ -26,7 +28,7 @@ def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Wo
         return _said("solid: once judged; light: of all drafted"), _said("solid: judged; light: drafted")
     if name == "tau":
         lines = [(theme.accent, "━━", "measured")]
-        if not tally.jointly_judged:
+        if tally.taus[-1][1] == tally.taus[-1][1]:  # a number, so something is predicted
             lines.append((theme.correction, "╍╍", "predicted"))
         return (_legend("", *lines),)
     if name == "lengths":
@@ -40,6 +42,8 @@ def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Wo
 
 
 def _throughput(material: Material, theme: Theme) -> tuple[Words, ...]:
+    if not any(material.tally.gammas.keys() - {0}):
+        return _said(f"{speed_note()}; a plain answer"), _said(speed_note()), _said("")
     if material.plain is None:
         return _said(f"{speed_note()}; no baseline yet: answer once without a drafter"), _said("no baseline yet"), _said("")
     prompt = "measured" if material.same_prompt else "measured on another prompt"

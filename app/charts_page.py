@@ -18,7 +18,7 @@ from app.charts_speed import ThroughputChart, TimesChart
 from app.cursor import Cursor, Place
 from app.round_range import RoundRange
 from app.sections import Section
-from app.session import Answer
+from app.session import Answer, is_plain
 from app.shown import Shown
 from app.theme import Theme
 
@@ -167,9 +167,12 @@ class ChartsPage(QWidget):
 
     def _show_baseline(self, answer: Answer | None) -> None:
         ended = answer is not None and not answer.running and answer.request is not None and answer.tally.rounds > 0
+        ended = ended and answer is not None and not is_plain(answer)
         known: Baseline | None = None if answer is None else self.session.baseline(answer)
         lacking = known is None or not known.same_prompt
-        self.measure.setVisible(ended and lacking and self.sections["throughput"].open)
+        there = ended and lacking and self.sections["throughput"].open
+        self.measure.setVisible(there)
+        self.sections["throughput"].extra.setContentsMargins(6 if there else 0, 0, 0, 0)
         self.measure.setEnabled(not self.session.measuring)
         self.measure.setText("Measuring…" if self.session.measuring else "Measure plain speed")
 

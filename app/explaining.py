@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QPoint, Slot
 from app.chat import Chat
 from app.definition_popover import DefinitionPopover
 from app.definitions import define
-from app.session import Answer
+from app.session import Answer, is_plain
 from app.sidepanel import SidePanel
 from app.theme import Theme
 
@@ -55,7 +55,7 @@ class Explaining(QObject):
     def can_measure(self) -> bool:
         """Whether the answer that shows can be compared with a plain run of its prompt now."""
         answer = self.panel.shown.answer
-        there = answer is not None and answer.request is not None and answer.tally.rounds > 0
+        there = answer is not None and answer.request is not None and answer.tally.rounds > 0 and not is_plain(answer)
         return there and self.chat.session.running is None and not self.chat.session.measuring
 
     @Slot()

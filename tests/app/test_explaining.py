@@ -100,6 +100,18 @@ def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: Qt
     assert window.panel.charts.measure.isHidden()
 
 
+def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, engine = open_window()
+    engine.rounds = list(PLAIN)
+    window.chat.keep(drafter="none")
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    window.panel.refresh()
+    assert window.panel.charts.measure.isHidden() and not window.explaining.can_measure
+    assert "a plain answer" in window.panel.charts.sections["throughput"].note.words
+    assert window.panel.figures.tiles["speed_up"].isHidden()
+
+
 def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     engine.hold = True
