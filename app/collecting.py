@@ -17,34 +17,36 @@ NEVER = 1_000_000_000
 class IdleCollector(QObject):
     """Puts full collections off until nothing has been under way for a while; young objects are collected as ever.
 
-    After a collection everything that is left is set aside, so that the next one does not walk over the same rounds again.
+    What has stayed until an answer begins, or through a collection, is set aside, so that the next collection does not walk over it.
     """
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._usual = gc.get_threshold()
         self._busy = False
-        self._conversation = 0
-        self._anew = False
+        self._empty = True
         self._timer = QTimer(self, singleShot=True, interval=IDLE_MS)
         self._timer.timeout.connect(self.collect)
 
-    def show_state(self, busy: bool, conversation: int) -> None:
-        """Whether something is under way, and the number of the conversation: what was set aside of another may be garbage."""
-        if conversation != self._conversation:
-            self._conversation, self._anew = conversation, True
-        if busy != self._busy:
+    def show_state(self, busy: bool, empty: bool) -> None:
+        """Whether something is under way, and whether the conversation is empty: what was set aside may be garbage then."""
+        emptied = empty and not self._empty
+        self._empty = empty
+        if busy != self._busy or emptied:
             self._busy = busy
             young, middle, old = self._usual
             gc.set_threshold(young, middle, NEVER if busy else old)
-            self._timer.stop() if busy else self._timer.start()
+            if busy:
+                gc.freeze()
+                self._timer.stop()
+            else:
+                self._timer.start()
 
     @Slot()
     def collect(self) -> None:
         """A full collection."""
-        if self._anew:
+        if self._empty:  # little is left to walk over
             gc.unfreeze()
-        self._anew = False
         gc.collect()
         gc.freeze()
 

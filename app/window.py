@@ -295,7 +295,7 @@ class Window(QMainWindow):
         if ticking != self._clock.isActive() and not self._closed:
             self._clock.start() if ticking else self._clock.stop()
         busy = answer is not None or (comparing is not None and comparing.running)
-        self._collector.show_state(busy, session.conversation)
+        self._collector.show_state(busy, not session.turns)
 
     def _show_wait(self, answer: Answer | None) -> None:
         self.transcript.status = "" if answer is None else phase_text(self.session)

@@ -24,32 +24,34 @@ def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[IdleCol
 
 def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, collector: IdleCollector) -> None:
     usual = gc.get_threshold()
-    collector.show_state(busy=True, conversation=0)
+    collector.show_state(busy=True, empty=False)
     assert gc.get_threshold() == (*usual[:2], NEVER)
-    collector.show_state(busy=False, conversation=0)
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+    collector.show_state(busy=False, empty=False)
     assert gc.get_threshold() == usual
     qtbot.waitUntil(lambda: gc.get_freeze_count() > 0)
 
 
 def test_another_answer_puts_the_collection_off_again(collector: IdleCollector) -> None:
-    collector.show_state(busy=True, conversation=0)
-    collector.show_state(busy=False, conversation=0)
-    collector.show_state(busy=True, conversation=0)
+    collector.show_state(busy=True, empty=False)
+    collector.show_state(busy=False, empty=False)
+    collector.show_state(busy=True, empty=False)
     assert not collector._timer.isActive()
 
 
-def test_garbage_of_an_earlier_conversation_is_found(collector: IdleCollector) -> None:
+def test_garbage_of_earlier_conversations_is_found_in_an_empty_one(collector: IdleCollector) -> None:
     class Loop:
         def __init__(self) -> None:
             self.itself = self
 
-    collector.collect()
+    collector.show_state(busy=False, empty=False)
     left = [Loop()]
     collector.collect()
     left.clear()
     collector.collect()
     assert any(isinstance(thing, Loop) for thing in _everything()), "it was set aside"
-    collector.show_state(busy=False, conversation=1)
+    collector.show_state(busy=False, empty=True)
     collector.collect()
     gc.unfreeze()
     assert not any(isinstance(thing, Loop) for thing in gc.get_objects())
@@ -64,7 +66,7 @@ def _everything() -> list[object]:
 
 def test_closing_leaves_everything_as_it_was(collector: IdleCollector) -> None:
     usual = gc.get_threshold()
-    collector.show_state(busy=True, conversation=0)
+    collector.show_state(busy=True, empty=False)
     collector.collect()
     collector.stop()
     assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, 0)

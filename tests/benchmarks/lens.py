@@ -12,7 +12,6 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -25,10 +24,10 @@ from app.cursor import Place
 from app.main import make_application
 from app.settings import PANEL_PAGES, PanelPage, Settings
 from app.window import Window
-from engine.trace import Writer, read
-from engine.types import Event, Round, RoundFinished, RunFinished, RunStarted
+from engine.types import Event, Round, RunStarted
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.benchmarks.frames import Frames, quantile, summary
+from tests.traces import write_trace
 
 TOKENS = 20_000
 
@@ -78,41 +77,26 @@ def generating(window: Window, page: PanelPage, seconds: float, frames: Frames) 
     return summary(taken)
 
 
-def opening(window: Window, path: Path) -> dict[str, float]:
-    """Seconds for reading a trace, and for each view until it has shown it."""
-    clock = [time.perf_counter()]
-    took: dict[str, float] = {}
+def opening(window: Window, path: Path) -> str:
+    """How long a trace takes to open, and then each page of the panel until it is painted."""
+    took = []
+    clock, processor = time.perf_counter(), time.process_time()
 
     def passed(name: str) -> None:
-        clock.append(time.perf_counter())
-        took[name] = clock[-1] - clock[-2]
+        nonlocal clock, processor
+        window.repaint()
+        now = time.perf_counter(), time.process_time()
+        took.append(f"{name} {now[0] - clock:.2f} s (computing {now[1] - processor:.2f})")
+        clock, processor = now
 
-    rounds = read(path).rounds
-    passed("reading")
-    take_in(window, rounds)
-    passed("counting")
-    window._refresh()
-    window.transcript.repaint()
-    passed("text")
+    window.opening.open(path)
+    QApplication.processEvents()
+    passed("open")
     for page in PANEL_PAGES:
         window.panel.show_page(page)
-        window.panel.refresh()
         QApplication.processEvents()
-        window.panel.repaint()
         passed(page)
-    return took
-
-
-def take_in(window: Window, rounds: Sequence[Round]) -> None:
-    """Gives the window's session an answer of these rounds."""
-    session = window.session
-    session.clear()
-    answer = session.add_turn("Tell me a story.", window.settings.options(), "builtin-draft")
-    answer.run_id = 10_000
-    for round_ in rounds:
-        session.apply(RoundFinished(10_000, round_))
-    tokens = sum(len(round_.emitted) for round_ in rounds)
-    session.apply(RunFinished(10_000, "eos", answer.text.text, tokens, 1.0, 0.1, 0.1, None))
+    return ", ".join(took)
 
 
 def scrolling(view: QAbstractScrollArea, steps: int, step: int = 0) -> str:
@@ -148,21 +132,12 @@ def main() -> None:
     print(f"Frames while {per_second:.0f} rounds arrive each second, window of {arguments.size}:")
     for page in PANEL_PAGES:
         print(f"  {page:>8}: {generating(window, page, arguments.seconds, frames)}", flush=True)
-    few = rounds[
-        : next((i for i, count in enumerate(accumulate(len(r.emitted) for r in rounds)) if count >= TOKENS), len(rounds))
-    ]
+    counted = accumulate(len(round_.emitted) for round_ in rounds)
+    few = rounds[: sum(count <= TOKENS for count in counted)]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "long.jsonl"
-        writer = Writer(path, {"created": "", "options": {}})
-        for round_ in few:
-            writer.round(round_)
-        writer.close()
-        took = opening(window, path)
-    print(f"Opening a trace of {TOKENS:,} tokens in {len(few):,} rounds: {sum(took.values()):.2f} s")
-    print("  " + ", ".join(f"{name} {seconds:.2f}" for name, seconds in took.items()))
-    take_in(window, rounds)
-    window._refresh()
-    window.panel.refresh()
+        print(f"A trace of {TOKENS:,} tokens in {len(few):,} rounds:")
+        print(f"  {opening(window, write_trace(Path(folder) / 'long.jsonl', few))}", flush=True)
+        window.opening.open(write_trace(Path(folder) / "longer.jsonl", rounds))
     QApplication.processEvents()
     print(f"Scrolling through {len(rounds):,} rounds, each step painted:")
     views: tuple[tuple[PanelPage | None, QAbstractScrollArea], ...] = (
