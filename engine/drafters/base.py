@@ -55,7 +55,12 @@ class DraftPen:
         history: prompt and committed tokens, for penalties.
         vocab_size: width of the target's logits.
         worth: asked, with the drafter's chance of each token drawn so far, whether a further one pays; None always goes on.
+
+    Attributes:
+        places: whether a drafter that could draw may place a token instead.
     """
+
+    places = True
 
     def __init__(
         self,

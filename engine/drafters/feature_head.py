@@ -119,8 +119,10 @@ class FeatureHead:
             self._add(features[self._rows - start : rows])
 
     def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
-        """As in `Drafter`, after `listen`. What the target read while nobody listened, it reads once more for the head."""
-        assert self._committed == list(tokens), "the head was told of this text"
+        """As in `Drafter`. What the target read while nobody listened, it reads once more for the head."""
+        if self._committed != list(tokens):
+            assert self._target is not None, "whoever does not decode binds the head to its target"
+            self.listen(self._target, tokens)
         if self._is_full or self._rows == len(tokens) - 1:
             return True
         read = 0
@@ -149,7 +151,7 @@ class FeatureHead:
         drafted: list[int] = []
         for step in range(limit):
             copied, share = self._copy_after(drafted)
-            if copied is not None and share >= SURE:
+            if copied is not None and share >= SURE and pen.places:
                 token = pen.place(copied, share)
                 asks = False  # the head has no row for what it was not asked
             elif asks:

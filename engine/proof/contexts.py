@@ -61,7 +61,9 @@ class Rows:
 
 
 class _WatchedPen(DraftPen):
-    """A pen that also keeps the rows as they are without filters."""
+    """A pen that also keeps the rows as they are without filters. It wants distributions: they are what is checked."""
+
+    places = False
 
     def __init__(self, plain: Shaper, *arguments: Any) -> None:
         super().__init__(*arguments)
