@@ -84,21 +84,27 @@ class VerdictHost(QObject):
         self._settle.stop()
         self.hide()
 
+    @property
+    def has_focus(self) -> bool:
+        """Whether the keyboard is on the card or in it."""
+        focused = QApplication.focusWidget()
+        return focused is not None and (focused is self.card or self.card.isAncestorOf(focused))
+
     @Slot()
     def hide(self) -> None:
         self._linger.stop()
         self._shown = None
+        if self.has_focus:
+            self.transcript.setFocus(Qt.FocusReason.OtherFocusReason)
         self.card.hide()
 
     @Slot()
     def close(self) -> None:
         """Lets go of the pinned token; the keyboard goes back to the text, on that token."""
-        place, focused = self.cursor.pin_place, QApplication.focusWidget()
-        had_focus = focused is not None and (focused is self.card or self.card.isAncestorOf(focused))
+        place, had_focus = self.cursor.pin_place, self.has_focus
         self.hide()
         self.cursor.pin(None)
         if had_focus:
-            self.transcript.setFocus(Qt.FocusReason.OtherFocusReason)
             self.transcript.pointing.stay(place)
 
     # What the cursor says

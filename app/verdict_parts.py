@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from app.theme import DARK, Theme, mono_font
@@ -89,6 +89,7 @@ class AlternativeButton(QPushButton):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("alternativeButton")
+        self.setAutoDefault(True)  # Enter chooses as Space does
         self._look = Look(DARK, 1.0)
         self._side: Side = ""
         self.alternative: Alternative | None = None
@@ -107,6 +108,11 @@ class AlternativeButton(QPushButton):
         marks = f" ({', '.join(self.alternative.marks)})" if self.alternative.marks else ""
         self.setAccessibleName(f"{'Branch with' if self.isEnabled() else 'Alternative'} {words}{marks}")
         self.setCursor(Qt.CursorShape.PointingHandCursor if self.isEnabled() else Qt.CursorShape.ArrowCursor)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """A key that is held, perhaps the Enter that led here, chooses nothing."""
+        if not event.isAutoRepeat():
+            super().keyPressEvent(event)
 
     def sizeHint(self) -> QSize:
         return QSize(self._look.px(150), self._look.px(22))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QAccessible
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QAccessible, QKeyEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import accessibility
@@ -319,6 +320,23 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
     finished(qtbot, window)
     assert engine.requests[-1].given[: len(request.given)] == request.given, "a branch of a branch keeps both"
     assert switch.words.text() == "3/3"
+
+
+def test_a_branch_needs_no_mouse(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.focus_transcript()
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Return)
+    first = window.focusWidget()
+    assert first in window.verdicts.card.alternatives
+    held = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Return, Qt.KeyboardModifier.NoModifier, "", autorep=True)
+    QApplication.sendEvent(first, held)
+    assert len(engine.requests) == 1
+    qtbot.keyClick(first, Qt.Key.Key_Return)
+    finished(qtbot, window)
+    assert len(engine.requests[-1].given) == 2
+    assert window.transcript.hasFocus()
 
 
 def test_answering_again_keeps_the_answer_there_was(qtbot: QtBot, open_window: Open) -> None:
