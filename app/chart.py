@@ -126,7 +126,7 @@ class Chart(QWidget):
     def set_rounds(self, material: Material, top: float) -> None:
         """The axes of a chart per round, from 0 up to `top`."""
         span = material.span
-        self.set_range((span.first - 0.6, span.first + span.room - 0.4), (0, top))
+        self.set_range((span.first + 0.4, span.first + span.room + 0.6), (0, top))
 
     def sizeHint(self) -> QSize:
         return QSize(200, self.minimumHeight())

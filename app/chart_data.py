@@ -57,7 +57,10 @@ CHARTS: dict[ChartName, ChartKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The rounds that show: `first` up to before `last`, `each` of them in a column. `room` rounds have a place across."""
+    """The rounds that show: `first` up to before `last`, `each` of them in a column. `room` rounds have a place across.
+
+    Indices count from 0. Places across are numbers for people, which count from 1.
+    """
 
     first: int
     last: int
@@ -66,14 +69,14 @@ class Span:
 
     def column(self, place: float) -> int | None:
         """The first round of the column at a place across; None beside the columns."""
-        index = self.first + self.each * math.floor((place + 0.5 - self.first) / self.each)
+        index = self.first + self.each * math.floor((place - 0.5 - self.first) / self.each)
         return index if self.first <= index < self.last else None
 
     def centre(self, round_: int) -> float | None:
         """Where a round is across; None if it does not show."""
         if not self.first <= round_ < self.last:
             return None
-        return round_ - (round_ - self.first) % self.each + (self.each - 1) / 2
+        return 1 + round_ - (round_ - self.first) % self.each + (self.each - 1) / 2
 
 
 def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = None) -> Span:
@@ -120,9 +123,9 @@ def columns(rows: Floats, span: Span) -> tuple[Floats, Floats]:
     """
     part = rows[span.first : span.last]
     if span.each == 1:
-        return np.arange(span.first, span.last, dtype=np.float64), part
+        return np.arange(span.first + 1, span.last + 1, dtype=np.float64), part
     starts = np.arange(0, len(part), span.each)
-    x = np.asarray(span.first + starts + (span.each - 1) / 2, dtype=np.float64)
+    x = np.asarray(span.first + 1 + starts + (span.each - 1) / 2, dtype=np.float64)
     if not len(part):
         return x, part
     known = np.isfinite(part)
@@ -166,7 +169,7 @@ def column_words(span: Span) -> str:
 def span_words(span: Span, rounds: int) -> str:
     if not rounds:
         return ""
-    shown = f"Rounds {span.first:,} to {span.last - 1:,}" if span.last - span.first < rounds else f"All {rounds:,} rounds"
+    shown = f"Rounds {span.first + 1:,} to {span.last:,}" if span.last - span.first < rounds else f"All {rounds:,} rounds"
     return ", ".join(filter(None, (shown, column_words(span))))
 
 
@@ -196,7 +199,7 @@ def readout(name: ChartName, material: Material, round_: int) -> str:
     tally, span = material.tally, material.span
     first = span.first + (round_ - span.first) // span.each * span.each
     last = min(first + span.each, span.last)
-    where = f"round {round_}" if span.each == 1 else f"rounds {first} to {last - 1}"
+    where = f"round {round_ + 1:,}" if span.each == 1 else f"rounds {first + 1:,} to {last:,}"
     if name == "times":
         return f"{where}: {_time_words(tally, first, last)}"
     rows = {

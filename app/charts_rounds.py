@@ -115,7 +115,7 @@ class ProposalsChart(Chart):
         x, counts = columns(tally.statuses.rows, span)
         most = max(1.0, float(counts.sum(axis=1).max(initial=0.0)))
         top = float(math.ceil(most - 1e-9))
-        changes = [index - 0.5 for index in material.changes if span.first < index < span.last]
+        changes = [index + 0.5 for index in material.changes if span.first < index < span.last]
         self.cells.set_data(x, counts, changes, top, span.each)
         self.set_rounds(material, top + 0.15)
         step = max(1, math.ceil(top / 5))

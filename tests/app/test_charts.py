@@ -69,7 +69,7 @@ def test_a_column_is_the_mean_of_what_is_known_in_it() -> None:
     rows[0:5] = np.nan
     x, means = columns(rows, span_of(1000, None))
     assert np.isnan(means[0]) and means[1] == pytest.approx(7.0)
-    assert x[1] == 7.0
+    assert x[1] == 8.0, "rounds 6 to 10"
     assert means.size == x.size == 200
 
 
@@ -80,7 +80,7 @@ def test_a_place_across_names_the_round_drawn_there_and_back() -> None:
             assert centre is not None
             column = span.column(centre)
             assert column is not None and column <= index < column + span.each
-        assert span.column(span.last + span.each) is None and span.column(span.first - 1.0) is None
+        assert span.column(span.last + span.each) is None and span.column(float(span.first)) is None
         assert span.centre(span.last) is None
 
 
@@ -89,7 +89,7 @@ def test_readouts_name_the_round_and_its_numbers() -> None:
     index = len(LONG) - 5
     round_ = LONG[index]
     assert readout("proposals", material, index) == (
-        f"round {index}: {round_.accepted} accepted, {round_.rejected} rejected, {round_.unjudged} unjudged"
+        f"round {index + 1}: {round_.accepted} accepted, {round_.rejected} rejected, {round_.unjudged} unjudged"
     )
     assert "interval" in readout("alpha", material, index)
     assert "predicted" in readout("tau", material, index)
@@ -101,13 +101,13 @@ def test_readouts_name_the_round_and_its_numbers() -> None:
 def test_a_column_of_many_rounds_reads_out_their_mean() -> None:
     tally = Tally.of(LONG * 20)
     words = readout("proposals", Material(tally, span_of(tally.rounds, None)), 7)
-    assert words.startswith("rounds 0 to ") and "accepted" in words
+    assert words.startswith("rounds 1 to ") and "accepted" in words
 
 
 def test_times_keep_the_gaps_between_staged_rounds() -> None:
     bars, totals = phase_columns(Material(Tally.of(LONG), span_of(len(LONG), None)))
     assert len(bars) and len(bars) + len(totals) == len(LONG)
-    assert bars[:, 0].tolist() == [round_.index for round_ in LONG if round_.milliseconds.measured]
+    assert bars[:, 0].tolist() == [round_.index + 1 for round_ in LONG if round_.milliseconds.measured]
 
 
 def test_charts_say_why_they_are_empty() -> None:
@@ -157,8 +157,8 @@ def test_pointing_at_a_column_marks_its_round_in_every_chart_per_round(qtbot: Qt
     for name, section in page.sections.items():
         if CHARTS[name].per_round:
             assert section.chart.marker.isVisible()
-            assert section.chart.marker.value() == index
-            assert section.note.words.startswith(f"round {index}: ")
+            assert section.chart.marker.value() == index + 1, "rounds are numbered from 1"
+            assert section.note.words.startswith(f"round {index + 1}: ")
     page.cursor_place.leave()
     assert not any(section.chart.marker.isVisible() for section in page.sections.values())
     assert "expected" in page.curve_names.words
@@ -238,13 +238,13 @@ def test_all_rounds_show_at_the_press_of_a_button(qtbot: QtBot, page: ChartsPage
     page.range.few.click()
     assert not page.range.slide.isHidden()
     page.range.slide.setValue(0)
-    assert page.range.where.text().startswith("Rounds 0 to ")
+    assert page.range.where.text().startswith("Rounds 1 to ")
 
 
 def test_a_round_pinned_elsewhere_comes_into_sight(page: ChartsPage) -> None:
     page.cursor_place.pin(Place(0, 5))
     assert page.sections["proposals"].chart.marker.isVisible()
-    assert page.sections["proposals"].chart.marker.value() == 5
+    assert page.sections["proposals"].chart.marker.value() == 6
 
 
 def test_a_folded_chart_stays_folded_and_costs_nothing(page: ChartsPage) -> None:
