@@ -1,13 +1,13 @@
 """Stage 2 of a training: the target's features and soft labels of the text, read once and kept on disk.
 
 Reading them anew in every pass over the text would save the disk but not time: see `engine/training/README.md` for what was
-measured. A folder for each file of text holds
+measured. A folder for each part of a file of text, a few thousand tokens of it, holds
 
     features.npy  (tokens, taps x hidden) float16: the tapped layers' outputs
     ids.npy       (tokens, LABELS) uint16 or uint32: the likeliest next tokens
     logs.npy      (tokens, LABELS) float16: their log-probabilities at temperature 1
 
-with rows in the order of the file's tokens. They are opened as memory maps, one batch at a time.
+with rows in the order of the part's tokens. They are opened as memory maps, one batch at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ from engine.training.reading import LABELS, Read, Reader
 
 ROWS = 1536
 """Padded tokens of one forward pass, unless one text is longer."""
+PART = 4096
+"""Tokens whose features are kept together: what an interruption can lose."""
 
 Tick = Callable[[int], None]
 
@@ -49,9 +51,17 @@ class Example:
         return len(self.tokens)
 
 
-def folder_of(text: Path, features: Path) -> Path:
-    """Where the features of a file of text lie."""
-    return features / text.stem
+def parts_of(text: Path, features: Path) -> Iterator[tuple[Path, list[texts.Record]]]:
+    """The records of a file of text in parts of about `PART` tokens, and where the features of each lie."""
+    part: list[texts.Record] = []
+    number = tokens = 0
+    for record in texts.load(text):
+        if part and tokens + len(record.tokens) > PART:
+            yield features / f"{text.stem}-{number:03}", part
+            part, number, tokens = [], number + 1, 0
+        part.append(record)
+        tokens += len(record.tokens)
+    yield features / f"{text.stem}-{number:03}", part
 
 
 def bytes_per_token(taps: int, hidden: int, vocabulary: int) -> int:
@@ -64,19 +74,18 @@ def _id_type(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
 
 
 def cache(reader: Reader, files: Sequence[Path], features: Path, vocabulary: int, tick: Tick) -> None:
-    """Read the features of every file that has none yet.
+    """Read the features of every part that has none yet.
 
     Args:
-        tick: called with the tokens done so far, files that were there already among them; may raise to break off.
+        tick: called with the tokens done so far, parts that were there already among them; may raise to break off.
     """
     done = 0
     for file in files:
-        folder = folder_of(file, features)
-        records = texts.load(file)
-        if not folder.exists():
-            _write(_read(reader, records, functools.partial(_ahead, tick, done)), folder, vocabulary)
-        done += sum(len(record.tokens) for record in records)
-        tick(done)
+        for folder, records in parts_of(file, features):
+            if not folder.exists():
+                _write(_read(reader, records, functools.partial(_ahead, tick, done)), folder, vocabulary)
+            done += sum(len(record.tokens) for record in records)
+            tick(done)
 
 
 def _ahead(tick: Tick, before: int, fresh: int) -> None:
@@ -117,17 +126,17 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
     """
     found: list[Example] = []
     for file in files:
-        folder = folder_of(file, features)
-        if not folder.exists():
-            raise DraftlightError(f"{file.name} has no features yet. Run the stage features first.")
-        first = 0
-        for record in texts.load(file):
-            found.append(Example(record.tokens.astype(np.int32), record.prompt_length, record.group, folder, first))
-            first += len(record.tokens)
-        if len(_map(folder, "ids")) != first:
-            raise DraftlightError(
-                f"{folder} holds the features of another text than {file}. Remove it and run the command again."
-            )
+        for folder, records in parts_of(file, features):
+            if not folder.exists():
+                raise DraftlightError(f"{file.name} has no features yet, or not all. Run the stage features first.")
+            first = 0
+            for record in records:
+                found.append(Example(record.tokens.astype(np.int32), record.prompt_length, record.group, folder, first))
+                first += len(record.tokens)
+            if len(_map(folder, "ids")) != first:
+                raise DraftlightError(
+                    f"{folder} holds the features of another text than {file}. Remove it and run the command again."
+                )
     return found
 
 

@@ -24,7 +24,7 @@ from engine.training import selfplay
 from engine.training.request import SUFFIXES
 
 RECORDS = 64
-"""In a file of given text: what an interruption of reading its features can lose."""
+"""In a file of given text."""
 SHORTEST = 8
 """Tokens of a record; shorter ones have nothing to teach."""
 UNKNOWN_TEMPERATURE = -1.0
