@@ -21,7 +21,7 @@ STATE_WORDS: dict[Kind, str] = {
     "unjudged": "unjudged",
     "correction": "correction",
     "bonus": "bonus",
-    "plain": "the target's own",
+    "plain": "plain",
 }
 
 
@@ -150,7 +150,7 @@ def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
     if answer.request is None or not 0 <= spot.round < len(answer.rounds):
         return None
     round_ = answer.rounds[spot.round]
-    if spot.at > len(round_.emitted) or (not spot.own and round_.proposals[spot.at].status == "unjudged"):
+    if spot.at >= len(round_.emitted) or (not spot.own and round_.proposals[spot.at].status == "unjudged"):
         return None
     before = (token.id for earlier in answer.rounds[: spot.round] for token in earlier.emitted)
     return (*answer.request.given, *before, *(token.id for token in round_.emitted[: spot.at]))

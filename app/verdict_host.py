@@ -219,6 +219,8 @@ class VerdictHost(QObject):
             return "Only the newest answer can be branched"
         if found[0].request is None:
             return "A recorded answer cannot be branched"
+        if kept_before(*found) is None:
+            return ""
         return "Another target is loaded now, so this answer cannot be branched"
 
     @Slot(int)

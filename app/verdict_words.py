@@ -122,8 +122,11 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         notes.append("A residual draw has no margin on record.")
     if spot.own and round_.emitted[spot.at].origin in ("bonus", "plain"):
         notes.append("No proposal was judged here, so no rule expected anything.")
-    if spot.own and round_.finish is not None and spot.at == len(round_.emitted) - 1 and round_.finish == "eos":
+    last = len(round_.emitted) - 1
+    if round_.finish == "eos" and spot.at == last and (spot.own or round_.emitted[last].origin == "accepted"):
         notes.append("It ends the answer and adds no text.")
+    if proposal is not None and proposal.status == "accepted" and spot.at > last:
+        notes.append("The answer had ended before it, so it is not in the text.")
     return tuple(notes)
 
 

@@ -234,6 +234,18 @@ def test_a_branch_keeps_what_stood_before_the_token_and_what_its_answer_was_give
     assert kept_before(made, GHOST) is None, "a recorded answer has no engine to go on with"
 
 
+def test_what_stood_behind_the_end_says_so_and_cannot_be_branched() -> None:
+    base = make_round(0, ["one", "<end>", "two"], "three", finish="eos")
+    made = answer(replace(base, emitted=base.emitted[:2]))
+    end, behind = judge(made, Spot(0, False, 1)), judge(made, Spot(0, False, 2))
+    assert end is not None
+    assert behind is not None
+    assert "ends the answer" in end.text()
+    assert "ended before it" in behind.text()
+    assert kept_before(made, Spot(0, False, 1)) == (9,)
+    assert kept_before(made, Spot(0, False, 2)) is None
+
+
 def test_places_that_are_not_there_have_no_verdict() -> None:
     made = answer(rejected_round())
     for spot in (Spot(1, False, 0), Spot(0, False, 2), Spot(0, True, 1), Spot(-1, True, 0)):
