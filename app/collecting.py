@@ -17,7 +17,7 @@ NEVER = 1_000_000_000
 class IdleCollector(QObject):
     """Puts full collections off until nothing has been under way for a while; young objects are collected as ever.
 
-    What has stayed until an answer begins, or through a collection, is set aside, so that the next collection does not walk over it.
+    What has stayed until an answer begins, or through a collection, is set aside: the next collection does not walk over it.
     """
 
     def __init__(self, parent: QObject) -> None:

@@ -66,7 +66,7 @@ class Header(QWidget):
         self.compare = icon_button("compare", "Compare settings side by side (F4)")
         self.compare.setAccessibleName("Compare")
         self.options = icon_button("options", "Sampling options and system prompt")
-        self.panel = icon_button("panel", "Show or hide the charts")
+        self.panel = icon_button("panel", "Show or hide the panel")
         self.panel.setCheckable(True)
         self.menu = icon_button("menu", "Menu")
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)

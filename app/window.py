@@ -38,7 +38,7 @@ from engine.types import Event, RoundFinished
 
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 NARROW = 900
-"""Below this width the charts make room for the conversation."""
+"""Below this width the panel makes room for the conversation."""
 
 
 class Window(QMainWindow):
@@ -466,7 +466,7 @@ class Window(QMainWindow):
         self._divided_by_hand = True
 
     def _divide(self) -> None:
-        """The charts get a third of the width, until the user has said otherwise."""
+        """The panel gets a third of the width, until the user has said otherwise."""
         if self._divided_by_hand:
             return
         scale = self.settings.text_scale

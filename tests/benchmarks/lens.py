@@ -26,7 +26,7 @@ from app.settings import PANEL_PAGES, PanelPage, Settings
 from app.window import Window
 from engine.types import Event, Round, RunStarted
 from tests.app.fakes import STORY, FakeEngine, story_rounds
-from tests.benchmarks.frames import Frames, quantile, summary
+from tests.benchmarks.frames import Frames, Stretch, summary
 from tests.traces import write_trace
 
 TOKENS = 20_000
@@ -102,15 +102,15 @@ def opening(window: Window, path: Path) -> str:
 def scrolling(view: QAbstractScrollArea, steps: int, step: int = 0) -> str:
     """Milliseconds of each step from the middle on, painting included; `step` 0 goes all the way through in long steps."""
     bar = view.verticalScrollBar()
-    lengths = []
+    taken = []
     begin = bar.maximum() // 2 if step else 0
     for index in range(steps):
-        began = time.perf_counter()
+        clock, processor = time.perf_counter(), time.thread_time()
         bar.setValue(begin + index * step if step else bar.maximum() * index // steps)
         view.viewport().repaint()
-        lengths.append((time.perf_counter() - began) * 1000)
+        taken.append(Stretch((time.perf_counter() - clock) * 1000, (time.thread_time() - processor) * 1000))
     QApplication.processEvents()
-    return f"median {quantile(lengths, 0.5):5.1f}, 99 % {quantile(lengths, 0.99):5.1f}, longest {max(lengths):5.1f} ms"
+    return summary(taken)
 
 
 def main() -> None:
