@@ -167,7 +167,9 @@ class CompareColumn(QFrame):
         self._show_figures(figures_of(answer, comparison.speed_up(self.index)))
         relation = comparison.relation(self.index)
         alone = self.index == 0 and comparison.relation(1) is not None and answer.tally.rounds
-        self._show_relation(relation, "The other columns are compared with this text." if alone else "")
+        related = (relation, "The other columns are compared with this text." if alone else "")
+        if related != self._related:
+            self._show_relation(*related)
 
     def _kind(self, comparison: Comparison) -> Kind:
         """How the difference is to be judged that the text shows: the gravest of those this column takes part in."""

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import theme as themes
 from app.compare import Column
 from app.cursor import Cursor, Place
 from app.theme import DARK, Theme
+from engine.types import Round
 
 NARROW = 2.5
 """Rounds narrower than this many pixels are drawn without gaps between their cells."""
+
+
+class Bar(NamedTuple):
+    """A round as the strip draws it: times in seconds, and how many proposals were accepted, rejected and unjudged."""
+
+    start: float
+    seconds: float
+    counts: tuple[int, int, int]
+
+
+def bar_of(round_: Round) -> Bar:
+    counts = (round_.accepted, round_.rejected, round_.unjudged)
+    return Bar(round_.started / 1e3, round_.milliseconds.total / 1e3, counts)
 
 
 class RoundStrip(QWidget):
@@ -33,6 +49,9 @@ class RoundStrip(QWidget):
         self._seconds = 1.0
         self._cells = 1
         self._starts: list[float] = []
+        self._bars: list[Bar] = []
+        self._picture: QPixmap | None = None  # the rounds drawn so far; a new look, range or size draws them anew
+        self._drawn = 0
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setToolTip(
@@ -43,14 +62,19 @@ class RoundStrip(QWidget):
         cursor.moved.connect(self._moved)
 
     def show_run(self, run: Column | None) -> None:
-        self.run, self._starts = run, []
+        self.run, self._starts, self._bars = run, [], []
         self.setAccessibleName("Rounds")
+        self._forget()
+
+    def _forget(self) -> None:
+        """Draws every round anew."""
+        self._picture, self._drawn = None, 0
         self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self.theme, self._scale = theme, scale
         self.setFixedHeight(self.sizeHint().height())
-        self.update()
+        self._forget()
 
     def set_room(self, height: int) -> None:
         """Takes a little more where the column is tall."""
@@ -61,14 +85,18 @@ class RoundStrip(QWidget):
 
     def set_range(self, seconds: float, cells: int) -> None:
         """The time axis of all columns, and how many cells a bar of full height has; those of a longer bar are lower."""
-        self._seconds, self._cells = max(0.05, seconds), max(1, cells)
+        wanted = (max(0.05, seconds), max(1, cells))
+        if wanted != (self._seconds, self._cells):
+            self._seconds, self._cells = wanted
+            self._forget()
 
     def touch(self) -> None:
         """Rounds have come."""
         if self.run is None:
             return
-        rounds = self.run.answer.rounds
-        self._starts += [round_.started / 1e3 for round_ in rounds[len(self._starts) :]]
+        fresh = [bar_of(round_) for round_ in self.run.answer.rounds[len(self._bars) :]]
+        self._bars += fresh
+        self._starts += [bar.start for bar in fresh]
         summary = self.run.answer.tally.summary
         self.setAccessibleDescription(
             f"{summary.rounds:,} rounds in {summary.seconds:.1f} seconds: {summary.accepted:,} proposals accepted, "
@@ -86,13 +114,32 @@ class RoundStrip(QWidget):
     def _x(self, seconds: float) -> float:
         return self._area.left() + self._area.width() * seconds / self._seconds
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._forget()
+
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        if self.run is not None:
+            painter.drawPixmap(0, 0, self._bars_drawn())
         self._paint_axis(painter)
-        if self.run is not None and self._starts:
-            self._paint_rounds(painter)
+        self._paint_pointed(painter)
         painter.end()
+
+    def _bars_drawn(self) -> QPixmap:
+        """All rounds, each drawn once."""
+        picture = self._picture
+        if picture is None:
+            ratio = self.devicePixelRatioF()
+            picture = self._picture = QPixmap(self.size() * ratio)
+            picture.setDevicePixelRatio(ratio)
+            picture.fill(Qt.GlobalColor.transparent)
+        if self._drawn < len(self._bars):
+            painter = QPainter(picture)
+            self._paint_bars(painter, self._bars[self._drawn :])
+            painter.end()
+            self._drawn = len(self._bars)
+        return picture
 
     def _paint_axis(self, painter: QPainter) -> None:
         area = self._area
@@ -108,24 +155,28 @@ class RoundStrip(QWidget):
             left = max(0.0, min(self.width() - metrics.horizontalAdvance(words) - 2.0, x - metrics.horizontalAdvance(words) / 2))
             painter.drawText(QPointF(left, self.height() - 4.0), words)
 
-    def _paint_rounds(self, painter: QPainter) -> None:
-        assert self.run is not None
+    def _paint_bars(self, painter: QPainter, bars: Sequence[Bar]) -> None:
         theme, area = self.theme, self._area
         accepted: list[QRectF] = []
         rejected: list[QRectF] = []
         unjudged: list[QRectF] = []
         own: list[QRectF] = []
-        for start, round_ in zip(self._starts, self.run.answer.rounds, strict=False):
-            left, right = self._x(start), self._x(start + round_.milliseconds.total / 1e3)
-            width = max(1.0, right - left - (1.0 if right - left > NARROW else 0.0))
-            bottom = area.bottom()
-            height = area.height() / (max(self._cells, len(round_.proposals)) + 1)
+        by_status = (accepted, rejected, unjudged)
+        edge, bottom, tallest, pixels = area.left(), area.bottom(), area.height(), area.width() / self._seconds
+        for bar in bars:
+            left, whole = edge + bar.start * pixels, bar.seconds * pixels
+            width = max(1.0, whole - (1.0 if whole > NARROW else 0.0))
+            proposals = sum(bar.counts)
+            height = tallest / (max(self._cells, proposals) + 1)
             gap = 1.0 if height > 3 else 0.0
-            for place, proposal in enumerate(round_.proposals):
-                cell = QRectF(left, bottom - (place + 1) * height, width, height - gap)
-                {"accepted": accepted, "rejected": rejected, "unjudged": unjudged}[proposal.status].append(cell)
-            top = bottom - (len(round_.proposals) + 1) * height
-            own.append(QRectF(left, top + height / 2 - 1, max(1.0, min(width, 4.0)), 2))
+            apart = gap and width > NARROW  # cells that cannot be told apart are drawn as one
+            y = bottom
+            for many, cells in zip(bar.counts, by_status, strict=True):
+                for _ in range(many if apart else min(many, 1)):
+                    tall = height if apart else height * many
+                    y -= tall
+                    cells.append(QRectF(left, y, width, tall - gap))
+            own.append(QRectF(left, y - height / 2 - 1, min(width, 4.0), 2))
         painter.setPen(Qt.PenStyle.NoPen)
         _fill(painter, accepted, QColor(theme.accent))
         faded = QColor(theme.rejected)
@@ -139,12 +190,17 @@ class RoundStrip(QWidget):
         edge.setAlpha(150)
         painter.setPen(QPen(edge, 1))
         painter.drawRects([cell.adjusted(0.5, 0.5, -0.5, -0.5) for cell in unjudged if cell.width() > NARROW])
-        pointed = self.cursor_place.place
-        if pointed is not None and pointed.round < len(self._starts):
-            spent = self.run.answer.rounds[pointed.round].milliseconds.total / 1e3
-            left, right = self._x(self._starts[pointed.round]), self._x(self._starts[pointed.round] + spent)
-            painter.setPen(QPen(QColor(theme.text), 1))
-            painter.drawRect(QRectF(left - 1.5, area.top() - 2, max(3.0, right - left + 2), area.height() + 2))
+
+    def _paint_pointed(self, painter: QPainter) -> None:
+        """A frame around the round that is pointed at."""
+        pointed, area = self.cursor_place.place, self._area
+        if self.run is None or pointed is None or pointed.round >= len(self._starts):
+            return
+        bar = self._bars[pointed.round]
+        left, right = self._x(bar.start), self._x(bar.start + bar.seconds)
+        painter.setPen(QPen(QColor(self.theme.text), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(QRectF(left - 1.5, area.top() - 2, max(3.0, right - left + 2), area.height() + 2))
 
     # Pointing
 
@@ -156,8 +212,8 @@ class RoundStrip(QWidget):
         index = bisect_right(self._starts, seconds) - 1
         if index < 0:
             return None
-        spent = self.run.answer.rounds[index].milliseconds.total / 1e3
-        return index if seconds <= self._starts[index] + spent + 0.01 * self._seconds else None
+        bar = self._bars[index]
+        return index if seconds <= bar.start + bar.seconds + 0.01 * self._seconds else None
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         index = self.round_at(event.position().x())

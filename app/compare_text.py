@@ -105,11 +105,13 @@ class CompareText(QAbstractScrollArea):
 
     def sync(self) -> None:
         """Takes in the rounds that came since the last time."""
+        bar, unchanged = self.verticalScrollBar(), 0.0
+        scrolled, shown = bar.value(), self._block is not None and self._block.shown > 0
         if self._block is not None:
             self._block.top = TOP
+            unchanged = TOP + self._block.open_top
             self._block.grow()
         height = 0 if self._block is None else round(self._block.top + self._block.height)
-        bar = self.verticalScrollBar()
         bar.setPageStep(self.viewport().height())
         bar.setSingleStep(round(30 * self._scale))
         self._moving = True
@@ -117,7 +119,10 @@ class CompareText(QAbstractScrollArea):
         if self.following:
             bar.setValue(bar.maximum())
         self._moving = False
-        self.viewport().update()
+        area = self.viewport().rect()
+        if shown and bar.value() == scrolled:
+            area.setTop(round(unchanged) - scrolled - 6)  # what stands above has not changed
+        self.viewport().update(area)
 
     def plain_text(self) -> str:
         """The answer in words, as a screen reader gets it."""

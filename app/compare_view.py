@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,7 @@ from engine.errors import DraftlightError
 from engine.types import SEED_LIMIT, Event, Proposal, SampleTaken, SamplingFinished, TaskFailed
 
 REFRESH_MS = 80
+AXIS_STEP = 1.3
 
 
 class CompareView(QWidget):
@@ -260,6 +262,8 @@ class CompareView(QWidget):
 
     def _sync(self, comparison: Comparison) -> None:
         seconds = max(run.answer.tally.summary.seconds for run in comparison.columns)
+        if comparison.running:  # in steps, so that strips need not be drawn anew for every round
+            seconds = AXIS_STEP ** math.ceil(math.log(max(seconds, 0.5), AXIS_STEP))
         cells = max(run.usual_proposals for run in comparison.columns)
         for column in self.columns[: len(comparison.columns)]:
             column.sync(comparison, seconds, cells)

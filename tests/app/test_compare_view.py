@@ -17,10 +17,12 @@ from pytestqt.qtbot import QtBot
 from app import compare_reader
 from app.compare_view import CompareView
 from app.cursor import Place
+from app.exporting import kind_named
 from app.presets import PRESETS
 from app.settings import Settings
 from app.window import Window
 from engine.compare import CompareRequest, Sample, SampleRequest
+from engine.trace import read
 from engine.types import (
     Event,
     Expected,
@@ -33,8 +35,11 @@ from engine.types import (
     SampleTaken,
     SamplingFinished,
 )
+from engine.worker import Engine
 from tests.app.fakes import STORY, FakeEngine, make_round, story_rounds
+from tests.engine.tiny_models import weights, write_gguf
 
+TIMEOUT = 60_000
 Open = Callable[..., tuple[Window, CompareView, "TurnsEngine"]]
 
 
@@ -143,7 +148,7 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
         window.show()
         qtbot.waitExposed(window)
         window.chat.load_models()
-        qtbot.waitUntil(lambda: window.session.model is not None)
+        qtbot.waitUntil(lambda: window.session.model is not None, timeout=TIMEOUT)
         window.pages.open_compare(preset)
         view = window.pages.compare
         assert view is not None
@@ -154,11 +159,20 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
         window.close()
 
 
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A random target of two layers and a draft model near it, in files."""
+    folder = tmp_path_factory.mktemp("models")
+    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
+    target = write_gguf(folder / "target.gguf", llama__context_length=3000)
+    return str(target), str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=3000))
+
+
 def run(qtbot: QtBot, view: CompareView) -> None:
     """Starts what is set up and waits for its end."""
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     assert view.running
-    qtbot.waitUntil(lambda: not view.running)
+    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     view.refresh()
 
 
@@ -190,10 +204,10 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
     _, view, engine = open_compare([other_story(), story_rounds()])
     engine.pause_after = 2
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: view.columns[1].relation.text().startswith("Same text as A so far"))
+    qtbot.waitUntil(lambda: view.columns[1].relation.text().startswith("Same text as A so far"), timeout=TIMEOUT)
     assert view.bar.stop.isVisible() and not view.bar.start.isVisible()
     engine.pause_after = None
-    qtbot.waitUntil(lambda: not view.running)
+    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     asked = engine.comparisons[0].requests
     assert [request.options.rule for request in asked] == ["rejection", "gumbel"]
     assert len({request.options.seed for request in asked}) == 1 and asked[0].options.seed is not None
@@ -296,7 +310,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     assert (asked.options.seed, asked.options.max_tokens) == (99, 17)
     assert not controls.isEnabled() and not view.bar.prompt.isEnabled() and not view.bar.presets.isEnabled()
     engine.hold = False
-    qtbot.waitUntil(lambda: not view.running)
+    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     assert controls.isEnabled()
     controls.drafter.setCurrentIndex(controls.drafter.findData("none"))
     assert not controls.rule.isEnabled() and not controls.gamma.isEnabled(), "nothing is judged without a drafter"
@@ -321,10 +335,10 @@ def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compa
     window, view, engine = open_compare()
     engine.pause_after = 2
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: all(len(column.answer.rounds) == 2 for column in view.comparison.columns))  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: all(len(column.answer.rounds) == 2 for column in view.comparison.columns), timeout=TIMEOUT)  # type: ignore[union-attr]
     assert window.actions_by_id["stopAction"].isEnabled()
     window.actions_by_id["stopAction"].trigger()
-    qtbot.waitUntil(lambda: not view.running)
+    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     assert engine.stopped == [101, 102]
     view.refresh()
     assert all("stopped by you" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
@@ -345,7 +359,7 @@ def test_a_comparison_goes_on_behind_the_chat_and_is_up_to_date_when_it_is_opene
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     window.pages.open_conversation()
     engine.pause_after = None
-    qtbot.waitUntil(lambda: not view.running)
+    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     window.pages.open_compare()
     assert view.columns[0].text.plain_text() == STORY
     assert "tokens/s" in view.columns[0].figures.text()
@@ -386,9 +400,9 @@ def test_sampling_can_be_stopped_and_keeps_what_was_counted(qtbot: QtBot, open_c
     _, view, engine = open_compare(preset="random-number")
     engine.pause_samples = 9
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: view.tallies[2].judged == 3)
+    qtbot.waitUntil(lambda: view.tallies[2].judged == 3, timeout=TIMEOUT)
     qtbot.mouseClick(view.bar.stop, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not view.running)
+    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     view.refresh()
     assert "3 of 200 samples" in view.columns[0].figures.accessibleDescription()
 
@@ -516,3 +530,52 @@ def test_a_screen_reader_gets_the_text_of_a_column_and_the_token_walked_to(
     monkeypatch.setattr(QAccessible, "updateAccessibility", lambda event: said.append(event.message()))
     qtbot.keyClick(view.columns[1].text, Qt.Key.Key_Right)
     assert said and "The, accepted" in said[-1]
+
+
+def real_window(qtbot: QtBot, tiny: tuple[str, str]) -> tuple[Window, CompareView]:
+    window = Window(Engine(), Settings(target=tiny[0], drafter=tiny[1], seed=3, temperature=0.8))
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    window.chat.load_models()
+    window.pages.open_compare("with-without")
+    assert window.pages.compare is not None
+    return window, window.pages.compare
+
+
+def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_traces_are_exported(
+    qtbot: QtBot, home: Path, tiny: tuple[str, str], tmp_path: Path
+) -> None:
+    window, view = real_window(qtbot, tiny)
+    run(qtbot, view)
+    relation = view.comparison.relation(1) if view.comparison is not None else None
+    assert relation is not None and relation.kind in ("same", "near-tie")
+    assert view.comparison is not None
+    traces = [read(path) for path in view.comparison.traces]
+    assert [trace.missing for trace in traces] == [None, None]
+    assert [list(trace.rounds) for trace in traces] == [column.answer.rounds for column in view.comparison.columns]
+    view.write_answers(kind_named("json"), tmp_path / "both.json")
+    assert view.banner.frame.property("tone") == "note"
+    assert len(json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))["answers"]) == 2
+    assert window.settings.export_folder == str(tmp_path)
+    view.show_preset("random-number")
+    view.bar.samples.setValue(20)
+    run(qtbot, view)
+    assert [tally.judged for tally in view.tallies] == [20, 20, 20]
+    assert [tally.accepted for tally in view.tallies[1:]] == [20, 20]
+    window.close()
+    assert window.ended_in_time
+
+
+def test_closing_the_window_in_the_middle_of_a_comparison_leaves_whole_traces(
+    qtbot: QtBot, home: Path, tiny: tuple[str, str]
+) -> None:
+    window, view = real_window(qtbot, tiny)
+    view.bar.longest.setValue(2500)
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    assert view.comparison is not None
+    qtbot.waitUntil(lambda: all(column.tokens for column in view.comparison.columns), timeout=TIMEOUT)  # type: ignore[union-attr]
+    traces = list(view.comparison.traces)
+    window.close()
+    assert window.ended_in_time
+    assert [read(path).missing for path in traces] == [None, None]
