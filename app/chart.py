@@ -20,6 +20,9 @@ FAR = 10**9
 ENDS = {Qt.Key.Key_Home: -FAR, Qt.Key.Key_End: FAR}
 
 
+KEYS_IN_WORDS = "Left and Right go from round to round, Return pins one. Shift with Left and Right scrolls, plus and minus zoom."
+
+
 class Chart(QWidget):
     """A plot with a calm line of words while there is nothing to draw.
 
@@ -81,6 +84,7 @@ class Chart(QWidget):
         self.view.addItem(self.marker)
         if self.kind.per_round:
             self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            self.setAccessibleDescription(KEYS_IN_WORDS)
         self.plot.viewport().setMouseTracking(True)
         self.plot.viewport().installEventFilter(self)
 

@@ -166,8 +166,8 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None
     palette = drawing.palette
     found = series.columns(trace.rounds, COLUMNS)
     tallest = max((column.proposals for column in found), default=0.0)
-    each = len(trace.rounds) / len(found) if found else 1
-    mean = "" if each == 1 else f", each column the mean of {each:.0f} or so"
+    most = max((column.last - column.first + 1 for column in found), default=1)
+    mean = "" if most == 1 else f", each column the mean of up to {most:,}"
     drawing.text(MARGIN, top - 6, f"Proposals per round{mean}" if tallest else "Nothing was proposed", size=14)
     if not tallest:
         drawing.line((MARGIN, top + STRIP), (WIDTH - MARGIN, top + STRIP), palette.line)

@@ -91,7 +91,9 @@ def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     if not tallest:
         return _empty("proposals", palette, "Nothing was proposed in this answer.")
     words = f"Proposals in {len(rounds):,} rounds: accepted, rejected and unjudged."
-    drawing, frame = _begin("proposals", palette, words, (0, len(rounds)), (0, max(1.0, tallest)), "round")
+    most = max(column.last - column.first + 1 for column in drawn)
+    below = "round" if most == 1 else f"round; each column the mean of up to {most:,} rounds"
+    drawing, frame = _begin("proposals", palette, words, (0, len(rounds)), (0, max(1.0, tallest)), below)
     states = (("fill", palette.accepted), ("hatch", palette.rejected), ("outline", palette.unjudged))
     for column in drawn:
         left, right = frame.across(column.first), frame.across(column.last + 1)

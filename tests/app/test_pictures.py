@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app import pictures
+from app import pictures, share_card
 from app.chart_data import CHARTS
 from engine import export
 from engine.errors import DraftlightError
@@ -53,6 +53,14 @@ def test_a_picture_has_title_axis_and_provenance(trace: Trace, name: str, theme:
 def test_the_plain_speed_is_drawn_only_where_it_was_measured(trace: Trace) -> None:
     assert not any("plain" in line for line in words(pictures.chart_svg(trace, "throughput")))
     assert any("plain, measured 12.3" in line for line in words(pictures.chart_svg(trace, "throughput", plain_speed=12.3)))
+
+
+def test_a_picture_says_when_a_column_is_several_rounds(tmp_path: Path, trace: Trace) -> None:
+    long = [make_round(index, ["a"], "b", ["c"], started=60.0 * index) for index in range(1000)]
+    read_back = read(write_trace(tmp_path / "long.jsonl", long))
+    assert any("mean of up to 11 rounds" in line for line in words(pictures.chart_svg(read_back, "proposals")))
+    assert any("mean of up to 5" in line for line in words(share_card.card_svg(read_back)))
+    assert not any("mean of" in line for line in words(pictures.chart_svg(trace, "proposals")))
 
 
 def test_under_block_no_lengths_are_expected(tmp_path: Path) -> None:
