@@ -23,6 +23,7 @@ from app.header import Header, model_path
 from app.link import EngineLike
 from app.opening import REPLAY_NOTE, Opening
 from app.options import OptionsPopover
+from app.saving import Saving
 from app.session import Answer
 from app.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidepanel import SidePanel
@@ -106,6 +107,7 @@ class Window(QMainWindow):
         self.opening = Opening(self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explaining = Explaining(self.panel, self.chat)
+        self.saving = Saving(self.panel, self.chat, self.banner, self.explaining)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
@@ -168,6 +170,7 @@ class Window(QMainWindow):
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(chat.show_sibling)
+        self.transcript.figure_wanted.connect(self.explaining.explain_turn)
         self.verdicts.branch_wanted.connect(chat.branch)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         self.panel.page_chosen.connect(self._page_chosen)
@@ -286,8 +289,7 @@ class Window(QMainWindow):
         for name in ("regenerateAction", "editAction"):
             self.actions_by_id[name].setEnabled(bool(session.turns) and idle)
         for name, by in (("previousAnswerAction", -1), ("nextAnswerAction", 1)):
-            there = bool(session.turns) and session.turns[-1].has_sibling(by)
-            self.actions_by_id[name].setEnabled(there and answer is None and comparing is None)
+            self.actions_by_id[name].setEnabled(idle and bool(session.turns) and session.turns[-1].has_sibling(by))
         self.actions_by_id["stopAction"].setEnabled(answer is not None if comparing is None else comparing.running)
         self.actions_by_id["exportAction"].setEnabled(comparing is not None or bool(session.trace_paths))
         self.actions_by_id["copyAnswerAction"].setEnabled(bool(session.turns))
@@ -360,8 +362,9 @@ class Window(QMainWindow):
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
         self.explaining.set_look(theme, scale)
-        self.verdicts.set_look(theme, scale)
+        self.saving.set_look(theme)
         self.opening.bar.set_look(theme, scale)
+        self.verdicts.set_look(theme, scale)
         self.pages.set_look(theme, scale)
         self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
         self._divide()
@@ -503,8 +506,8 @@ class Window(QMainWindow):
             self.hide()
             self._clock.stop()
             self.panel.stop()
-            self.verdicts.stop()
             self.opening.stop()
+            self.verdicts.stop()
             self.pages.close_down()
             self.ended_in_time = self.chat.close()
             self._collector.stop()
