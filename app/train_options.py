@@ -60,6 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=_DEFAULT["variation"].default,
         help="weight of the total variation in the loss (default: %(default)s)",
     )
+    training.add_argument(
+        "--copied",
+        metavar="WEIGHT",
+        type=float,
+        default=_DEFAULT["copied"].default,
+        help="of tokens that the n-gram drafter would get right; below 1 where it drafts too (default: %(default)s)",
+    )
     _number(training, "--batch-tokens", "batch_tokens", "tokens of a step; memory grows with them")
     _number(training, "--patience", "patience", "stop early after so many measurements without a better one; 0 never does")
     _number(training, "--seed", "seed", "every draw follows from it")
@@ -89,6 +96,7 @@ def request_of(arguments: argparse.Namespace, command: list[str]) -> TrainReques
         steps=arguments.steps,
         learning_rate=arguments.learning_rate,
         variation=arguments.variation,
+        copied=arguments.copied,
         batch_tokens=arguments.batch_tokens,
         longest=arguments.longest,
         patience=arguments.patience,

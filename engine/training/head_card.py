@@ -105,7 +105,7 @@ def _training(facts: Facts) -> str:
             f"- {progress.step:,} steps of at most {plan.batch_tokens:,} padded tokens in {progress.seconds / 60:.1f} minutes; "
             f"planned were {planned}. {facts.ended}{kept}",
             f"- Chains of {plan.steps_back} steps fed their own features; each further step weighs {training.DECAY:g} of the one "
-            f"before, positions in prompts {training.PROMPT_WEIGHT:g}.",
+            f"before, positions in prompts {training.PROMPT_WEIGHT:g}{_copies(plan)}.",
             f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
             "at the end (running mean).",
             f"- AdamW, betas {training.BETAS[0]:g} and {training.BETAS[1]:g}, weight decay {training.WEIGHT_DECAY:g}, gradient "
@@ -113,6 +113,12 @@ def _training(facts: Facts) -> str:
             f"steps of warm-up, falling linearly to {training.LOWEST:.0%} of it. Seed {plan.seed}.",
         )
     )
+
+
+def _copies(plan: Plan) -> str:
+    if plan.copied == 1:
+        return ""
+    return f", tokens that follow from a copy of {training.SHORTEST_COPY} tokens or more {plan.copied:g}"
 
 
 def _measured(facts: Facts) -> str:

@@ -23,6 +23,7 @@ import mlx.nn as nn  # noqa: E402
 import mlx.optimizers as optim  # noqa: E402
 from mlx.utils import tree_flatten, tree_unflatten  # noqa: E402
 
+from engine.drafters.lookup import Lookup  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.head import HeadConfig, HeadModel  # noqa: E402
 from engine.training import features  # noqa: E402
@@ -40,8 +41,10 @@ DECAY = 0.85
 """Weight of each further step of a chain: it counts only where the ones before were accepted."""
 PROMPT_WEIGHT = 0.3
 """Of positions inside prompts, which are many and less like what will be drafted."""
+SHORTEST_COPY = 3
+"""Tokens that have to agree before a copy counts."""
 BETAS, WEIGHT_DECAY, LARGEST_GRADIENT = (0.9, 0.98), 0.01, 1.0
-WARM_UP, LOWEST = 40, 0.05
+WARM_UP, LOWEST = 40, 0.02
 """Steps up to the highest learning rate, and the share of it that remains at the end."""
 WINDOW = 256
 """Records sorted by length together: little padding, and batches still differ from epoch to epoch."""
@@ -56,6 +59,7 @@ class Plan:
     minutes: float | None
     learning_rate: float
     variation: float
+    copied: float
     batch_tokens: int
     seed: int
 
@@ -122,6 +126,18 @@ def memory_needed(config: HeadConfig, columns: int, plan: Plan, longest: int, pa
     return 4 * (6 * parameters + tokens * (plan.steps_back * kept + inputs))
 
 
+def copied_right(tokens: np.ndarray) -> np.ndarray:
+    """(length,) bool: which tokens follow from a copy, as the n-gram drafter makes them, of the text so far. A head that works
+    beside that drafter, or where it would, gains nothing from learning them."""
+    right = np.zeros(len(tokens), bool)
+    lookup = Lookup()
+    for position, token in enumerate(tokens.tolist()):
+        length, start, _ = lookup.match()
+        right[position] = length >= SHORTEST_COPY and lookup.copied(start, 1)[0] == token
+        lookup.extend((token,))
+    return right
+
+
 class HeadTraining:
     """One training under way.
 
@@ -144,6 +160,7 @@ class HeadTraining:
             raise DraftlightError("There is too little text to train on: all records are shorter than a few tokens.")
         ids = np.array(head.target_ids)
         self._ids = ids
+        self._copies: dict[tuple[Path, int], np.ndarray] = {}
         self._column = np.full(head.config.vocab_size, -1, np.int32)
         self._column[ids] = np.arange(len(ids))
         self.optimiser = optim.AdamW(plan.learning_rate, list(BETAS), weight_decay=WEIGHT_DECAY, bias_correction=True)
@@ -256,10 +273,19 @@ class HeadTraining:
             positions = np.arange(start, len(example) - 2 - step)
             answers = positions + 2 + step >= example.prompt_length
             weights = np.where(answers, 1, PROMPT_WEIGHT).astype(np.float32)
+            if prompts and self.plan.copied < 1:
+                weights[self._copied(example)[positions + 2 + step]] *= self.plan.copied
             label = positions + 1 + step
             parts.append((number * rows + positions, weights, ids[label].astype(np.int64), logs[label].astype(np.float32)))
         flat, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
         return flat.astype(np.int32), weights, all_ids, all_logs
+
+    def _copied(self, example: Example) -> np.ndarray:
+        """`copied_right`, found once for each record."""
+        key = (example.folder, example.first)
+        if key not in self._copies:
+            self._copies[key] = copied_right(example.tokens)
+        return self._copies[key]
 
     def _loss(self, inputs: mx.array, embedded: mx.array, targets: Sequence[_Targets]) -> mx.array:
         loss = mx.array(0.0)

@@ -35,6 +35,7 @@ class TrainRequest:
         minutes, steps: how long to train, one or the other; both None is `DEFAULT_MINUTES`. Minutes count training alone.
         learning_rate: the highest; it then falls linearly.
         variation: weight of the total variation beside the cross-entropy.
+        copied: weight of tokens that a copy of what followed the same words before would have got right.
         batch_tokens: padded tokens of one step, which bounds the memory.
         longest: records are cut to this many tokens.
         patience: measurements without a better one after which training stops early; 0 never does.
@@ -56,6 +57,7 @@ class TrainRequest:
     steps: int | None = None
     learning_rate: float = 5e-4
     variation: float = 0.5
+    copied: float = 1.0
     batch_tokens: int = 2048
     longest: int = 1024
     patience: int = 5
@@ -82,6 +84,7 @@ class TrainRequest:
             _check(self.steps is None, "minutes", "left out where steps are given", self.minutes)
         _check(math.isfinite(self.learning_rate) and self.learning_rate > 0, "learning-rate", "above 0", self.learning_rate)
         _check(math.isfinite(self.variation) and self.variation >= 0, "variation", "at least 0", self.variation)
+        _check(0 <= self.copied <= 1, "copied", "a number from 0 to 1", self.copied)
         if self.taps is not None:
             orderly = bool(self.taps) and min(self.taps) >= 0 and list(self.taps) == sorted(set(self.taps))
             _check(orderly, "taps", "layers counted from 0, each once, in rising order", self.taps)

@@ -242,6 +242,7 @@ class _Run:
             minutes=request.minutes_to_train,
             learning_rate=request.learning_rate,
             variation=request.variation,
+            copied=request.copied,
             batch_tokens=request.batch_tokens,
             seed=request.seed,
         )

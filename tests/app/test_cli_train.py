@@ -78,7 +78,7 @@ def test_every_option_reaches_the_training(backend: TrainingBackend, tmp_path: P
     words = ["--target", "some/model", "--output", "out", "--text", "a.txt", "b", "--write", "500", "--temperature", "0,0.5"]
     words += ["--taps", "1,5,7", "--vocabulary", "4096", "--steps-back", "4", "--steps", "70", "--start", "before"]
     words += ["--seed", "3", "--work", "w", "--stage", "train", "--longest", "300", "--batch-tokens", "512"]
-    words += ["--learning-rate", "0.001", "--variation", "0.2", "--patience", "0"]
+    words += ["--learning-rate", "0.001", "--variation", "0.2", "--copied", "0.3", "--patience", "0"]
     assert main(["train-drafter", *words]) == 0
     assert backend.requests == [
         TrainRequest(
@@ -99,6 +99,7 @@ def test_every_option_reaches_the_training(backend: TrainingBackend, tmp_path: P
             batch_tokens=512,
             learning_rate=0.001,
             variation=0.2,
+            copied=0.3,
             patience=0,
             command="draftlight train-drafter " + " ".join(words),
         )
@@ -127,6 +128,7 @@ def test_given_text_is_not_written_over() -> None:
         (["--output", "o", "--vocabulary", "3"], "vocabulary must be a whole number of at least 16"),
         (["--output", "o", "--steps-back", "0"], "steps-back must be"),
         (["--output", "o", "--write", "-1"], "write must be"),
+        (["--output", "o", "--copied", "2"], "copied must be a number from 0 to 1"),
         (["--output", "o", "--learning-rate", "0"], "learning-rate must be above 0"),
         (["--output", "o", "--stage", "card"], "invalid choice"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +23,12 @@ from engine.taps import embedding_of, tap  # noqa: E402
 from engine.training import features, texts  # noqa: E402
 from engine.training.chains import soft_loss, unroll  # noqa: E402
 from engine.training.features import Example  # noqa: E402
-from engine.training.head_training import POSITIONS, HeadTraining, Plan, common_prefix, split  # noqa: E402
+from engine.training.head_training import POSITIONS, HeadTraining, Plan, common_prefix, copied_right, split  # noqa: E402
 from engine.training.reading import TargetReader  # noqa: E402
 from tests.engine.small_models import VOCAB, tiny_llama  # noqa: E402
 
 TAPS = (0, 1)
-PLAN = Plan(steps_back=3, steps=30, minutes=None, learning_rate=3e-3, variation=0.5, batch_tokens=256, seed=0)
+PLAN = Plan(steps_back=3, steps=30, minutes=None, learning_rate=3e-3, variation=0.5, copied=1.0, batch_tokens=256, seed=0)
 
 
 def small_config() -> HeadConfig:
@@ -245,6 +246,16 @@ def test_what_all_texts_begin_with_is_not_learned(target: nn.Module, examples: l
     training = a_training(target, longer)
     rows = training._wanted(longer[:1], [(np.zeros((60, 2), np.int64), np.zeros((60, 2)))], 40, 0)[0]
     assert rows[0] == 10  # the first token worth predicting is that at position 12
+
+
+def test_what_a_copy_gets_right_may_count_less(target: nn.Module, examples: list[Example]) -> None:
+    tokens = np.array([5, 6, 7, 8, 9, 40, 5, 6, 7, 8, 9, 41], np.int32)
+    assert copied_right(tokens).tolist() == [False] * 9 + [True, True, False]  # three tokens agree from the tenth on
+    training = a_training(target, examples, replace(PLAN, copied=0.25))
+    repeating = Example(tokens, 1, 0, examples[0].folder, 10**6)
+    rows, weights, _, _ = training._wanted([repeating], [(np.zeros((12, 2), np.int64), np.zeros((12, 2)))], 10, 1)
+    assert dict(zip(rows.tolist(), weights.tolist(), strict=True))[6] == 0.25  # its second step predicts the tenth token
+    assert set(weights[rows != 6].tolist()) == {0.25, 1.0} and (weights == 0.25).sum() == 2
 
 
 def test_a_saved_head_is_the_same_head(tmp_path: Path) -> None:
