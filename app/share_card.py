@@ -5,6 +5,7 @@ No Qt and no model: it is made from a trace. The same trace gives the same card,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ WIDTH = 1200.0
 MARGIN = 48.0
 INSIDE = WIDTH - 2 * MARGIN
 TEXT, LINE = 20.0, 36.0
+WORDS = re.compile(r"\n|[^\S\n]*\S+")
 PROMPT_LINES, ANSWER_LINES = 2, 8
 COLUMNS, STRIP = 200, 52.0
 SHOWN = ("accepted", "correction", "bonus", "plain", "rejected")
@@ -52,7 +54,7 @@ def card_svg(trace: Trace, theme: str = "dark", plain_speed: float | None = None
     answer, _ = lay_out(
         ((span.text, span.state) for span in spans(trace.rounds) if span.state in SHOWN), INSIDE, ANSWER_LINES, TEXT, measure
     )
-    prompt, _ = lay_out([(_prompt(trace), "prompt")], INSIDE - 48, PROMPT_LINES, 18, measure)
+    prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(_prompt(trace))), INSIDE - 48, PROMPT_LINES, 18, measure)
     made_with = captions.lines([*captions.provenance(trace), *_machine(trace)], INSIDE, 12.5)
     answer_top = 104 + 30 * _lines(prompt) + 34
     figures_top = answer_top + LINE * max(1, _lines(answer)) + 22

@@ -116,7 +116,7 @@ def _words(tokens: Iterable[tuple[str, str]]) -> Iterator[list[_Part]]:
 
 def _clean(text: str) -> str:
     """Without what has no picture, or may not stand in an XML document."""
-    return "".join(letter for letter in text if letter == " " or not unicodedata.category(letter).startswith(("C", "Z")))
+    return "".join(letter for letter in text if letter in " \u200d" or not unicodedata.category(letter).startswith(("C", "Z")))
 
 
 def _fitting(part: _Part, x: float, width: float, size: float, measure: Measure) -> Iterator[_Part]:
@@ -134,6 +134,12 @@ def _ended(runs: list[Run], most: int, width: float, size: float, measure: Measu
     dots = measure(" …", size)
     kept = list(runs)
     while kept and kept[-1].line == most - 1 and kept[-1].left + kept[-1].width + dots > width:
-        kept.pop()
+        last = kept.pop()
+        if last.left == 0:  # a word as long as a line: what fits of it
+            text = last.text
+            while text and measure(text, size) + last.indent + dots > width:
+                text = text[:-1]
+            kept.append(replace(last, text=text, width=last.indent + measure(text, size)))
+            break
     end = kept[-1].left + kept[-1].width if kept and kept[-1].line == most - 1 else 0.0
     return [*kept, Run("…", "more", end, dots, measure(" ", size) if end else 0.0, most - 1)]

@@ -285,3 +285,16 @@ def test_every_chart_paints_what_there_is(qtbot: QtBot, rounds: list[Round]) -> 
         page.set_look(theme, 1.4)
         page.render(picture)
     assert not picture.isNull()
+
+
+def test_zooming_shows_more_rounds_up_to_all_and_fewer_again(qtbot: QtBot, page: ChartsPage) -> None:
+    chart = page.sections["proposals"].chart
+    qtbot.keyClick(chart, Qt.Key.Key_Minus)
+    assert page.range.shown == 120
+    qtbot.keyClick(chart, Qt.Key.Key_Minus)
+    assert page.range.shown is None and page.range.all.isChecked()
+    for _ in range(5):
+        qtbot.keyClick(chart, Qt.Key.Key_Plus)
+    assert page.range.shown == 30
+    span = page.range.span()
+    assert span.last == len(LONG) and span.room == 30

@@ -100,3 +100,16 @@ def test_tokens_of_one_word_stay_together() -> None:
 def test_empty_lines_are_left_out_and_others_kept() -> None:
     runs, _ = lay_out([("one\n\n\n", "plain"), ("two\n", "plain"), ("three", "plain")], 500, 9, 20, estimated)
     assert [(run.text, run.line) for run in runs if run.text] == [("one", 0), ("two", 1), ("three", 2)]
+
+
+def test_a_word_longer_than_the_last_line_keeps_what_fits() -> None:
+    runs, whole = lay_out([("x" * 500, "plain")], 200, 2, 20, estimated)
+    assert not whole and [run.line for run in runs] == [0, 1, 1]
+    assert len(runs[1].text) > 5 and runs[-1].text == "…"
+    assert all(run.left + run.width <= 200 + 1e-6 for run in runs)
+
+
+def test_a_long_prompt_fills_its_lines_word_by_word(trace: Trace, tmp_path: Path) -> None:
+    asked = read(write_trace(tmp_path / "long.jsonl", ROUNDS, prompt="one two three " * 80))
+    bubble = [line for line in words(share_card.card_svg(asked)) if line in ("one", "two", "three")]
+    assert len(bubble) > 20
