@@ -126,14 +126,22 @@ class CompareColumn(QFrame):
         self.show_title(setup.title(target))
 
     def show_title(self, words: str) -> None:
-        self.title.setText(words)
         self.title.setToolTip(words)
+        self.title.setAccessibleName(words)
+        self.title.setText(self.title.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, max(60, self.title.width())))
+
+    def _show_page(self, page: QWidget) -> None:
+        """The text or the samples; only what is shown takes room."""
+        for other in (self.text, self.chart):
+            kind = QSizePolicy.Policy.Expanding if other is page else QSizePolicy.Policy.Ignored
+            other.setSizePolicy(kind, kind)
+        self.body.setCurrentWidget(page)
 
     def show_run(self, run: Column | None) -> None:
         """The answer of another comparison; None shows that there is none yet."""
         self.run = run
         self.cursor_place.forget()
-        self.body.setCurrentWidget(self.text)
+        self._show_page(self.text)
         self.strip.show()
         self.verdict.setVisible(run is not None)
         self._show_verdict(None)
@@ -147,7 +155,7 @@ class CompareColumn(QFrame):
     def show_samples(self, tally: SampleTally, wanted: int) -> None:
         """Samples instead of one answer."""
         self.show_run(None)
-        self.body.setCurrentWidget(self.chart)
+        self._show_page(self.chart)
         self.strip.hide()
         self.verdict.hide()
         self.chart.words = "Waiting for the first sample."
@@ -260,6 +268,7 @@ class CompareColumn(QFrame):
         lines = VERDICT_LINES + (self.width() < NARROW * self._scale)
         self.verdict.setFixedHeight(QFontMetrics(self.verdict.font()).lineSpacing() * lines + 12)
         self.strip.set_room(self.height())
+        self.show_title(self.title.toolTip())
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self.theme, self._scale = theme, scale

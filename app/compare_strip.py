@@ -162,9 +162,9 @@ class RoundStrip(QWidget):
         unjudged: list[QRectF] = []
         own: list[QRectF] = []
         by_status = (accepted, rejected, unjudged)
-        edge, bottom, tallest, pixels = area.left(), area.bottom(), area.height(), area.width() / self._seconds
+        start, bottom, tallest, pixels = area.left(), area.bottom(), area.height(), area.width() / self._seconds
         for bar in bars:
-            left, whole = edge + bar.start * pixels, bar.seconds * pixels
+            left, whole = start + bar.start * pixels, bar.seconds * pixels
             width = max(1.0, whole - (1.0 if whole > NARROW else 0.0))
             proposals = sum(bar.counts)
             height = tallest / (max(self._cells, proposals) + 1)

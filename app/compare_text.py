@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
@@ -123,6 +123,9 @@ class CompareText(QAbstractScrollArea):
         if shown and bar.value() == scrolled:
             area.setTop(round(unchanged) - scrolled - 6)  # what stands above has not changed
         self.viewport().update(area)
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, round(150 * self._scale))
 
     def plain_text(self) -> str:
         """The answer in words, as a screen reader gets it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.compare import LETTERS, MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare_column import CompareColumn
@@ -83,18 +83,26 @@ class CompareView(QWidget):
         self.columns = [CompareColumn(index) for index in range(MOST_COLUMNS)]
         for column in self.columns:
             self._connect(column)
-        row = QHBoxLayout()
+        side_by_side = QWidget()
+        side_by_side.setObjectName("panelBody")
+        row = QHBoxLayout(side_by_side)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         for column in self.columns:
             row.addWidget(column, 1)
+        area = self._area = QScrollArea()  # for small windows with large text
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(side_by_side)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(0, 0, 0, 0)
         whole.setSpacing(0)
         whole.addWidget(self.bar)
         whole.addWidget(self.banner)
         whole.addWidget(self.parting)
-        whole.addLayout(row, 1)
+        whole.addWidget(area, 1)
         link.compared.connect(self.receive)
         self.show_setup(usual(settings()), "")
 
@@ -120,6 +128,15 @@ class CompareView(QWidget):
     @property
     def running(self) -> bool:
         return self.sampling or (self.comparison is not None and self.comparison.running)
+
+    @property
+    def status_words(self) -> str:
+        """What is going on here, "" while nothing is."""
+        if self.sampling and self._asked is not None:
+            return f"Drawing {self._asked.samples:,} samples in each of {len(self.tallies)} columns"
+        if self.comparison is not None and self.comparison.running:
+            return f"Comparing {len(self.comparison.columns)} answers, which take turns"
+        return ""
 
     def show_setup(self, setup: Setup, words: str) -> None:
         """Another comparison, not yet started; what was shown goes away."""
@@ -333,6 +350,7 @@ class CompareView(QWidget):
         if self.comparison is None or (position := self.comparison.divergence) is None:
             return
         self._linking = True
+        self._area.ensureWidgetVisible(self.columns[0].text)
         for column, run in zip(self.columns, self.comparison.columns, strict=False):
             column.text.bring(position)
             if position < len(run.spots):

@@ -50,11 +50,10 @@ class SampleChart(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         self.theme, self._scale = theme, scale
-        self.setMinimumHeight(round(150 * scale))
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(240, round(360 * self._scale))
+        return QSize(240, round(330 * self._scale))
 
     @property
     def sentence(self) -> str:
@@ -109,9 +108,12 @@ class SampleChart(QWidget):
             return y + 24 * scale
         y += 30 * scale
         end = self._write(painter, PAD, y, f"{share:.3f}", theme.text, 20, bold=True)
-        self._write(
-            painter, end + 8, y, f"{tally.accepted:,} of {tally.judged:,}; {interval[0]:.3f} to {interval[1]:.3f}", theme.dim
-        )
+        words = f"{tally.accepted:,} of {tally.judged:,}; {interval[0]:.3f} to {interval[1]:.3f}"
+        painter.setFont(themes.body_font(scale * 12 / 13))
+        x = end + 8
+        if x + painter.fontMetrics().horizontalAdvance(words) > self.width() - PAD:
+            x, y = PAD, y + 18 * scale
+        self._write(painter, x, y, words, theme.dim)
         track = QRectF(PAD, y + 12 * scale, self.width() - 2 * PAD, 14 * scale)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(theme.raised))

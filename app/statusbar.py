@@ -116,8 +116,9 @@ class StatusStrip(QWidget):
         self.ghosts.setToolTip(f"{'Hide' if shown else 'Show'} rejected and unjudged drafts (F2)")
         self.ghosts.setIcon(themes.icon("ghosts" if shown else "ghosts-hidden", self._theme.dim))
 
-    def show_session(self, session: Session) -> None:
-        text = status_text(session)
+    def show_session(self, session: Session, instead: str = "") -> None:
+        """The state of the session, or of what is shown instead of it."""
+        text = instead or status_text(session)
         if text != self.line.text():
             self.line.setText(text)
             self.line.setAccessibleDescription(text)

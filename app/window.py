@@ -281,7 +281,7 @@ class Window(QMainWindow):
         self.transcript.sync()
         self.verdicts.touch()
         self.panel.touch()
-        self.status.show_session(session)
+        self._show_status()
         waiting = session.model is None and session.loading is not None
         self.composer.show_hint("You can write while the model loads." if waiting else "")
         comparing = self.pages.comparing
@@ -299,6 +299,10 @@ class Window(QMainWindow):
         busy = answer is not None or (comparing is not None and comparing.running)
         self._collector.show_state(busy, not session.turns)
 
+    def _show_status(self) -> None:
+        comparing = self.pages.comparing
+        self.status.show_session(self.session, "" if comparing is None else comparing.status_words)
+
     def _show_wait(self, answer: Answer | None) -> None:
         self.transcript.status = "" if answer is None else phase_text(self.session)
         self.transcript.fraction = None
@@ -311,7 +315,7 @@ class Window(QMainWindow):
     def _tick(self) -> None:
         self._show_wait(self.session.running)
         self.transcript.sync()
-        self.status.show_session(self.session)
+        self._show_status()
 
     @Slot(str)
     def _announce(self, words: str) -> None:

@@ -300,7 +300,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     controls.gamma.setValue(5)
     controls.temperature.setValue(0.3)
     controls.drafter.setCurrentIndex(controls.drafter.findData("ngram"))
-    assert view.columns[0].title.text() == "N-gram, Rejection"
+    assert view.columns[0].title.toolTip() == "N-gram, Rejection"
     view.bar.seed.setText("99")
     view.bar.longest.setValue(17)
     engine.hold = True
@@ -314,7 +314,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     assert controls.isEnabled()
     controls.drafter.setCurrentIndex(controls.drafter.findData("none"))
     assert not controls.rule.isEnabled() and not controls.gamma.isEnabled(), "nothing is judged without a drafter"
-    assert view.columns[0].title.text() == "N-gram, Rejection", "the title is that of the text below it"
+    assert view.columns[0].title.toolTip() == "N-gram, Rejection", "the title is that of the text below it"
 
 
 def test_columns_are_added_up_to_four_and_removed_down_to_two(qtbot: QtBot, open_compare: Open) -> None:
@@ -337,12 +337,14 @@ def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compa
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: all(len(column.answer.rounds) == 2 for column in view.comparison.columns), timeout=TIMEOUT)  # type: ignore[union-attr]
     assert window.actions_by_id["stopAction"].isEnabled()
+    assert window.status.line.text() == "Comparing 2 answers, which take turns"
     window.actions_by_id["stopAction"].trigger()
     qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     assert engine.stopped == [101, 102]
     view.refresh()
     assert all("stopped by you" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
     assert not window.actions_by_id["stopAction"].isEnabled()
+    assert window.status.line.text() == "Ready"
 
 
 def test_one_failure_is_told_in_its_column_and_the_others_go_on(qtbot: QtBot, open_compare: Open) -> None:
