@@ -128,7 +128,7 @@ class HeadModel(nn.Module):
 
     def fuse(self, features: mx.array) -> mx.array:
         """(rows, hidden) from the tapped outputs (rows, taps x hidden)."""
-        fused: mx.array = self.fc(features)
+        fused: mx.array = self.fc(features.astype(self.fc.weight.dtype))
         return fused
 
     def project(self, feature: mx.array, embedding: mx.array, offset: int) -> tuple[mx.array, mx.array, mx.array]:
@@ -192,7 +192,7 @@ def save_head(head: HeadModel, folder: Path, card: str) -> None:
 
 
 def load_head(folder: Path) -> HeadModel:
-    """A head in float32, as stored on a GPU.
+    """A head in float32; on a GPU in bfloat16, whose range holds every target's features.
 
     Raises:
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.
@@ -210,8 +210,7 @@ def load_head(folder: Path) -> HeadModel:
         head.load_weights([(f"{name}.weight", array) for name, array in weights.items()])
         head.about.target_ids = target_ids
         head.about.file = path
-        if mx.default_device().type == mx.DeviceType.cpu:
-            head.set_dtype(mx.float32)
+        head.set_dtype(mx.float32 if mx.default_device().type == mx.DeviceType.cpu else mx.bfloat16)
         mx.eval(head.parameters(), target_ids)
     except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
         raise DraftlightError(f"{folder} is no usable draft head: its weights do not fit its config.json ({error}).") from error
