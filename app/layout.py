@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
@@ -22,6 +22,8 @@ from app.theme import Theme
 
 MAX_LINES = 12
 KEPT_LINES = 3
+BATCH = 400
+"""Pieces that are added before they are laid out: an open chunk must not get long, because every piece copies its text."""
 FENCE = "```"
 
 
@@ -131,17 +133,19 @@ class Flow:
 
     def append(self, pieces: Iterable[Piece]) -> None:
         """Adds pieces at the end and lays out what they touched."""
-        first = len(self.chunks) - 1
-        for piece in pieces:
-            if piece.ghost:
-                self._add(piece.text, piece)
-                continue
-            head, *rest = piece.text.replace("\r\n", "\n").split("\n")
-            self._add(head, piece)
-            for part in rest:
-                self._end_paragraph(piece)
-                self._add(part, piece)
-        self._lay_out_from(first)
+        left = iter(pieces)
+        while batch := list(islice(left, BATCH)):
+            first = len(self.chunks) - 1
+            for piece in batch:
+                if piece.ghost:
+                    self._add(piece.text, piece)
+                    continue
+                head, *rest = piece.text.replace("\r\n", "\n").split("\n")
+                self._add(head, piece)
+                for part in rest:
+                    self._end_paragraph(piece)
+                    self._add(part, piece)
+            self._lay_out_from(first)
 
     def _add(self, text: str, piece: Piece) -> None:
         if not text:
@@ -207,12 +211,14 @@ class Flow:
         theme = self.style.theme
         formats = []
         if chunk.fence:
-            formats.append(_format_range(0, units(chunk.text), theme.faint, font))
+            formats.append(_format_range(0, units(chunk.text), _look(theme.faint, font)))
+        looks = {
+            "rejected": _look(theme.rejected, font, struck=True, factor=0.92),
+            "unjudged": _look(theme.unjudged, font, factor=0.92),
+        }
         for run in chunk.runs:
-            if run.kind == "rejected":
-                formats.append(_format_range(run.start, run.length, theme.rejected, font, struck=True, factor=0.92))
-            elif run.kind == "unjudged":
-                formats.append(_format_range(run.start, run.length, theme.unjudged, font, factor=0.92))
+            if (look := looks.get(run.kind)) is not None:
+                formats.append(_format_range(run.start, run.length, look))
         return formats
 
     def boxes(self, chunk: Chunk) -> list[Box]:
@@ -284,11 +290,7 @@ def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
     return parts
 
 
-def _format_range(
-    start: int, length: int, colour: str, font: QFont, struck: bool = False, factor: float = 1.0
-) -> QTextLayout.FormatRange:
-    result = QTextLayout.FormatRange()
-    result.start, result.length = start, length
+def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -> QTextCharFormat:
     look = QTextCharFormat()
     look.setForeground(QColor(colour))
     if struck:
@@ -298,6 +300,12 @@ def _format_range(
         smaller.setPixelSize(max(8, round(font.pixelSize() * factor)))
         smaller.setStrikeOut(struck)
         look.setFont(smaller)
+    return look
+
+
+def _format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+    result = QTextLayout.FormatRange()
+    result.start, result.length = start, length
     result.format = look
     return result
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,7 +99,7 @@ class Opening(QObject):
         self.replay, self.player = Replay(session, trace), Player(trace.rounds)
         session.show_replay(self.replay.turns)
         self.bar.show_trace(trace.path.name, trace.missing or "", self.player)
-        with without_collecting(settle=True):  # or the collector walks over a long trace whenever it runs while it plays
+        with without_collecting(settle=True), self._laid_out_once():
             self._show()
         window.banner.hide()
         window.composer.hide()
@@ -108,6 +109,17 @@ class Opening(QObject):
         if trace.missing:
             window.banner.show_message(f"{trace.path.name}: {trace.missing}", "note")
 
+    @contextmanager
+    def _laid_out_once(self) -> Iterator[None]:
+        """A long text is laid out for the width it has beside its scroll bar at once, and not again when that appears."""
+        transcript = self._window.transcript
+        self._window.stack.setCurrentWidget(transcript)
+        transcript.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        try:
+            yield
+        finally:
+            transcript.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+
     @Slot()
     def leave(self) -> None:
         """Back to the conversation as it was; a window that was opened for a trace loads its models now."""
@@ -116,7 +128,6 @@ class Opening(QObject):
         window = self._window
         self._pause()
         self.player = self.replay = None
-        gc.unfreeze()
         window.cursor_place.forget()
         window.session.leave_replay()
         window.show_replayed()  # before anything is laid out anew: no view may hold turns that the session has not

@@ -81,7 +81,7 @@ class Transcript(QAbstractScrollArea):
         self._cursor: Where | None = None
         self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
-        self._settle.timeout.connect(self.rebuild)
+        self._settle.timeout.connect(self._settled)
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
         self.setAccessibleDescription(
@@ -143,6 +143,12 @@ class Transcript(QAbstractScrollArea):
         self.sync()
         if not self._following:
             self.verticalScrollBar().setValue(round(share * self.verticalScrollBar().maximum()))
+
+    @Slot()
+    def _settled(self) -> None:
+        """The width is what it will be; often the column in it is as wide as before."""
+        if self._blocks and self._blocks[-1].width != self.column.width():
+            self.rebuild()
 
     def sync(self) -> None:
         """Takes in what the session has gained: new turns, new rounds, another state of the newest answer."""
