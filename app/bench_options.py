@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     parser.add_argument("--target", metavar="MODEL", default=argparse.SUPPRESS, help="builtin, a model folder or a .gguf file")
     parser.add_argument(
-        "--drafters", metavar="A,B", help="as for --drafter of other commands (default: ngram; for builtin head and builtin-draft too)"
+        "--drafters",
+        metavar="A,B",
+        help="as for --drafter of other commands (default: ngram; for builtin head and builtin-draft too)",
     )
     parser.add_argument("--rules", metavar="A,B", default=_RULES, help=f"of {', '.join(RULES)} (default: %(default)s)")
     parser.add_argument("--temperatures", metavar="X,Y", default=_TEMPERATURES, help="default: %(default)s")
