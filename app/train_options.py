@@ -68,7 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of tokens that the n-gram drafter would get right; below 1 where it drafts too (default: %(default)s)",
     )
     _number(training, "--batch-tokens", "batch_tokens", "tokens of a step; memory grows with them")
-    _number(training, "--patience", "patience", "stop early after so many measurements without a better one; 0 never does")
+    _number(
+        training,
+        "--patience",
+        "patience",
+        "stop early after so many measurements without a better one in the second half; 0 never does",
+    )
     _number(training, "--seed", "seed", "every draw follows from it")
     parser.add_argument(
         "--work", metavar="FOLDER", type=Path, help="for text, features and checkpoints (default: the output's name with .work)"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.head import HeadConfig
 from engine.training import head_training as training
+from engine.training import lessons, texts
 from engine.training.head_training import Plan, Progress
 from engine.training.reading import LABELS
 from engine.training.request import HeldOut
@@ -47,6 +49,22 @@ class Facts:
     peak_bytes: int | None
 
 
+def count(files: Sequence[Path]) -> tuple[dict[float, tuple[int, int, int]], tuple[int, int]]:
+    """`Facts.written` and `Facts.given` of files of text."""
+    written: dict[float, tuple[int, int, int]] = {}
+    given = 0, 0
+    for file in files:
+        for record in texts.load(file):
+            length = len(record.tokens)
+            if file.name.startswith(texts.GIVEN):
+                given = given[0] + 1, given[1] + length
+            else:
+                temperature = round(record.temperature, 3)
+                records, tokens, answers = written.get(temperature, (0, 0, 0))
+                written[temperature] = records + 1, tokens + length, answers + length - record.prompt_length
+    return written, given
+
+
 def card(facts: Facts) -> str:
     """The card as Markdown."""
     parts = [_title(facts), _text(facts), _head(facts), _training(facts), _measured(facts), _again(facts)]
@@ -73,7 +91,7 @@ def _text(facts: Facts) -> str:
     lines += [
         f"- Trained on {facts.trained[0]:,} records with {facts.trained[1]:,} tokens. Held out, by a hash of prompt or document: "
         f"{facts.held_out[0]:,} records, {facts.held_out[1]:,} tokens; at most {training.MOST_HELD_OUT} records are measured.",
-        f"- Labels: the target's {LABELS} likeliest tokens at each position, at temperature {1 / training.SHARPNESS:g}.",
+        f"- Labels: the target's {LABELS} likeliest tokens at each position, at temperature {1 / lessons.SHARPNESS:g}.",
     ]
     return "\n".join(lines)
 
@@ -104,8 +122,8 @@ def _training(facts: Facts) -> str:
             "",
             f"- {progress.step:,} steps of at most {plan.batch_tokens:,} padded tokens in {progress.seconds / 60:.1f} minutes; "
             f"planned were {planned}. {facts.ended}{kept}",
-            f"- Chains of {plan.steps_back} steps fed their own features; each further step weighs {training.DECAY:g} of the one "
-            f"before, positions in prompts {training.PROMPT_WEIGHT:g}{_copies(plan)}.",
+            f"- Chains of {plan.steps_back} steps fed their own features; each further step weighs {lessons.DECAY:g} of the one "
+            f"before, positions in prompts {lessons.PROMPT_WEIGHT:g}{_copies(plan)}.",
             f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
             "at the end (running mean).",
             f"- AdamW, betas {training.BETAS[0]:g} and {training.BETAS[1]:g}, weight decay {training.WEIGHT_DECAY:g}, gradient "
@@ -118,7 +136,7 @@ def _training(facts: Facts) -> str:
 def _copies(plan: Plan) -> str:
     if plan.copied == 1:
         return ""
-    return f", tokens that follow from a copy of {training.SHORTEST_COPY} tokens or more {plan.copied:g}"
+    return f", tokens that follow from a copy of {lessons.SHORTEST_COPY} tokens or more {plan.copied:g}"
 
 
 def _measured(facts: Facts) -> str:

@@ -23,31 +23,21 @@ import mlx.nn as nn  # noqa: E402
 import mlx.optimizers as optim  # noqa: E402
 from mlx.utils import tree_flatten, tree_unflatten  # noqa: E402
 
-from engine.drafters.lookup import Lookup  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.head import HeadConfig, HeadModel  # noqa: E402
-from engine.training import features  # noqa: E402
 from engine.training.chains import soft_loss, unroll  # noqa: E402
 from engine.training.features import Example  # noqa: E402
+from engine.training.lessons import SHARPNESS, Lessons, Targets, common_prefix, groups, shuffled, softmax  # noqa: E402
 from engine.training.request import HeldOut  # noqa: E402
 
-HELD_OUT_SHARE = 0.04
 MOST_HELD_OUT = 120
+COUNTED_FROM = 0.5
+"""Of the training: earlier, at a high learning rate, a head that is no better yet says nothing."""
 POSITIONS = 4
 """Draft positions that are measured."""
-SHARPNESS = 1.25
-"""Inverse of the labels' temperature, 0.8: the app's default."""
-DECAY = 0.85
-"""Weight of each further step of a chain: it counts only where the ones before were accepted."""
-PROMPT_WEIGHT = 0.3
-"""Of positions inside prompts, which are many and less like what will be drafted."""
-SHORTEST_COPY = 3
-"""Tokens that have to agree before a copy counts."""
 BETAS, WEIGHT_DECAY, LARGEST_GRADIENT = (0.9, 0.98), 0.01, 1.0
 WARM_UP, LOWEST = 40, 0.02
 """Steps up to the highest learning rate, and the share of it that remains at the end."""
-WINDOW = 256
-"""Records sorted by length together: little padding, and batches still differ from epoch to epoch."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +60,7 @@ class Progress:
 
     Attributes:
         seconds: of training, measuring left out.
-        since_best: measurements since the best one.
+        since_best: measurements since the best one that count.
         measured: every measurement so far.
     """
 
@@ -82,60 +72,13 @@ class Progress:
     measured: tuple[HeldOut, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Targets:
-    """Of one step of the chains: which rows count (positions,), how much, and their labels (positions, LABELS)."""
-
-    rows: mx.array
-    weights: mx.array
-    columns: mx.array
-    labels: mx.array
-
-
-def split(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """Examples to train on and those held out. It depends on the text of prompts and documents alone, so more text never moves
-    one from here to there, and all answers to a prompt are on one side.
-
-    Raises:
-        DraftlightError: there is too little text for both.
-    """
-    groups = {example.group for example in examples}
-    if len(groups) < 2:
-        raise DraftlightError("There is too little text to hold some out: give at least two different documents or chats.")
-    limit = max(HELD_OUT_SHARE * 2**32, min(groups) + 1)
-    return [one for one in examples if one.group >= limit], [one for one in examples if one.group < limit]
-
-
-def common_prefix(examples: Sequence[Example]) -> int:
-    """Tokens that all examples begin with: a system prompt, which nobody has to draft."""
-    first = examples[0].tokens
-    shared = len(first)
-    for example in examples:
-        shared = min(shared, len(example.tokens))
-        differs = np.flatnonzero(first[:shared] != example.tokens[:shared])
-        shared = int(differs[0]) if len(differs) else shared
-    return shared
-
-
 def memory_needed(config: HeadConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
     """About how many bytes a training takes beside the target: weights, gradients, moments and their successors, and what a
-    step keeps for its gradient. The longest record decides what attention takes."""
+    step keeps for its gradient, the logits of one chain step at a time. The longest record decides what attention takes."""
     tokens = max(plan.batch_tokens, longest)
-    kept = 14 * config.hidden_size + 5 * config.intermediate_size + 4 * config.num_attention_heads * longest + 4 * columns
+    kept = 14 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_attention_heads * longest
     inputs = 2 * len(config.taps) * config.hidden_size
-    return 4 * (6 * parameters + tokens * (plan.steps_back * kept + inputs))
-
-
-def copied_right(tokens: np.ndarray) -> np.ndarray:
-    """(length,) bool: which tokens follow from a copy, as the n-gram drafter makes them, of the text so far. A head that works
-    beside that drafter, or where it would, gains nothing from learning them."""
-    right = np.zeros(len(tokens), bool)
-    lookup = Lookup()
-    for position, token in enumerate(tokens.tolist()):
-        length, start, _ = lookup.match()
-        right[position] = length >= SHORTEST_COPY and lookup.copied(start, 1)[0] == token
-        lookup.extend((token,))
-    return right
+    return 4 * (6 * parameters + tokens * (plan.steps_back * kept + 4 * columns + inputs))
 
 
 class HeadTraining:
@@ -150,25 +93,18 @@ class HeadTraining:
         self, plan: Plan, head: HeadModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
     ) -> None:
         self.plan, self.head, self.progress = plan, head, Progress()
-        self._embedding = embedding
         prefix = common_prefix([*train, *held_out]) if len(train) > 1 else 0
-        self._first = max(0, prefix - 2)  # the chain from position t predicts the token at t + 2
-        self.train = self._long_enough(train, plan.steps_back)
-        held_out = self._long_enough(held_out, POSITIONS)
+        self._ids = np.array(head.target_ids)
+        first = max(0, prefix - 2)  # the chain from position t predicts the token at t + 2
+        self.lessons = Lessons(head.config, self._ids, embedding, plan.copied, first)
+        self.train = self.lessons.long_enough(train, plan.steps_back)
+        held_out = self.lessons.long_enough(held_out, POSITIONS)
         self.held_out = sorted(held_out, key=lambda one: (one.group, len(one)))[:MOST_HELD_OUT]
         if not self.train or not self.held_out:
             raise DraftlightError("There is too little text to train on: all records are shorter than a few tokens.")
-        ids = np.array(head.target_ids)
-        self._ids = ids
-        self._copies: dict[tuple[Path, int], np.ndarray] = {}
-        self._column = np.full(head.config.vocab_size, -1, np.int32)
-        self._column[ids] = np.arange(len(ids))
         self.optimiser = optim.AdamW(plan.learning_rate, list(BETAS), weight_decay=WEIGHT_DECAY, bias_correction=True)
         self.optimiser.init(head.trainable_parameters())
         self._value_and_gradient = nn.value_and_grad(head, self._loss)
-
-    def _long_enough(self, examples: Sequence[Example], steps: int) -> list[Example]:
-        return [one for one in examples if len(one) - 2 - (steps - 1) > self._first]
 
     # Training
 
@@ -202,21 +138,12 @@ class HeadTraining:
         """Batches without end; they depend on seed and step alone."""
         first = epoch = 0
         while True:
-            batches = self._batches(np.random.default_rng([self.plan.seed, epoch]))
+            batches = shuffled(self.train, self.plan.batch_tokens, np.random.default_rng([self.plan.seed, epoch]))
             yield from batches[max(0, self.progress.step - first) :]
             first, epoch = first + len(batches), epoch + 1
 
-    def _batches(self, generator: np.random.Generator) -> list[list[Example]]:
-        """Every example once, in batches of at most `batch_tokens` padded tokens (or one record)."""
-        order = generator.permutation(len(self.train))
-        batches: list[list[Example]] = []
-        for start in range(0, len(order), WINDOW):
-            window = sorted((self.train[index] for index in order[start : start + WINDOW]), key=len)
-            batches += _groups(window, self.plan.batch_tokens)
-        return [batches[index] for index in generator.permutation(len(batches))]
-
     def _step(self, batch: Sequence[Example]) -> float:
-        inputs, embedded, targets = self._prepare(batch)
+        inputs, embedded, targets = self.lessons.prepare(batch, self.plan.steps_back)
         loss, gradients = self._value_and_gradient(inputs, embedded, targets)
         gradients, _ = optim.clip_grad_norm(gradients, LARGEST_GRADIENT)
         self.optimiser.learning_rate = mx.array(self._rate())
@@ -230,64 +157,7 @@ class HeadTraining:
         rising = min(1.0, (self.progress.step + 1) / warm_up)
         return self.plan.learning_rate * rising * max(LOWEST, 1 - self.fraction)
 
-    def _prepare(self, batch: Sequence[Example]) -> tuple[mx.array, mx.array, list[_Targets]]:
-        steps = self.plan.steps_back
-        inputs, embedded, labels = self._load(batch, steps)
-        targets = []
-        for step in range(steps):
-            rows, weights, ids, logs = self._wanted(batch, labels, inputs.shape[1], step)
-            columns = self._column[ids]
-            probabilities = np.where(columns >= 0, _softmax(logs * SHARPNESS), np.float32(0))
-            targets.append(_Targets(*(mx.array(part) for part in (rows, weights * DECAY**step, columns, probabilities))))
-        total = mx.concatenate([target.weights for target in targets]).sum()
-        return inputs, embedded, [_Targets(one.rows, one.weights / total, one.columns, one.labels) for one in targets]
-
-    def _load(self, batch: Sequence[Example], steps: int) -> tuple[mx.array, mx.array, list[tuple[np.ndarray, np.ndarray]]]:
-        """Features (batch, rows, taps x hidden), embeddings of the tokens from position 1 on (batch, rows + steps, hidden), and
-        labels of each example. The last two positions begin no chain."""
-        longest = max(map(len, batch))
-        config = self.head.config
-        tokens = np.zeros((len(batch), longest + steps), np.int32)
-        inputs = np.zeros((len(batch), longest - 2, len(config.taps) * config.hidden_size), np.float32)
-        labels = []
-        for row, example in enumerate(batch):
-            tokens[row, : len(example)] = example.tokens
-            read, ids, logs = features.load(example)
-            inputs[row, : len(example) - 2] = read[:-2]
-            labels.append((ids, logs))
-        embedded = self._embedding(mx.array(tokens[:, 1:])).astype(mx.float32)
-        return mx.array(inputs), embedded, labels
-
-    def _wanted(
-        self,
-        batch: Sequence[Example],
-        labels: Sequence[tuple[np.ndarray, np.ndarray]],
-        rows: int,
-        step: int,
-        prompts: bool = True,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of the chains' step: rows that have a label, in the flattened batch, their weights, and the labels' ids and logs."""
-        parts: list[tuple[np.ndarray, ...]] = []
-        for number, (example, (ids, logs)) in enumerate(zip(batch, labels, strict=True)):
-            start = self._first if prompts else max(self._first, example.prompt_length - 2 - step)
-            positions = np.arange(start, len(example) - 2 - step)
-            answers = positions + 2 + step >= example.prompt_length
-            weights = np.where(answers, 1, PROMPT_WEIGHT).astype(np.float32)
-            if prompts and self.plan.copied < 1:
-                weights[self._copied(example)[positions + 2 + step]] *= self.plan.copied
-            label = positions + 1 + step
-            parts.append((number * rows + positions, weights, ids[label].astype(np.int64), logs[label].astype(np.float32)))
-        flat, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return flat.astype(np.int32), weights, all_ids, all_logs
-
-    def _copied(self, example: Example) -> np.ndarray:
-        """`copied_right`, found once for each record."""
-        key = (example.folder, example.first)
-        if key not in self._copies:
-            self._copies[key] = copied_right(example.tokens)
-        return self._copies[key]
-
-    def _loss(self, inputs: mx.array, embedded: mx.array, targets: Sequence[_Targets]) -> mx.array:
+    def _loss(self, inputs: mx.array, embedded: mx.array, targets: Sequence[Targets]) -> mx.array:
         loss = mx.array(0.0)
         steps = unroll(self.head, self.head.fuse(inputs), embedded, len(targets))
         for feature, target in zip(steps, targets, strict=True):
@@ -301,20 +171,22 @@ class HeadTraining:
     def measure(self) -> HeldOut:
         """On the answers of held-out text; every second position, teacher-forced, each draft position by itself."""
         agreed, overlap, count = (np.zeros(POSITIONS) for _ in range(3))
-        for batch in _groups(sorted(self.held_out, key=len), self.plan.batch_tokens):
-            inputs, embedded, labels = self._load(batch, POSITIONS)
+        for batch in groups(sorted(self.held_out, key=len), self.plan.batch_tokens):
+            inputs, embedded, labels = self.lessons.load(batch, POSITIONS)
             steps = unroll(self.head, self.head.fuse(inputs), embedded, POSITIONS)
             mx.eval(steps)
             for step, feature in enumerate(steps):
-                rows, _, ids, logs = (part[::2] for part in self._wanted(batch, labels, inputs.shape[1], step, prompts=False))
+                rows, _, ids, logs = (
+                    part[::2] for part in self.lessons.wanted(batch, labels, inputs.shape[1], step, prompts=False)
+                )
                 if not len(rows):
                     continue
                 logits = np.array(self.head.logits(feature.reshape(-1, feature.shape[-1])[mx.array(rows)]))
                 likeliest = np.take_along_axis(ids, logs.argmax(axis=-1)[:, None], axis=-1)[:, 0]
-                columns = self._column[ids]
-                drafted = np.take_along_axis(_softmax(logits * SHARPNESS), np.maximum(columns, 0), axis=-1) * (columns >= 0)
+                columns = self.lessons.column[ids]
+                drafted = np.take_along_axis(softmax(logits * SHARPNESS), np.maximum(columns, 0), axis=-1) * (columns >= 0)
                 agreed[step] += (self._ids[logits.argmax(axis=-1)] == likeliest).sum()
-                overlap[step] += np.minimum(_softmax(logs * SHARPNESS), drafted).sum()
+                overlap[step] += np.minimum(softmax(logs * SHARPNESS), drafted).sum()
                 count[step] += len(rows)
         shares = [tuple(round(float(value), 4) for value in sums / np.maximum(count, 1)) for sums in (agreed, overlap)]
         return HeldOut(self.progress.step, shares[0], shares[1], int(count[0]))
@@ -324,7 +196,10 @@ class HeadTraining:
         progress = self.progress
         progress.measured = (*progress.measured, measured)
         is_best = progress.best is None or measured.score > progress.best.score
-        progress.best, progress.since_best = (measured, 0) if is_best else (progress.best, progress.since_best + 1)
+        if is_best:
+            progress.best, progress.since_best = measured, 0
+        elif self.fraction > COUNTED_FROM:
+            progress.since_best += 1
         return is_best
 
     # Keeping
@@ -371,19 +246,3 @@ def _write(file: Path, arrays: dict[str, mx.array], progress: dict[str, Any]) ->
         partial.replace(file)
     except (OSError, RuntimeError) as error:
         raise DraftlightError(f"{file} cannot be written ({error}). Is the disk full? The same command goes on.") from error
-
-
-def _groups(by_length: Sequence[Example], batch_tokens: int) -> list[list[Example]]:
-    groups: list[list[Example]] = []
-    for example in by_length:
-        if not groups or (len(groups[-1]) + 1) * len(example) > batch_tokens:
-            groups.append([])
-        groups[-1].append(example)
-    return groups
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
-    return shares

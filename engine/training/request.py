@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 from typing import Literal
 
@@ -38,7 +40,7 @@ class TrainRequest:
         copied: weight of tokens that a copy of what followed the same words before would have got right.
         batch_tokens: padded tokens of one step, which bounds the memory.
         longest: records are cut to this many tokens.
-        patience: measurements without a better one after which training stops early; 0 never does.
+        patience: measurements without a better one, in the second half, after which training stops early; 0 never does.
         start: a head of the same target, taps and shapes to go on from, or None.
         work: where text, features and checkpoints lie; None is the output's name with `.work`.
         stage: run this one alone; None runs all four.
@@ -124,9 +126,8 @@ class HeldOut:
 
     @property
     def score(self) -> float:
-        """What decides which weights are the best: the mean of all of it, so that no position is given up for another."""
-        values = (*self.agreement, *self.overlap)
-        return sum(values) / len(values)
+        """What decides which weights are the best: expected accepted tokens of a round, the mean of both temperatures."""
+        return (_accepted(self.agreement) + _accepted(self.overlap)) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,11 @@ class Trained:
 
     output: Path | None
     held_out: HeldOut | None
+
+
+def _accepted(chances: tuple[float, ...]) -> float:
+    """How many proposals of a chain are accepted in expectation, each position independent of the ones before."""
+    return sum(accumulate(chances, mul))
 
 
 def _whole(name: str, value: int | None, least: int, most: int | None = None) -> None:

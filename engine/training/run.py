@@ -28,24 +28,22 @@ from engine.tokenizer_files import read_json  # noqa: E402
 from engine.training import features, head_card, texts  # noqa: E402
 from engine.training.features import Example  # noqa: E402
 from engine.training.head_start import config_for, earlier_head, frequent_tokens, fresh_head  # noqa: E402
-from engine.training.head_training import HeadTraining, Plan, memory_needed, split  # noqa: E402
+from engine.training.head_training import HeadTraining, Plan, memory_needed  # noqa: E402
+from engine.training.lessons import split  # noqa: E402
+from engine.training.loop import CHECKPOINT, Report, ended, run_to_end, weights_file  # noqa: E402
 from engine.training.reading import Reader, default_taps, reader_for  # noqa: E402
 from engine.training.request import STAGES, HeldOut, Trained, TrainRequest  # noqa: E402
 from engine.training.work import Work, size  # noqa: E402
 from engine.training.writing import Writer  # noqa: E402
 
-SAVE_EVERY = 40.0
-"""Seconds between two checkpoints: what an interruption can lose, and the step under way."""
-MEASUREMENTS = 16
-"""In a whole training, one before it."""
 TOKENS_PER_ANSWER_TOKEN = 2.5
 """Tokens of written records, prompts included, for each answer token: for stating the disk's need beforehand."""
 FREED_BYTES = 500_000_000
 """Freed memory that MLX may keep for reuse."""
-_CHECKPOINT = "checkpoint.safetensors"
+
+_RATE_AFTER = 5.0
 
 Tell = Callable[[str], None]
-Report = Callable[[str, float], None]
 
 
 def train(target: LoadedModel, request: TrainRequest, tell: Tell, report: Report, measured: Callable[[HeldOut], None]) -> Trained:
@@ -154,7 +152,7 @@ class _Run:
         any_text = False
         for number, group in enumerate(texts.in_files(records)):
             any_text = True
-            path = self.work.text / f"given-{number:05}.npz"
+            path = self.work.text / f"{texts.GIVEN}-{number:05}.npz"
             self.report(f"reading text, file {number + 1}", 0.0)
             if not path.exists():
                 texts.save(path, group)
@@ -163,18 +161,13 @@ class _Run:
 
     def _written(self, reader: Reader, wanted: int) -> None:
         request = self.request
-        began: tuple[float, int] | None = None
+        answers = _counting(self.report, "writing answers", wanted)
 
         def tick(what: str, tokens: int) -> None:
-            nonlocal began
             if what == "questions":
                 self.report("writing questions", 0.0)
-                return
-            now = time.monotonic()
-            began = began or (now, tokens)
-            passed = now - began[0]
-            rate = f", {(tokens - began[1]) / passed:.0f} a second" if passed > 5 else ""
-            self.report(f"writing answers, {tokens:,} of {wanted:,} tokens{rate}", min(1.0, tokens / wanted))
+            else:
+                answers(tokens)
 
         writer = Writer(self.target, reader, self.work.text, self.longest, request.temperatures, request.seed, tick)
         written = writer.write(wanted)
@@ -199,16 +192,7 @@ class _Run:
         total = _count(records)
         missing = max(0, total * self._bytes_per_token() - _held(work.features))
         self.tell(work.require_space(missing, "What is missing of the features"))
-        began: tuple[float, int] | None = None
-
-        def tick(done: int) -> None:
-            nonlocal began
-            now = time.monotonic()
-            began = began or (now, done)
-            passed = now - began[0]
-            rate = f", {(done - began[1]) / passed:.0f} a second" if passed > 5 else ""
-            self.report(f"reading features, {done:,} of {total:,} tokens{rate}", done / total)
-
+        tick = _counting(self.report, "reading features", total)
         features.cache(reader, texts.files(work.text), work.features, self.vocabulary, tick)
         self.tell(f"Features: {total:,} tokens, {size(_held(work.features))} in {work.features}.")
 
@@ -230,8 +214,8 @@ class _Run:
         plan = self._plan()
         work.settle("train", self._settings(plan, examples, ids))
         training = HeadTraining(plan, head, embedding_of(self.target.model), train, held_out)
-        if (work.train / _CHECKPOINT).exists():
-            training.resume(work.train / _CHECKPOINT)
+        if (work.train / CHECKPOINT).exists():
+            training.resume(work.train / CHECKPOINT)
         return training
 
     def _plan(self) -> Plan:
@@ -262,76 +246,27 @@ class _Run:
             "patience": self.request.patience,
         }
 
-    def _ended(self, training: HeadTraining) -> str:
-        """Why there is nothing left to train, or an empty text."""
-        if training.fraction >= 1:
-            return "It ran to its end."
-        patience = self.request.patience
-        if patience and training.progress.since_best >= patience:
-            return f"It stopped early: {patience} measurements in a row were not better."
-        return ""
-
     def _train(self, training: HeadTraining) -> None:
-        if self._ended(training):
+        patience = self.request.patience
+        if ended(training, patience):
             self.tell("The training is at its end already.")
             return
-        columns = len(training.head.target_ids)
         weights = dict(tree_flatten(training.head.trainable_parameters()))
         parameters = sum(array.size for array in weights.values())
-        self.tell(self.work.require_space(4 * parameters * 8, "Two checkpoints and the best weights"))
-        memory = memory_needed(self.config, columns, training.plan, max(map(len, training.train)), parameters)
+        self.tell(self.work.require_space(8 * 4 * parameters, "Room for two checkpoints and the best weights"))
+        longest = max(map(len, training.train))
+        memory = memory_needed(self.config, len(training.head.target_ids), training.plan, longest, parameters)
         self.tell(f"Training takes about {size(memory)} of memory beside the target; --batch-tokens makes it less or more.")
         if training.progress.step:
             self.tell(f"Going on at step {training.progress.step:,}.")
         before = mx.set_cache_limit(FREED_BYTES)
         mx.reset_peak_memory()
         try:
-            self._steps(training)
+            run_to_end(training, self.work.train, patience, self.report, self.measured)
         finally:
             mx.set_cache_limit(before)
             self.peak = mx.get_peak_memory()
-        self.tell(self._ended(training) + f" MLX held at most {size(self.peak)}, target included.")
-
-    def _steps(self, training: HeadTraining) -> None:
-        saved = time.monotonic()
-        try:
-            self._measure_if_due(training)
-            for loss in training.run():
-                step = f"training, step {training.progress.step:,}, loss {training.progress.loss:.3f}"
-                best = training.progress.best
-                if best is not None:
-                    step += f", best overlap {best.overlap[0]:.3f}"
-                assert np.isfinite(loss)
-                self.report(step, min(1.0, training.fraction))
-                if self._measure_if_due(training):
-                    saved = time.monotonic()
-                    if self._ended(training):
-                        return
-                elif time.monotonic() - saved > SAVE_EVERY:
-                    training.save(self.work.train / _CHECKPOINT)
-                    saved = time.monotonic()
-        except DraftlightError:
-            raise
-        except Exception:
-            training.save(self.work.train / _CHECKPOINT)
-            raise
-
-    def _measure_if_due(self, training: HeadTraining) -> bool:
-        """Measures and saves when another part of the training is done; whether it did."""
-        if training.fraction < len(training.progress.measured) / MEASUREMENTS:
-            return False
-        measured = training.measure()
-        folder = self.work.train
-        best = folder / f"best-{measured.step:08}.safetensors"
-        if training.note(measured):
-            training.save_weights(best)
-        training.save(folder / _CHECKPOINT)
-        kept = training.progress.best
-        for file in folder.glob("best-*.safetensors"):
-            if kept is not None and file.name != f"best-{kept.step:08}.safetensors":
-                file.unlink()
-        self.measured(measured)
-        return True
+        self.tell(f"{ended(training, patience)} MLX held at most {size(self.peak)}, target included.")
 
     # The folder
 
@@ -339,23 +274,13 @@ class _Run:
         best = training.progress.best
         if best is None:
             raise DraftlightError(f"There are no trained weights in {self.work.train} yet. Run the stage train first.")
-        training.load_weights(self.work.train / f"best-{best.step:08}.safetensors")
+        training.load_weights(weights_file(self.work.train, best))
         save_head(training.head, self.request.output, head_card.card(self._facts(training)))
         self.tell(f"The head lies in {self.request.output}; use it with --drafter {self.request.output}.")
 
     def _facts(self, training: HeadTraining) -> head_card.Facts:
         files = texts.files(self.work.text)
-        written: dict[float, tuple[int, int, int]] = {}
-        given = (0, 0)
-        for file in files:
-            for record in texts.load(file):
-                length = len(record.tokens)
-                if file.name.startswith("given"):
-                    given = given[0] + 1, given[1] + length
-                else:
-                    key = round(record.temperature, 3)
-                    count, tokens, answers = written.get(key, (0, 0, 0))
-                    written[key] = count + 1, tokens + length, answers + length - record.prompt_length
+        written, given = head_card.count(files)
         train, held_out = split(features.examples(files, self.work.features))
         ids = np.array(training.head.target_ids)
         spoken = np.concatenate([one.tokens[one.prompt_length :] for one in held_out])
@@ -375,12 +300,27 @@ class _Run:
             plan=training.plan,
             progress=training.progress,
             start=origin if start is None else f"the head with the SHA-256 {file_sha256(start / 'model.safetensors')}",
-            ended=self._ended(training) or "It was not at its end when this folder was written.",
+            ended=ended(training, self.request.patience) or "It was not at its end when this folder was written.",
             command=self.request.command,
             device=str(mx.device_info().get("device_name", mx.default_device())),
             versions=provenance.versions(),
             peak_bytes=self.peak,
         )
+
+
+def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
+    """Takes the tokens done so far and reports them, with their rate since the first time."""
+    began: tuple[float, int] | None = None
+
+    def tick(done: int) -> None:
+        nonlocal began
+        now = time.monotonic()
+        began = began or (now, done)
+        passed = now - began[0]
+        rate = f", {(done - began[1]) / passed:.0f} a second" if passed > _RATE_AFTER else ""
+        report(f"{what}, {done:,} of {total:,} tokens{rate}", min(1.0, done / total))
+
+    return tick
 
 
 def _count(records: Sequence[texts.Record]) -> int:

@@ -27,6 +27,8 @@ RECORDS = 64
 """In a file of given text."""
 SHORTEST = 8
 """Tokens of a record; shorter ones have nothing to teach."""
+GIVEN, WRITTEN = "given", "written"
+"""What the names of files begin with; given text comes first."""
 UNKNOWN_TEMPERATURE = -1.0
 _READ_AT_ONCE = 20_000
 """Characters of a document that are tokenised together."""

@@ -152,7 +152,7 @@ class Writer:
         temperatures = self._temperatures
         for index, group in enumerate(groups):
             temperature = temperatures[(number + index) % len(temperatures)]
-            name = f"written-{number:05}-{index:03}"
+            name = f"{texts.WRITTEN}-{number:05}-{index:03}"
             yield self._batch(name, "answers", group, temperature, self._answer, self._target.eos_ids)
 
     def _fits(self, longest: Sequence[int], rows: int) -> bool:

@@ -23,7 +23,8 @@ from engine.taps import embedding_of, tap  # noqa: E402
 from engine.training import features, texts  # noqa: E402
 from engine.training.chains import soft_loss, unroll  # noqa: E402
 from engine.training.features import Example  # noqa: E402
-from engine.training.head_training import POSITIONS, HeadTraining, Plan, common_prefix, copied_right, split  # noqa: E402
+from engine.training.head_training import POSITIONS, HeadTraining, Plan  # noqa: E402
+from engine.training.lessons import common_prefix, copied_right, split  # noqa: E402
 from engine.training.reading import TargetReader  # noqa: E402
 from tests.engine.small_models import VOCAB, tiny_llama  # noqa: E402
 
@@ -244,7 +245,7 @@ def test_what_all_texts_begin_with_is_not_learned(target: nn.Module, examples: l
     ]
     assert common_prefix(longer) == 12
     training = a_training(target, longer)
-    rows = training._wanted(longer[:1], [(np.zeros((60, 2), np.int64), np.zeros((60, 2)))], 40, 0)[0]
+    rows = training.lessons.wanted(longer[:1], [(np.zeros((60, 2), np.int64), np.zeros((60, 2)))], 40, 0)[0]
     assert rows[0] == 10  # the first token worth predicting is that at position 12
 
 
@@ -253,7 +254,7 @@ def test_what_a_copy_gets_right_may_count_less(target: nn.Module, examples: list
     assert copied_right(tokens).tolist() == [False] * 9 + [True, True, False]  # three tokens agree from the tenth on
     training = a_training(target, examples, replace(PLAN, copied=0.25))
     repeating = Example(tokens, 1, 0, examples[0].folder, 10**6)
-    rows, weights, _, _ = training._wanted([repeating], [(np.zeros((12, 2), np.int64), np.zeros((12, 2)))], 10, 1)
+    rows, weights, _, _ = training.lessons.wanted([repeating], [(np.zeros((12, 2), np.int64), np.zeros((12, 2)))], 10, 1)
     assert dict(zip(rows.tolist(), weights.tolist(), strict=True))[6] == 0.25  # its second step predicts the tenth token
     assert set(weights[rows != 6].tolist()) == {0.25, 1.0} and (weights == 0.25).sum() == 2
 

@@ -25,7 +25,7 @@ from engine.drafters import FeatureHead  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.head import load_head  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
-from engine.training import run  # noqa: E402
+from engine.training import loop, run  # noqa: E402
 from engine.training.request import HeldOut, Trained, TrainRequest  # noqa: E402
 from engine.types import DecodingOptions  # noqa: E402
 from tests.engine.test_training_writing import undecided  # noqa: E402
@@ -145,7 +145,7 @@ def killing(what: str, after: int) -> Callable[[str, float], None]:
 def test_a_killed_training_goes_on_and_ends_with_the_same_weights(
     target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "MEASUREMENTS", 3)
+    monkeypatch.setattr(loop, "MEASUREMENTS", 3)
     train(target, request_for(output=tmp_path / "whole"))
     for what, after in (("reading text", 1), ("reading features", 1), ("training", 3), ("training", 6)):
         with pytest.raises(Killed):
@@ -159,14 +159,14 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_weights(
 def test_nothing_older_than_the_time_between_two_checkpoints_is_lost(
     target: LoadedModel, request_for: Callable[..., TrainRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "MEASUREMENTS", 1)
-    monkeypatch.setattr(run, "SAVE_EVERY", -1.0)
+    monkeypatch.setattr(loop, "MEASUREMENTS", 1)
+    monkeypatch.setattr(loop, "SAVE_EVERY", -1.0)
     with pytest.raises(Killed):
         train(target, request_for(), killing("training", 8))
     told = Told()
     told.train(target, request_for())
     assert "Going on at step 7." in told.lines
-    assert run.SAVE_EVERY < 60
+    assert loop.SAVE_EVERY < 60
 
 
 def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
@@ -251,13 +251,13 @@ def test_a_training_that_gets_no_better_stops(
     monkeypatch.setattr(
         run.HeadTraining, "measure", lambda self: HeldOut(self.progress.step, (next(scores),) * 4, (0.5,) * 4, 10)
     )
-    request = request_for(steps=320, patience=3)
+    request = request_for(steps=160, patience=3)
     trained = train(target, request)
-    assert trained.held_out is not None and trained.held_out.step == 20
+    assert trained.held_out is not None and trained.held_out.step == 10
     card = (request.output / "MODEL_CARD.md").read_text()
-    assert "- 80 steps" in card and "It stopped early: 3 measurements in a row were not better." in card
-    assert "those of step 20," in card
-    assert [path.name for path in (request.work_folder / "train").glob("best-*")] == ["best-00000020.safetensors"]
+    assert "- 110 steps" in card and "It stopped early: 3 measurements in a row were not better." in card
+    assert "those of step 10," in card
+    assert [path.name for path in (request.work_folder / "train").glob("best-*")] == ["best-00000010.safetensors"]
 
 
 def test_what_the_target_writes_can_be_trained_on(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
