@@ -68,6 +68,7 @@ class Lanes(QAbstractScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what has moved is then not painted again
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.horizontalScrollBar().valueChanged.connect(self._scrolled_sideways)
         self.latest = icon_button("down", "Follow the newest round", self.follow)
@@ -85,8 +86,9 @@ class Lanes(QAbstractScrollArea):
         if other:
             self._answer, self._turn = answer, turn
             self._following, self._column = True, WHOLE
+        newest = self.field.count - 1  # a pause may follow it now
         self.field.grow([] if answer is None else answer.rounds, anew=other)
-        self._fit()
+        self._fit(None if other else newest)
         if other:
             self._pinned(self.cursor_place.pin_place)
 
@@ -153,9 +155,13 @@ class Lanes(QAbstractScrollArea):
 
     # Sizes
 
-    def _fit(self) -> None:
-        """Sizes and scroll ranges, after anything that they depend on has changed."""
+    def _fit(self, first: int | None = None) -> None:
+        """Sizes and scroll ranges, after anything that they depend on has changed.
+
+        With `first` only the lanes from there on are other than before, and what stands still is not painted again.
+        """
         field, look = self.field, self._look
+        before = (field.scale, field.gutter, field.count > 0)
         axis = round(22 * look.text_scale)
         field.fit(self.viewport().width(), self.viewport().height() - axis, look.gutter(field.count), look.text_scale)
         following = self._following
@@ -170,7 +176,11 @@ class Lanes(QAbstractScrollArea):
         columns.setPageStep(round(field.room))
         columns.setRange(0, max(0, round(field.wide - field.room - 2)))
         self._place_button()
-        self.viewport().update()
+        if first is None or first < 0 or before != (field.scale, field.gutter, field.count > 0):
+            self.viewport().update()
+        else:
+            top = field.top_of(first)
+            self.viewport().update(QRect(0, top, self.viewport().width(), round(field.height) - top))
 
     def _place_button(self) -> None:
         size = round(26 * self._look.text_scale)
@@ -180,10 +190,13 @@ class Lanes(QAbstractScrollArea):
     @Slot()
     def _scrolled(self) -> None:
         bar = self.verticalScrollBar()
-        self.field.y = bar.value()
+        moved, self.field.y = self.field.y - bar.value(), bar.value()
         self._following = bar.value() >= bar.maximum()
         self._place_button()
-        self.viewport().update()
+        if self.field.clock == "round" and self.latest.isHidden():
+            self.viewport().scroll(0, moved, QRect(0, 0, self.viewport().width(), round(self.field.height)))
+        else:  # lanes move sideways as well, or a button stands before them
+            self.viewport().update()
 
     @Slot()
     def _scrolled_sideways(self) -> None:
@@ -304,6 +317,9 @@ class Lanes(QAbstractScrollArea):
         look.lane(painter, lane, field.scale)
 
     # Qt
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        """`_scrolled` and `_scrolled_sideways` know better what is to be painted than everything."""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -388,6 +388,8 @@ class Window(QMainWindow):
         """A page of the panel, with the keyboard on it."""
         self.chat.keep(side_panel=True)
         self.panel.go_to(page)
+        if self.panel.isHidden():
+            self.banner.show_message("The window is too narrow for the panel. Make it wider, or the text smaller.", "note")
 
     @Slot(str)
     def _page_chosen(self, page: PanelPage) -> None:

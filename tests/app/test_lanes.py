@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QWheelEvent
+from PySide6.QtGui import QAccessible, QPainter, QWheelEvent
 from PySide6.QtTest import QSignalSpy
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -14,8 +14,8 @@ from pytestqt.qtbot import QtBot
 from app import accessibility
 from app import theme as themes
 from app.cursor import Cursor, Place
-from app.lane_layout import MAX_ZOOM, MIN_ZOOM
-from app.lane_paint import LanePainter
+from app.lane_layout import MAX_ZOOM, MIN_ZOOM, LaneScale
+from app.lane_paint import Lane, LanePainter
 from app.lanes import EMPTY, Lanes
 from app.session import Answer
 from engine.types import DecodingOptions, Round
@@ -220,6 +220,32 @@ def test_only_the_lanes_in_view_are_painted_and_a_highlight_costs_one(
     lanes.cursor_place.point(Place(0, lanes.field.count - 3, 0))
     qtbot.waitUntil(lambda: bool(painted))
     assert set(painted) <= set(range(lanes.field.count - 4, lanes.field.count - 1))
+
+
+def test_a_new_round_costs_a_lane_or_two_and_leaves_the_right_picture(
+    open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = story_rounds(STORY * 20)
+    lanes = open_lanes(rounds[:50])
+    QApplication.processEvents()
+    painted: list[int] = []
+    paint = LanePainter.lane
+
+    def recording(self: LanePainter, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+        painted.append(lane.round.index)
+        paint(self, painter, lane, scale)
+
+    monkeypatch.setattr(LanePainter, "lane", recording)
+    assert lanes._answer is not None
+    for index in range(50, 53):
+        painted.clear()
+        lanes._answer.rounds.append(rounds[index])
+        lanes.sync()
+        qtbot.waitUntil(lambda: bool(painted))
+        assert index in painted
+        assert len(set(painted)) <= 4
+    screen = lanes.screen().grabWindow(lanes.winId()).toImage()
+    assert screen == lanes.grab().toImage().convertToFormat(screen.format())
 
 
 def test_another_answer_starts_at_its_end_and_none_says_what_will_come(qtbot: QtBot, open_lanes: Open) -> None:

@@ -66,6 +66,15 @@ def test_every_page_is_reached_by_key_and_has_the_keyboard_then(qtbot: QtBot, op
     assert panel.tabs.accessibleName()
 
 
+def test_a_narrow_window_says_why_no_page_comes(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(answers=0)
+    window.resize(700, 700)
+    qtbot.keyClick(window, Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
+    assert window.banner.isVisible()
+    assert "too narrow" in window.banner.words.text()
+    assert window.settings.panel_page == "table"
+
+
 def test_the_page_is_kept_for_the_next_start(open_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     window = open_window(path, answers=0)

@@ -28,24 +28,27 @@ class Frames(QObject):
 
     Attributes:
         stretches: gaps in which something else was done, oldest first.
+        share: of one processor that the window's thread took, from `start` to `stop`.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.stretches: list[Stretch] = []
-        self._last = (time.perf_counter(), time.thread_time())
+        self.share = 0.0
+        self._began = self._last = (time.perf_counter(), time.thread_time())
         self._timer = QTimer(self, interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._tick)
 
     def start(self) -> None:
         """Begins anew."""
         self.stretches = []
-        self._last = (time.perf_counter(), time.thread_time())
+        self._began = self._last = (time.perf_counter(), time.thread_time())
         self._timer.start()
 
     def stop(self) -> list[Stretch]:
         """Ends, and gives what was measured."""
         self._timer.stop()
+        self.share = (time.thread_time() - self._began[1]) / (time.perf_counter() - self._began[0])
         return self.stretches
 
     @Slot()

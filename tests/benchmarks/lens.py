@@ -74,7 +74,7 @@ def generating(window: Window, page: PanelPage, seconds: float, frames: Frames) 
     taken = frames.stop()
     window.chat.stop()
     wait(300)
-    return summary(taken)
+    return f"{summary(taken)}; {frames.share:.0%} of a processor"
 
 
 def opening(window: Window, path: Path) -> str:

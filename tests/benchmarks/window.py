@@ -39,8 +39,8 @@ def alone(engine: Engine, options: DecodingOptions, drafter: str) -> float:
                 raise SystemExit(event.message)
 
 
-def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, list[Stretch]]:
-    """Tokens per second of one answer in the window, and its frames while the rounds came."""
+def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, list[Stretch], float]:
+    """Tokens per second of one answer in the window, its frames while the rounds came, and its thread's share of a processor."""
     loop = QEventLoop()
     look = QTimer(interval=50)
 
@@ -65,7 +65,7 @@ def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, lis
     answer = window.session.answer
     if answer is None or answer.result is None:
         raise SystemExit(window.banner.words.text())
-    return answer.result.tokens / answer.result.seconds, stretches
+    return answer.result.tokens / answer.result.seconds, stretches, frames.share
 
 
 def main() -> None:
@@ -84,10 +84,12 @@ def main() -> None:
     alone(engine, settings.options(), settings.drafter)  # loads
     sides: dict[str, list[float]] = {"alone": [], **{page: [] for page in PANEL_PAGES}}
     stretches: dict[str, list[Stretch]] = {page: [] for page in PANEL_PAGES}
+    shares: dict[str, list[float]] = {page: [] for page in PANEL_PAGES}
     for _ in range(arguments.turns):
         sides["alone"].append(alone(engine, settings.options(), settings.drafter))
         for page in PANEL_PAGES:
-            speed, taken = watched(window, page, frames)
+            speed, taken, share = watched(window, page, frames)
+            shares[page].append(share)
             sides[page].append(speed)
             stretches[page] += taken
     window.close()
@@ -97,7 +99,7 @@ def main() -> None:
         print(f"{side:>7}: {middle / base:.3f}, median {middle:.1f} tokens/s of {', '.join(f'{value:.1f}' for value in values)}")
     print("Frames while generating:")
     for name, lengths in stretches.items():
-        print(f"{name:>7}: {summary(lengths)}")
+        print(f"{name:>7}: {summary(lengths)}; {statistics.median(shares[name]):.0%} of a processor")
 
 
 if __name__ == "__main__":
