@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Slot
-from PySide6.QtGui import QDropEvent, QKeyEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog
 
 from app.replay import Player, Replay, Timing
@@ -150,6 +150,7 @@ class Opening(QObject):
         if self.player.playing:
             self._pause()
             self._show()
+            self._announce(f"Paused. {self.bar.place.text()}")
             return
         self.player.play()
         self._last = self.clock()
@@ -165,6 +166,7 @@ class Opening(QObject):
             self._pause()
             self.player.step(rounds)
             self._show()
+            self._announce(self.bar.place.text())
 
     @Slot(int)
     def go(self, shown: int) -> None:
@@ -216,6 +218,11 @@ class Opening(QObject):
             self._window.session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
             self.bar.show_player(self.player)
             self._window.show_replayed()
+
+    def _announce(self, words: str) -> None:
+        """Says it to a screen reader."""
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.bar, words))
 
     def _say(self, words: str) -> None:
         self._window.banner.show_message(words)

@@ -246,7 +246,8 @@ def _provenance(trace: Trace) -> Iterator[str]:
 
 def _change(change: dict[str, Any]) -> str:
     index = change.get("index")
-    return f"from round {index + 1 if isinstance(index, int) else index}: " + _pairs({key: value for key, value in change.items() if key != "index"})
+    settings = {key: value for key, value in change.items() if key != "index"}
+    return f"from round {index + 1 if isinstance(index, int) else index}: {_pairs(settings)}"
 
 
 def _pairs(table: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from tests.traces import write_trace
 
 
 def long_rounds(tokens: int, gamma: int) -> Iterator[Round]:
-    """Rounds that emit about so many tokens, with five alternatives on either side of every proposal, as analysed answers have."""
+    """Rounds that emit about so many tokens, with five alternatives on either side of every proposal, as in analysed ones."""
     chance, words = random.Random(1), tokens_of(STORY)
     top = tuple(Candidate(index, words[index], 0.5 / (index + 1)) for index in range(5))
     emitted, index, started = 0, 0, 0.0
