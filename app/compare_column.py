@@ -280,6 +280,7 @@ class CompareColumn(QFrame):
         self._make_room()
         self._show_figures(self._figures)
         self._show_relation(*self._related)
+        self._show_verdict(self.cursor_place.place)
 
 
 def waiting_words(answer: Answer) -> str:

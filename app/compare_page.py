@@ -22,6 +22,7 @@ class Pages(QStackedWidget):
     Args:
         conversation: the first page.
         link, settings: as in `CompareView`.
+        prompt: the newest prompt of the conversation, which the first comparison takes over.
 
     Signals:
         turned: another page is shown. changed: a comparison has begun or ended.
@@ -34,10 +35,12 @@ class Pages(QStackedWidget):
     said = Signal(str)
     exported = Signal(str, str)
 
-    def __init__(self, conversation: QWidget, link: EngineLink, settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self, conversation: QWidget, link: EngineLink, settings: Callable[[], Settings], prompt: Callable[[], str]
+    ) -> None:
         super().__init__()
         self.compare: CompareView | None = None
-        self._link, self._settings = link, settings
+        self._link, self._settings, self._prompt = link, settings, prompt
         self._look: tuple[Theme, float] | None = None
         self.addWidget(conversation)
 
@@ -62,6 +65,8 @@ class Pages(QStackedWidget):
         view.said.connect(self.said)
         view.exported.connect(self.exported)
         view.set_ghosts(self._settings().ghosts)
+        if prompt := self._prompt():
+            view.bar.prompt.setPlainText(prompt)
         if self._look is not None:
             view.set_look(*self._look)
         self.addWidget(view)

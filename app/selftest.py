@@ -81,7 +81,26 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     painted.append(picture("finished-dark"))
     window.set_appearance("light")
     painted.append(picture("finished-light"))
+    if screenshots is not None and not _compare(window, picture):
+        return "The comparison did not end."
     return "" if all(painted) else "The window painted nothing."
+
+
+def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
+    """The comparison in both themes; whether it came to its end."""
+    window.pages.open_compare("with-without")
+    view = window.pages.compare
+    assert view is not None
+    view.start()
+    if not _wait(lambda: not view.running, ANSWER_SECONDS):
+        return False
+    picture("compare-light")
+    window.set_appearance("dark")
+    picture("compare-dark")
+    for trace in view.comparison.traces if view.comparison is not None else ():
+        with contextlib.suppress(OSError):
+            Path(trace).unlink()
+    return True
 
 
 def _wait(done: Callable[[], bool], seconds: float) -> bool:

@@ -188,6 +188,11 @@ class Session:
         return answer if answer is not None and answer.running and not self.replaying else None
 
     @property
+    def newest_prompt(self) -> str:
+        """Empty before the first."""
+        return self.turns[-1].prompt if self.turns else ""
+
+    @property
     def trace_paths(self) -> list[str]:
         """The traces of this conversation, oldest first."""
         return [turn.answer.trace_path for turn in self.turns if turn.answer.trace_path]

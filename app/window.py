@@ -129,7 +129,7 @@ class Window(QMainWindow):
         self.splitter.splitterMoved.connect(self._divided)
         conversation = QWidget()
         _stacked(conversation, self.header, (self.splitter, 1))
-        self.pages = Pages(conversation, self.chat.link, lambda: self.settings)
+        self.pages = Pages(conversation, self.chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
         whole = QWidget()
         _stacked(whole, (self.pages, 1), self.status)
         self.setCentralWidget(whole)

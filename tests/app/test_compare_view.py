@@ -138,7 +138,7 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
     windows: list[Window] = []
 
     def opened(
-        scripts: Sequence[Sequence[Round]] = (), preset: str = "rejection-gumbel", **settings: Any
+        scripts: Sequence[Sequence[Round]] = (), preset: str = "rejection-gumbel", asked: str = "", **settings: Any
     ) -> tuple[Window, CompareView, TurnsEngine]:
         engine = TurnsEngine(scripts)
         window = Window(engine, Settings(**{"appearance": "dark", "drafter": "builtin-draft", **settings}))
@@ -149,6 +149,9 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
         qtbot.waitExposed(window)
         window.chat.load_models()
         qtbot.waitUntil(lambda: window.session.model is not None, timeout=TIMEOUT)
+        if asked:
+            window.send(asked)
+            qtbot.waitUntil(lambda: window.session.running is None, timeout=TIMEOUT)
         window.pages.open_compare(preset)
         view = window.pages.compare
         assert view is not None
@@ -196,6 +199,15 @@ def test_the_header_button_and_the_key_open_the_comparison_and_lead_back(qtbot: 
     assert view.isVisible() and view.bar.start.hasFocus()
     window.actions_by_id["compareAction"].trigger()
     assert not view.isVisible()
+
+
+def test_the_newest_prompt_of_the_chat_is_compared_unless_a_preset_has_its_own(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare(preset="", asked="Why is the sky blue?")
+    assert view.bar.prompt.toPlainText() == "Why is the sky blue?"
+    run(qtbot, view)
+    assert engine.comparisons[0].requests[1].messages[-1].content == "Why is the sky blue?"
+    view.show_preset("with-without")
+    assert "lighthouse" in view.bar.prompt.toPlainText()
 
 
 def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_explained(
