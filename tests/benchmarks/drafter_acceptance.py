@@ -1,6 +1,6 @@
 """How often the built-in target accepts what a drafter proposes, by category and rule, and what a draft step costs.
 
-    python -m tests.benchmarks.drafter_acceptance --prompts FILE [--drafter builtin-draft] [--limit 14] [--tokens 64]
+    python -m tests.benchmarks.drafter_acceptance --prompts FILE [--drafter head] [--gamma 4] [--limit 14] [--tokens 64]
 
 Alpha is accepted / (accepted + rejected); tau counts the emitted tokens of a round. Speed is not compared here: that needs a
 plain run beside every other one.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -18,45 +17,41 @@ from engine.blas import prefer_fast_blas
 
 prefer_fast_blas()
 
-import mlx.core as mx  # noqa: E402
-from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
-
 from engine.decoding import DecodingOptions, decode  # noqa: E402
-from engine.drafters import DraftModel  # noqa: E402
+from engine.drafters.base import Drafter  # noqa: E402
 from engine.metrics import counts, summarise  # noqa: E402
 from engine.models import LoadedModel, load  # noqa: E402
-from tests.exactness import OWN_PROMPTS, prompt_tokens, read_prompts  # noqa: E402
+from tests.exactness import OWN_PROMPTS, make_drafter, prompt_tokens, read_prompts  # noqa: E402
 
 GREEDY = "temperature 0"
 
 
-def step_milliseconds(model: LoadedModel, context: int = 64, steps: int = 50) -> float:
-    """Median time of one row over a cache of `context` tokens."""
-    cache = make_prompt_cache(model.model)
-    mx.eval(model.model(mx.zeros((1, context), mx.int32), cache=cache))
-    times = []
-    for _ in range(steps):
-        began = time.perf_counter()
-        mx.eval(model.model(mx.zeros((1, 1), mx.int32), cache=cache))
-        times.append(1000 * (time.perf_counter() - began))
-    return statistics.median(times)
+def step_milliseconds(target: LoadedModel, drafter: Drafter, options: DecodingOptions) -> tuple[float, float]:
+    """Median time of drafting one proposal and of verifying a round, from rounds that are evaluated in stages."""
+    ids = prompt_tokens(target, read_prompts(limit=1)[0])
+    staged = [r for r in decode(target, ids, drafter, options.replace(phase_every=1)) if r.milliseconds.measured and r.proposals]
+    drafts = [r.milliseconds.draft / len(r.proposals) for r in staged if r.milliseconds.draft is not None]
+    return statistics.median(drafts), statistics.median(r.milliseconds.verify or 0.0 for r in staged)
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=Path, default=OWN_PROMPTS, help="JSON Lines with id, category and turns")
-    parser.add_argument("--drafter", default="builtin-draft", help="a draft model, as engine.models knows it")
+    parser.add_argument("--drafter", default="head", help="head, builtin-draft, ngram, ngram-mod or a draft model")
     parser.add_argument("--limit", type=int, default=14, help="prompts to take, the categories in turn")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of each answer")
     parser.add_argument("--temperature", type=float, default=0.8)
-    parser.add_argument("--gamma", type=int, default=4)
+    parser.add_argument("--gamma", type=lambda text: text if text == "auto" else int(text), default=4)
     parser.add_argument("--rules", default="rejection,gumbel,match", help="compared at the temperature; at 0 they are one")
     chosen = parser.parse_args(arguments)
 
     target = load("builtin")
-    drafter = load(chosen.drafter, target=target)
-    print(f"a step of {drafter.name}: {step_milliseconds(drafter):.1f} ms; of the target: {step_milliseconds(target):.1f} ms")
+    drafter = make_drafter(chosen.drafter, target)
+    if drafter is None:
+        parser.error("there is nothing to measure without a drafter")
     plain = DecodingOptions(max_tokens=chosen.tokens, gamma=chosen.gamma, phase_every=0, analyse=False, seed=1)
+    step, verify = step_milliseconds(target, drafter, plain.replace(temperature=chosen.temperature))
+    print(f"a proposal of {drafter.name}: {step:.1f} ms; verifying a round: {verify:.1f} ms")
     settings = {rule: plain.replace(rule=rule, temperature=chosen.temperature) for rule in chosen.rules.split(",")}
     settings[GREEDY] = plain.replace(temperature=0.0)
     prompts = read_prompts(chosen.prompts, chosen.limit)
@@ -64,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
     for prompt in prompts:
         ids = prompt_tokens(target, prompt)
         for name, options in settings.items():
-            answered = [counts(round) for round in decode(target, ids, DraftModel(drafter), options)]
+            answered = [counts(round) for round in decode(target, ids, drafter, options)]
             rounds[prompt.category, name] += answered
             rounds["all", name] += answered
     print(f"{len(prompts)} prompts, {chosen.tokens} tokens, gamma {chosen.gamma}, temperature {chosen.temperature} unless said")
