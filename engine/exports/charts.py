@@ -6,17 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from engine.exports import series
-from engine.exports.drawing import Drawing, Frame, Palette, number, ticks
+from engine.exports import axes, series
+from engine.exports.drawing import Drawing, Palette
 from engine.metrics import expected_lengths, summarise
 from engine.types import Round
 
-WIDTH, HEIGHT = 480.0, 212.0
-LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 30.0, 178.0
-Marks = Literal["whole", "any", "none"]
-"""Which numbers stand below the horizontal axis."""
 MOST_CELLS = 12
 """With more proposals in a column its cells would be too flat to count."""
 
@@ -35,65 +30,16 @@ class Chart:
     up: str
 
 
-def _begin(
-    name: str, palette: Palette, words: str, x: tuple[float, float], y: tuple[float, float], below: str, marks: Marks = "whole"
-) -> tuple[Drawing, Frame]:
-    """A drawing with axes; `below` names the horizontal one."""
-    drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
-    frame = Frame(LEFT, TOP, RIGHT, BOTTOM, x, y)
-    for value in ticks(*y, 4):
-        height = frame.up(value)
-        drawing.line((LEFT, height), (RIGHT, height), palette.line)
-        drawing.text(LEFT - 6, height + 4, number(value), anchor="end")
-    for value in ticks(*x, 6) if marks != "none" else ():
-        if marks == "any" or value == round(value):
-            drawing.text(frame.across(value), BOTTOM + 15, number(value), anchor="middle")
-    drawing.text(RIGHT, BOTTOM + 30, below, anchor="end")
-    return drawing, frame
-
-
-def _empty(name: str, palette: Palette, words: str) -> Drawing:
-    drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
-    drawing.rect(LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, stroke=palette.line, radius=6)
-    drawing.text((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, words, anchor="middle")
-    return drawing
-
-
-def _legend(drawing: Drawing, entries: Sequence[tuple[str, str, str]]) -> None:
-    """(kind, colour, words) from the left: kind is fill, light, hatch, outline, or the dashes of a line."""
-    x = LEFT
-    for kind, colour, words in entries:
-        if kind in ("fill", "light", "hatch", "outline"):
-            _bar(drawing, x, 9, 12, 9, kind, colour)
-            x += 17
-        else:
-            drawing.line((x, 14), (x + 18, 14), colour, 2, "" if kind == "solid" else kind)
-            x += 23
-        drawing.text(x, 18, words)
-        x += 5.9 * len(words) + 11
-
-
-def _bar(drawing: Drawing, x: float, y: float, width: float, height: float, kind: str, colour: str, title: str = "") -> None:
-    match kind:
-        case "hatch":
-            drawing.rect(x, y, width, height, drawing.hatch(colour), title=title)
-            drawing.rect(x + 0.5, y + 0.5, width - 1, height - 1, stroke=colour)
-        case "outline":
-            drawing.rect(x + 0.5, y + 0.5, width - 1, height - 1, stroke=colour, title=title)
-        case _:
-            drawing.rect(x, y, width, height, colour, opacity=0.4 if kind == "light" else 1.0, title=title)
-
-
 def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     """Verdicts per round, with what each rule is expected to accept."""
     drawn = series.columns(rounds)
     tallest = max((column.proposals for column in drawn), default=0.0)
     if not tallest:
-        return _empty("proposals", palette, "Nothing was proposed in this answer.")
+        return axes.empty("proposals", palette, "Nothing was proposed in this answer.")
     words = f"Proposals in {len(rounds):,} rounds: accepted, rejected and unjudged."
     most = max(column.last - column.first + 1 for column in drawn)
     below = "round" if most == 1 else f"round; each column the mean of up to {most:,} rounds"
-    drawing, frame = _begin("proposals", palette, words, (0, len(rounds)), (0, max(1.0, tallest)), below)
+    drawing, frame = axes.begin("proposals", palette, words, (0, len(rounds)), (0, max(1.0, tallest)), below)
     states = (("fill", palette.accepted), ("hatch", palette.rejected), ("outline", palette.unjudged))
     for column in drawn:
         left, right = frame.across(column.first), frame.across(column.last + 1)
@@ -106,7 +52,7 @@ def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
                 high = low + many / cells
                 between = 1.0 if cells > 1 or tallest <= MOST_CELLS else 0.0
                 height = frame.up(low) - frame.up(high)
-                _bar(drawing, left, frame.up(high) + between, right - left - gap, height - between, kind, colour)
+                axes.bar(drawing, left, frame.up(high) + between, right - left - gap, height - between, kind, colour)
                 low = high
         drawing.end_group()
     dashes = {"match": "2 3", "gumbel": "solid", "rejection": "6 4"}
@@ -117,7 +63,7 @@ def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
         drawing.curve(points, palette.panel, 3.4)  # a rim, so that it stands out from the columns
         drawing.curve(points, colours[rule], 1.6, dash)
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
-    _legend(drawing, names + [(dashes[rule], colours[rule], rule) for rule in series.RULES_EXPECTED])
+    axes.legend(drawing, names + [(dashes[rule], colours[rule], rule) for rule in series.RULES_EXPECTED])
     return drawing
 
 
@@ -138,15 +84,15 @@ def alpha_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     found = series.rolling_alpha(rounds)
     mean = summarise(rounds).alpha
     if mean is None:
-        return _empty("alpha", palette, "Nothing was judged in this answer.")
+        return axes.empty("alpha", palette, "Nothing was judged in this answer.")
     words = f"Alpha over the last {series.ALPHA_WINDOW} rounds with its 95 % interval; {mean:.2f} over the whole answer."
-    drawing, frame = _begin("alpha", palette, words, (0, len(rounds)), (0, 1), "round")
+    drawing, frame = axes.begin("alpha", palette, words, (0, len(rounds)), (0, 1), "round")
     high = [frame.at(index + 0.5, top) for index, _, _, top in found]
     low = [frame.at(index + 0.5, bottom) for index, bottom, _, _ in found]
     drawing.band(high, low, palette.accepted, 0.2)
     drawing.curve([frame.at(index + 0.5, alpha) for index, _, alpha, _ in found], palette.accepted, 1.8)
     drawing.line(frame.at(0, mean), frame.at(len(rounds), mean), palette.dim, 1, "4 4")
-    _legend(
+    axes.legend(
         drawing,
         [
             ("solid", palette.accepted, f"last {series.ALPHA_WINDOW} rounds"),
@@ -161,11 +107,11 @@ def positions_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     """Acceptance by place in the round, once judged and of all drafted."""
     places = summarise(rounds).by_position
     if not places:
-        return _empty("positions", palette, "Nothing was proposed in this answer.")
+        return axes.empty("positions", palette, "Nothing was proposed in this answer.")
     words = "Acceptance by place: " + ", ".join(
         f"{place.position}: {place.conditional:.2f} once judged" for place in places if place.conditional is not None
     )
-    drawing, frame = _begin("positions", palette, words, (0.5, len(places) + 0.5), (0, 1), "place in the round")
+    drawing, frame = axes.begin("positions", palette, words, (0.5, len(places) + 0.5), (0, 1), "place in the round")
     width = min(34.0, (frame.across(1) - frame.across(0)) * 0.4)
     for place in places:
         middle = frame.across(place.position)
@@ -176,8 +122,8 @@ def positions_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
             if share is not None:
                 top = frame.up(share)
                 title = f"Place {place.position}: {place.accepted:,} of {many:,} {of} ({share:.2f})"
-                _bar(drawing, left + 1, top, width - 2, BOTTOM - top, kind, palette.accepted, title)
-    _legend(drawing, [("fill", palette.accepted, "accepted / judged"), ("light", palette.accepted, "accepted / drafted")])
+                axes.bar(drawing, left + 1, top, width - 2, axes.BOTTOM - top, kind, palette.accepted, title)
+    axes.legend(drawing, [("fill", palette.accepted, "accepted / judged"), ("light", palette.accepted, "accepted / drafted")])
     return drawing
 
 
@@ -187,10 +133,10 @@ def throughput_chart(rounds: Sequence[Round], palette: Palette, plain: float | N
     mean = summarise(rounds).throughput
     known = [speed for _, speed in found if math.isfinite(speed)]
     if mean is None or not known:
-        return _empty("throughput", palette, "No round was finished.")
+        return axes.empty("throughput", palette, "No round was finished.")
     top = max(min(max(known), 3 * mean), plain or 0.0) * 1.08  # one tiny first round must not flatten all others
     words = f"Throughput over the last {series.SPEED_WINDOW} rounds; {mean:.1f} tokens per second over the whole answer."
-    drawing, frame = _begin("throughput", palette, words, (0, found[-1][0]), (0, top), "seconds", "any")
+    drawing, frame = axes.begin("throughput", palette, words, (0, found[-1][0]), (0, top), "seconds", "any")
     drawing.curve([frame.at(*point) for point in found], palette.accepted, 1.8)
     drawing.line(frame.at(0, mean), frame.at(found[-1][0], mean), palette.dim, 1, "4 4")
     entries = [
@@ -200,7 +146,7 @@ def throughput_chart(rounds: Sequence[Round], palette: Palette, plain: float | N
     if plain is not None:
         drawing.line(frame.at(0, plain), frame.at(found[-1][0], plain), palette.correction, 1.4, "1.5 3")
         entries.append(("1.5 3", palette.correction, f"plain, measured {plain:.1f}"))
-    _legend(drawing, entries)
+    axes.legend(drawing, entries)
     return drawing
 
 
@@ -208,7 +154,7 @@ def times_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     """Time of the rounds measured in stages, by phase."""
     found = series.phases(rounds)
     if not found:
-        return _empty("times", palette, "No round of this answer was measured in stages.")
+        return axes.empty("times", palette, "No round of this answer was measured in stages.")
     parts = (
         ("draft", "hatch", palette.accepted),
         ("verify", "fill", palette.accepted),
@@ -217,18 +163,18 @@ def times_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     )
     words = f"Milliseconds of {sum(round.milliseconds.measured for round in rounds):,} measured rounds by phase."
     top = max(entry.total for entry in found) * 1.05 or 1.0
-    drawing, frame = _begin("times", palette, words, (0, 1), (0, top), "measured rounds, in order", "none")
-    width = (RIGHT - LEFT) / len(found)
+    drawing, frame = axes.begin("times", palette, words, (0, 1), (0, top), "measured rounds, in order", "none")
+    width = (axes.RIGHT - axes.LEFT) / len(found)
     for index, entry in enumerate(found):
         low = 0.0
         for phase, kind, colour in parts:
             high = low + getattr(entry, phase)
             title = f"Round {entry.first + 1}: {phase} {getattr(entry, phase):.1f} ms of {entry.total:.1f} ms"
-            x, y = LEFT + index * width, frame.up(high)
-            _bar(drawing, x + 1, y, min(width - 2, 40), frame.up(low) - y, kind, colour, title)
+            x, y = axes.LEFT + index * width, frame.up(high)
+            axes.bar(drawing, x + 1, y, min(width - 2, 40), frame.up(low) - y, kind, colour, title)
             low = high
-    _legend(drawing, [(kind, colour, phase) for phase, kind, colour in parts])
-    drawing.text(RIGHT, 18, "milliseconds", anchor="end")
+    axes.legend(drawing, [(kind, colour, phase) for phase, kind, colour in parts])
+    drawing.text(axes.RIGHT, 18, "milliseconds", anchor="end")
     return drawing
 
 
@@ -237,14 +183,14 @@ def tau_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     found = series.taus(rounds)
     summary = summarise(rounds)
     if summary.tau is None:
-        return _empty("tau", palette, "No round was finished.")
+        return axes.empty("tau", palette, "No round was finished.")
     values = [value for _, *pair in found for value in pair if math.isfinite(value)]
     words = f"Tau of all rounds so far: {summary.tau:.2f} at the end"
     words += f", {summary.predicted_tau:.2f} predicted from alpha." if summary.predicted_tau is not None else "."
-    drawing, frame = _begin("tau", palette, words, (0, len(rounds)), (0, max(values) * 1.1), "round")
+    drawing, frame = axes.begin("tau", palette, words, (0, len(rounds)), (0, max(values) * 1.1), "round")
     drawing.curve([frame.at(index + 0.5, value) for index, value, _ in found], palette.accepted, 1.8)
     drawing.curve([frame.at(index + 0.5, value) for index, _, value in found], palette.correction, 1.6, "6 4")
-    _legend(drawing, [("solid", palette.accepted, "measured"), ("6 4", palette.correction, "predicted from alpha")])
+    axes.legend(drawing, [("solid", palette.accepted, "measured"), ("6 4", palette.correction, "predicted from alpha")])
     return drawing
 
 
@@ -252,30 +198,30 @@ def lengths_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     """How many rounds accepted 0, 1, 2, ... proposals, and how many would if each stood with chance alpha on its own."""
     found = series.lengths(rounds)
     if not found:
-        return _empty("lengths", palette, "Nothing was proposed in this answer.")
+        return axes.empty("lengths", palette, "Nothing was proposed in this answer.")
     gammas = Counter(len(round.proposals) for round in rounds)
     alpha = summarise(rounds).alpha
     joint = any(round.rule == "block" and round.proposals for round in rounds)
     expected = () if alpha is None or joint else expected_lengths(alpha, gammas)
     words = "Rounds by accepted proposals: " + ", ".join(f"{length}: {many:,}" for length, many in enumerate(found))
     across, top = (-0.5, max(len(found), len(expected)) - 0.5), max((*found, *expected)) * 1.12
-    drawing, frame = _begin("lengths", palette, words, across, (0, top), "accepted in a round")
+    drawing, frame = axes.begin("lengths", palette, words, across, (0, top), "accepted in a round")
     width = min(44.0, (frame.across(1) - frame.across(0)) * 0.8)
     whole = sum(found)
     for length, many in enumerate(found):
         middle, high = frame.across(length), frame.up(many)
         title = f"{length} accepted: {many:,} of {whole:,} rounds ({many / whole:.0%})"
-        _bar(drawing, middle - width / 2, high, width, BOTTOM - high, "fill", palette.accepted, title)
+        axes.bar(drawing, middle - width / 2, high, width, axes.BOTTOM - high, "fill", palette.accepted, title)
         if len(found) <= 12:
             drawing.text(middle, high - 4, f"{many:,}", anchor="middle")
     for length, likely in enumerate(expected):
         left, right = frame.across(length) - width / 2 - 4, frame.across(length) + width / 2 + 4
         high = frame.up(likely)
-        drawing.curve([(left, BOTTOM), (left, high), (right, high), (right, BOTTOM)], palette.correction, 1.3, "4 3")
+        drawing.curve([(left, axes.BOTTOM), (left, high), (right, high), (right, axes.BOTTOM)], palette.correction, 1.3, "4 3")
     entries = [("fill", palette.accepted, f"rounds, of {whole:,} with proposals")]
     if alpha is not None and expected:
         entries.append(("4 3", palette.correction, f"expected at alpha {alpha:.2f}"))
-    _legend(drawing, entries)
+    axes.legend(drawing, entries)
     return drawing
 
 

@@ -1,0 +1,62 @@
+"""What the charts have in common: the field with its axes, bars that tell their state without colour, and legends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from engine.exports.drawing import Drawing, Frame, Palette, number, ticks
+
+WIDTH, HEIGHT = 480.0, 212.0
+LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 30.0, 178.0
+Marks = Literal["whole", "any", "none"]
+"""Which numbers stand below the horizontal axis."""
+
+
+def begin(
+    name: str, palette: Palette, words: str, x: tuple[float, float], y: tuple[float, float], below: str, marks: Marks = "whole"
+) -> tuple[Drawing, Frame]:
+    """A drawing with axes; `below` names the horizontal one."""
+    drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
+    frame = Frame(LEFT, TOP, RIGHT, BOTTOM, x, y)
+    for value in ticks(*y, 4):
+        height = frame.up(value)
+        drawing.line((LEFT, height), (RIGHT, height), palette.line)
+        drawing.text(LEFT - 6, height + 4, number(value), anchor="end")
+    for value in ticks(*x, 6) if marks != "none" else ():
+        if marks == "any" or value == round(value):
+            drawing.text(frame.across(value), BOTTOM + 15, number(value), anchor="middle")
+    drawing.text(RIGHT, BOTTOM + 30, below, anchor="end")
+    return drawing, frame
+
+
+def empty(name: str, palette: Palette, words: str) -> Drawing:
+    drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
+    drawing.rect(LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, stroke=palette.line, radius=6)
+    drawing.text((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, words, anchor="middle")
+    return drawing
+
+
+def legend(drawing: Drawing, entries: Sequence[tuple[str, str, str]]) -> None:
+    """(kind, colour, words) from the left: kind is fill, light, hatch, outline, or the dashes of a line."""
+    x = LEFT
+    for kind, colour, words in entries:
+        if kind in ("fill", "light", "hatch", "outline"):
+            bar(drawing, x, 9, 12, 9, kind, colour)
+            x += 17
+        else:
+            drawing.line((x, 14), (x + 18, 14), colour, 2, "" if kind == "solid" else kind)
+            x += 23
+        drawing.text(x, 18, words)
+        x += 5.9 * len(words) + 11
+
+
+def bar(drawing: Drawing, x: float, y: float, width: float, height: float, kind: str, colour: str, title: str = "") -> None:
+    match kind:
+        case "hatch":
+            drawing.rect(x, y, width, height, drawing.hatch(colour), title=title)
+            drawing.rect(x + 0.5, y + 0.5, width - 1, height - 1, stroke=colour)
+        case "outline":
+            drawing.rect(x + 0.5, y + 0.5, width - 1, height - 1, stroke=colour, title=title)
+        case _:
+            drawing.rect(x, y, width, height, colour, opacity=0.4 if kind == "light" else 1.0, title=title)
