@@ -12,6 +12,7 @@ from engine.training import lessons, texts
 from engine.training.head_training import Plan, Progress
 from engine.training.reading import LABELS
 from engine.training.request import HeldOut
+from engine.training.work import size
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class Facts:
         start: where the first weights came from.
         ended: why the training ended.
         versions: as `engine.provenance.versions` tells them.
-        peak_bytes: most memory that MLX held while training, target included; None if no training ran for this card.
     """
 
     target: str
@@ -46,7 +46,6 @@ class Facts:
     command: str
     device: str
     versions: Mapping[str, str | None]
-    peak_bytes: int | None
 
 
 def count(files: Sequence[Path]) -> tuple[dict[float, tuple[int, int, int]], tuple[int, int]]:
@@ -166,7 +165,5 @@ def _row(measured: HeldOut, kept: bool) -> str:
 
 def _again(facts: Facts) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
-    peak = (
-        "" if facts.peak_bytes is None else f" MLX held at most {facts.peak_bytes / 1e9:.1f} GB while training, target included."
-    )
+    peak = f" MLX held at most {size(facts.progress.peak_bytes)} while training, target included."
     return f"## Made by\n\n    {facts.command or 'unknown command'}\n\non {facts.device}, with {versions}.{peak}"

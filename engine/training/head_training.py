@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +30,7 @@ from engine.training.features import Example  # noqa: E402
 from engine.training.lessons import SHARPNESS, Lessons, Targets, common_prefix, groups, shuffled, softmax  # noqa: E402
 from engine.training.request import HeldOut  # noqa: E402
 
-MOST_HELD_OUT = 120
+MOST_HELD_OUT = 80
 COUNTED_FROM = 0.5
 """Of the training: earlier, at a high learning rate, a head that is no better yet says nothing."""
 POSITIONS = 4
@@ -62,6 +62,7 @@ class Progress:
         seconds: of training, measuring left out.
         since_best: measurements since the best one that count.
         measured: every measurement so far.
+        peak_bytes: most memory that MLX held when it was looked at, target included.
     """
 
     step: int = 0
@@ -70,6 +71,7 @@ class Progress:
     best: HeldOut | None = None
     since_best: int = 0
     measured: tuple[HeldOut, ...] = ()
+    peak_bytes: int = 0
 
 
 def memory_needed(config: HeadConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
@@ -168,10 +170,15 @@ class HeadTraining:
 
     # Measuring
 
-    def measure(self) -> HeldOut:
-        """On the answers of held-out text; every second position, teacher-forced, each draft position by itself."""
+    def measure(self, tick: Callable[[], None] = lambda: None) -> HeldOut:
+        """On the answers of held-out text; every second position, teacher-forced, each draft position by itself.
+
+        Args:
+            tick: called before every batch; may raise to break off.
+        """
         agreed, overlap, count = (np.zeros(POSITIONS) for _ in range(3))
         for batch in groups(sorted(self.held_out, key=len), self.plan.batch_tokens):
+            tick()
             inputs, embedded, labels = self.lessons.load(batch, POSITIONS)
             steps = unroll(self.head, self.head.fuse(inputs), embedded, POSITIONS)
             mx.eval(steps)
@@ -206,6 +213,7 @@ class HeadTraining:
 
     def save(self, file: Path) -> None:
         """Write everything needed to go on."""
+        self.progress.peak_bytes = max(self.progress.peak_bytes, mx.get_peak_memory())
         state = {"head": self.head.trainable_parameters(), "optimiser": self.optimiser.state}
         _write(file, dict(tree_flatten(state)), asdict(self.progress))
 

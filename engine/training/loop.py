@@ -39,7 +39,7 @@ def run_to_end(training: HeadTraining, folder: Path, patience: int, report: Repo
         report: called after every step; what it raises breaks the training off, with a checkpoint.
         measured: takes every measurement.
     """
-    _measure_if_due(training, folder, measured)
+    _measure_if_due(training, folder, report, measured)
     saved = time.monotonic()
     for _ in training.run():
         try:
@@ -47,7 +47,7 @@ def run_to_end(training: HeadTraining, folder: Path, patience: int, report: Repo
         except Exception:
             training.save(folder / CHECKPOINT)
             raise
-        if _measure_if_due(training, folder, measured):
+        if _measure_if_due(training, folder, report, measured):
             saved = time.monotonic()
             if ended(training, patience):
                 return
@@ -62,11 +62,13 @@ def _step(training: HeadTraining) -> str:
     return f"training, step {progress.step:,}, loss {progress.loss:.3f}{best}"
 
 
-def _measure_if_due(training: HeadTraining, folder: Path, told: Callable[[HeldOut], None]) -> bool:
-    """Measures and saves when another part of the training is done; whether it did."""
+def _measure_if_due(training: HeadTraining, folder: Path, report: Report, told: Callable[[HeldOut], None]) -> bool:
+    """Saves, measures and saves again when another part of the training is done; whether it did."""
     if training.fraction < len(training.progress.measured) / MEASUREMENTS:
         return False
-    measured = training.measure()
+    if training.progress.step:
+        training.save(folder / CHECKPOINT)
+    measured = training.measure(lambda: report("measuring on held-out text", min(1.0, training.fraction)))
     if training.note(measured):
         training.save_weights(weights_file(folder, measured))
     training.save(folder / CHECKPOINT)

@@ -91,7 +91,6 @@ class _Run:
         self.config = self._config()
         self.vocabulary = self.config.vocab_size
         self.longest = min(request.longest, target.context_length)
-        self.peak: int | None = None
 
     def _config(self) -> HeadConfig:
         if self.start is not None:
@@ -265,8 +264,7 @@ class _Run:
             run_to_end(training, self.work.train, patience, self.report, self.measured)
         finally:
             mx.set_cache_limit(before)
-            self.peak = mx.get_peak_memory()
-        self.tell(f"{ended(training, patience)} MLX held at most {size(self.peak)}, target included.")
+        self.tell(f"{ended(training, patience)} MLX held at most {size(training.progress.peak_bytes)}, target included.")
 
     # The folder
 
@@ -304,7 +302,6 @@ class _Run:
             command=self.request.command,
             device=str(mx.device_info().get("device_name", mx.default_device())),
             versions=provenance.versions(),
-            peak_bytes=self.peak,
         )
 
 

@@ -241,7 +241,7 @@ def test_a_stage_alone_says_what_has_to_come_first(target: LoadedModel, request_
     assert train(target, request_for(stage="train")).output is None
     assert not (request_for().output).exists()
     assert train(target, request_for(stage="folder")).output == request_for().output
-    assert "MLX held" not in (request_for().output / "MODEL_CARD.md").read_text()  # this command did not train
+    assert " MB while training, target included." in (request_for().output / "MODEL_CARD.md").read_text()
 
 
 def test_a_training_that_gets_no_better_stops(
@@ -249,7 +249,7 @@ def test_a_training_that_gets_no_better_stops(
 ) -> None:
     scores = iter([0.5, 0.6, *[0.4] * 99])
     monkeypatch.setattr(
-        run.HeadTraining, "measure", lambda self: HeldOut(self.progress.step, (next(scores),) * 4, (0.5,) * 4, 10)
+        run.HeadTraining, "measure", lambda self, tick: HeldOut(self.progress.step, (next(scores),) * 4, (0.5,) * 4, 10)
     )
     request = request_for(steps=160, patience=3)
     trained = train(target, request)
@@ -266,7 +266,7 @@ def test_what_the_target_writes_can_be_trained_on(target: LoadedModel, request_f
     trained = told.train(target, request)
     assert trained.output is not None
     kinds = {step.partition(",")[0] for step in told.steps}
-    assert kinds == {"writing questions", "writing answers", "reading features", "training"}
+    assert kinds == {"writing questions", "writing answers", "reading features", "training", "measuring on held-out text"}
     card = (request.output / "MODEL_CARD.md").read_text()
     assert "Written by the target, greedily: " in card and "Given" not in card
     with pytest.raises(DraftlightError, match="text was"):
