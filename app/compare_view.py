@@ -131,12 +131,13 @@ class CompareView(QWidget):
 
     @property
     def status_words(self) -> str:
-        """What is going on here, "" while nothing is."""
+        """What is going on here."""
         if self.sampling and self._asked is not None:
             return f"Drawing {self._asked.samples:,} samples in each of {len(self.tallies)} columns"
         if self.comparison is not None and self.comparison.running:
             return f"Comparing {len(self.comparison.columns)} answers, which take turns"
-        return ""
+        shown = self.comparison is not None or self.tallies
+        return "Comparison done" if shown else "Ready to compare"
 
     def show_setup(self, setup: Setup, words: str) -> None:
         """Another comparison, not yet started; what was shown goes away."""

@@ -356,7 +356,7 @@ def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compa
     view.refresh()
     assert all("stopped by you" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
     assert not window.actions_by_id["stopAction"].isEnabled()
-    assert window.status.line.text() == "Ready"
+    assert window.status.line.text() == "Comparison done"
 
 
 def test_one_failure_is_told_in_its_column_and_the_others_go_on(qtbot: QtBot, open_compare: Open) -> None:
