@@ -116,7 +116,7 @@ def story_rounds(text: str = STORY, gamma: int = 4, rule: Rule = "gumbel", finis
     tokens = tokens_of(text)
     pattern = (2, 0, 4, 1, 3, 2, 4, 0, 1, 3)
     rounds: list[Round] = []
-    started = 0.0
+    started, position = 0.0, 40
     while tokens:
         index = len(rounds)
         count = min(pattern[index % len(pattern)], gamma, len(tokens) - 1)
@@ -133,11 +133,12 @@ def story_rounds(text: str = STORY, gamma: int = 4, rule: Rule = "gumbel", finis
                 started=started,
                 total=total,
                 staged=index % 16 == 3,
-                position=40 + sum(len(round_.emitted) for round_ in rounds),
+                position=position,
                 finish=None if tokens else finish,
             )
         )
         started += total + 1
+        position += len(rounds[-1].emitted)
     return rounds
 
 
