@@ -16,6 +16,7 @@ from app.settings import Settings
 from app.window import Window
 from engine.types import LoadFailed, LoadStarted
 from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.app.turns_engine import TurnsEngine
 
 
 def arguments(target: str | None = None, drafter: str | None = None) -> argparse.Namespace:
@@ -60,10 +61,10 @@ def test_the_self_test_paints_the_main_states(
     qtbot: QtBot, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("app.link.BUSY_MS", 2)
-    monkeypatch.setattr(app.selftest, "Engine", lambda: FakeEngine(story_rounds(STORY * 4)))
+    monkeypatch.setattr(app.selftest, "Engine", lambda: TurnsEngine(rounds=story_rounds(STORY * 4)))
     assert app.selftest.run(tmp_path / "pictures") == 0
     names = sorted(path.stem for path in (tmp_path / "pictures").iterdir())
-    assert names == ["finished-dark", "finished-light", "first-start", "loading", "mid-answer"]
+    assert names == ["compare-dark", "compare-light", "finished-dark", "finished-light", "first-start", "loading", "mid-answer"]
     assert "first paint after" in capsys.readouterr().out
 
 

@@ -1,0 +1,109 @@
+"""An engine that computes nothing and answers comparisons: it plays recorded rounds, one of each column in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.compare import CompareRequest, Sample, SampleRequest
+from engine.types import (
+    Event,
+    Expected,
+    Request,
+    Round,
+    RoundFinished,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    SampleTaken,
+    SamplingFinished,
+)
+from tests.app.fakes import FakeEngine, make_round, story_rounds
+
+
+class TurnsEngine(FakeEngine):
+    """Plays `scripts`, one for each column, in turns; a column without a script of its own plays the first.
+
+    Attributes:
+        failing: columns that fail instead. comparisons, samplings: what was asked for.
+    """
+
+    def __init__(self, scripts: Sequence[Sequence[Round]] = (), rounds: Iterable[Round] | None = None) -> None:
+        super().__init__(rounds)
+        self.scripts = [list(script) for script in scripts] or [story_rounds()]
+        self.failing: set[int] = set()
+        self.comparisons: list[CompareRequest] = []
+        self.samplings: list[SampleRequest] = []
+        self.pause_samples: int | None = None
+        self._turns: dict[int, tuple[int, list[Round]]] = {}
+        self._samples: tuple[int, list[Sample]] | None = None
+        self._last = 100
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        self.comparisons.append(request)
+        runs = tuple(range(self._last + 1, self._last + 1 + len(request.requests)))
+        self._last = runs[-1]
+        for column, (run, asked) in enumerate(zip(runs, request.requests, strict=True)):
+            if column in self.failing:
+                self.say(RunFailed(run, "This drafter does not fit. Choose another."))
+                continue
+            self.say(RunStarted(run, asked.options, 40, asked.drafter, f"/traces/{run}.jsonl"))
+            self._turns[run] = (0, self._script(column, asked))
+        return runs
+
+    def _script(self, column: int, asked: Request) -> list[Round]:
+        rounds = self.scripts[column if column < len(self.scripts) else 0]
+        return [replace(round_, rule=asked.options.rule, drafter=asked.drafter) for round_ in rounds]
+
+    def sample(self, request: SampleRequest) -> int:
+        self.samplings.append(request)
+        self._last += 1
+        samples = []
+        for index in range(request.samples):
+            for column, asked in enumerate(request.requests):
+                accepted = asked.options.rule != "match" or index % 3 == 0
+                made = make_round(0, ["7"] if accepted else [], ".", [] if accepted else ["3"])
+                made = replace(made, expected=(Expected(1 / 3, 1.0, 1.0),) * len(made.expected))
+                samples.append(Sample(column, index, index, f"{index % 10 + 1}.", "length", (made,)))
+        self._samples = (self._last, samples)
+        return self._last
+
+    def stop(self, run_id: int) -> None:
+        super().stop(run_id)
+        if run_id in self._turns:
+            self._end(run_id, "cancelled")
+        if self._samples is not None and self._samples[0] == run_id:
+            self.say(SamplingFinished(run_id, complete=False))
+            self._samples = None
+
+    def _end(self, run: int, finish: Any) -> None:
+        index, rounds = self._turns.pop(run)
+        done = rounds[:index]
+        text = "".join(round_.text for round_ in done)
+        seconds = (done[-1].started + done[-1].milliseconds.total) / 1000 if done else 0.0
+        tokens = sum(len(round_.emitted) for round_ in done)
+        self.say(RunFinished(run, finish, text, tokens, seconds, 0.1, 0.2, f"/traces/{run}.jsonl"))
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        said = super().events(limit, budget)
+        if self.hold:
+            return said
+        for run, (index, rounds) in list(self._turns.items()):
+            if self.pause_after is not None and index >= self.pause_after:
+                continue
+            said.append(RoundFinished(run, rounds[index]))
+            self._turns[run] = (index + 1, rounds)
+            if index + 1 == len(rounds):
+                self._end(run, rounds[index].finish or "eos")
+        if self._samples is not None:
+            task, samples = self._samples
+            few = samples[:50] if self.pause_samples is None else samples[: self.pause_samples]
+            if self.pause_samples is not None:
+                self.pause_samples = 0
+            self._samples = (task, samples[len(few) :])
+            said += [SampleTaken(task, sample) for sample in few]
+            if not self._samples[1]:
+                said.append(SamplingFinished(task, complete=True))
+                self._samples = None
+        return said
