@@ -21,6 +21,8 @@ DECAY = 0.97
 REMEMBERED = 64
 PRIOR_SLOPE = 0.15
 """What one more proposal costs relative to a plain round, until measured."""
+SLOPE_WEIGHT = 12.0
+"""How much that counts beside what was measured: as much as so many rounds that are one proposal off the mean."""
 
 
 class FixedGamma:
@@ -92,17 +94,17 @@ class AutoGamma:
 
     def _cost(self) -> Callable[[int], float]:
         """Milliseconds of a round by gamma, up to a constant factor."""
-        count = len(self._times)
-        if count < 4:
+        if not self._times:
             return lambda gamma: 1 + PRIOR_SLOPE * gamma
+        count = len(self._times)
         mean_gamma = sum(gamma for gamma, _, _ in self._times) / count
         mean_time = sum(time for _, time, _ in self._times) / count
         spread = sum((gamma - mean_gamma) ** 2 for gamma, _, _ in self._times)
-        if spread < 1e-9:
-            plain = mean_time / (1 + PRIOR_SLOPE * mean_gamma)
-            return lambda gamma: plain * (1 + PRIOR_SLOPE * gamma)
-        slope = sum((gamma - mean_gamma) * (time - mean_time) for gamma, time, _ in self._times) / spread
-        slope = max(slope, 0.0)
+        together = sum((gamma - mean_gamma) * (time - mean_time) for gamma, time, _ in self._times)
+        supposed = PRIOR_SLOPE * mean_time / (1 + PRIOR_SLOPE * mean_gamma)
+        slope = (together + SLOPE_WEIGHT * supposed) / (spread + SLOPE_WEIGHT)
+        # Times are noisy. A proposal that seemed to cost nothing would be followed by others without end.
+        slope = max(slope, supposed / 2)
         start = max(mean_time - slope * mean_gamma, mean_time * 0.1)
         return lambda gamma: start + slope * gamma
 

@@ -26,6 +26,7 @@ from engine.head import MODEL_TYPE, HeadConfig, HeadModel, load_head  # noqa: E4
 from engine.models import LoadedModel  # noqa: E402
 from engine.taps import tap  # noqa: E402
 from tests.engine.small_models import PROMPT, VOCAB, tiny_llama  # noqa: E402
+from tests.engine.test_drafters import round_of  # noqa: E402
 
 TAPS = (0, 2)
 COLUMNS = 60
@@ -282,3 +283,10 @@ def test_a_head_that_states_another_distribution_than_it_drew_from_is_noticed():
             return super().propose(limit, pen)
 
     assert pairs_against_the_target("rejection", lambda target: small_head(target, Hiding)) < 1e-6
+
+
+def test_auto_gamma_never_takes_a_proposal_to_cost_nothing():
+    gamma = AutoGamma()
+    for proposals, milliseconds in ((1, 90.0), (3, 60.0), (1, 95.0), (4, 50.0), (2, 80.0), (5, 45.0)):
+        gamma.observe(round_of(0, proposals, milliseconds))
+    assert not gamma.goes_on([0.3, 0.3])
