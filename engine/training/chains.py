@@ -78,8 +78,8 @@ def soft_loss(
 ) -> mx.array:
     """Weighted cross-entropy with soft labels, and total variation from them: what `rejection` accepts is one minus that.
 
-    The gradient is written out: one exponential over the vocabulary instead of the two passes of automatic differentiation,
-    which is most of the time of a step on the CPU.
+    The gradient is written out: one exponential over the vocabulary instead of the two that automatic differentiation takes. On
+    the CPU that saves a quarter (0.27 against 0.35 seconds for 1,024 positions and 8,192 columns).
 
     Args:
         hidden: (positions, hidden) normed features. head: (vocabulary, hidden).

@@ -1,7 +1,7 @@
 """What a training asks of a target: features and soft labels of text, and many answers at once.
 
 `TargetReader` works for every target that a draft head fits, on every device: the model as mlx-lm serves it, quantised or not,
-tapped by `engine.taps`. On the CPU `engine.training.cpu_llama` does the same for llama models a few times faster.
+tapped by `engine.taps`. On the CPU `engine.training.cpu_llama` does the same for llama models faster.
 """
 
 from __future__ import annotations
