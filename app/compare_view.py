@@ -10,17 +10,16 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
 
-from app.compare import LETTERS, MOST_COLUMNS, Comparison, Setup, with_column
+from app.compare import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare_column import CompareColumn
+from app.compare_links import Links
+from app.compare_parting import PartingLine, parting_words
 from app.compare_setup import CompareBar
-from app.cursor import Place
 from app.export_dialog import ask, documents
 from app.exporting import ExportKind, export_session, kind_named
 from app.link import EngineLink
-from app.pieces import ghost_text
-from app.places import place_of, spot_of
 from app.presets import PRESETS, usual
 from app.samples import SampleTally, write_samples
 from app.settings import Settings
@@ -28,7 +27,7 @@ from app.theme import Theme
 from app.widgets import Banner
 from engine.compare import CompareRequest, SampleRequest
 from engine.errors import DraftlightError
-from engine.types import SEED_LIMIT, Event, Proposal, SampleTaken, SamplingFinished, TaskFailed
+from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
 
 REFRESH_MS = 80
 AXIS_STEP = 1.3
@@ -65,7 +64,6 @@ class CompareView(QWidget):
         self.sampling = False
         self._asked: Setup | None = None
         self._asked_target = ""
-        self._linking = False
         self._stale = False
         self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
@@ -81,6 +79,7 @@ class CompareView(QWidget):
         self.parting = PartingLine()
         self.parting.go.clicked.connect(self.go_to_divergence)
         self.columns = [CompareColumn(index) for index in range(MOST_COLUMNS)]
+        self.links = Links(self.columns)
         for column in self.columns:
             self._connect(column)
         side_by_side = QWidget()
@@ -110,9 +109,6 @@ class CompareView(QWidget):
         index = column.index
         column.removed.connect(lambda: self.remove(index))
         column.edited.connect(self._edited)
-        column.cursor_place.moved.connect(lambda place: self._pointed(index, place))
-        column.cursor_place.pinned.connect(lambda place: self._pinned(index, place))
-        column.text.scrolled.connect(lambda: self._scrolled(index))
 
     # Setting up
 
@@ -303,60 +299,12 @@ class CompareView(QWidget):
         for column in self._shown:
             column.set_state(running, len(setup.columns) > 2)
 
-    # Linked columns
-
-    def _pointed(self, index: int, place: Place | None) -> None:
-        self._link(index, place, pin=False)
-
-    def _pinned(self, index: int, place: Place | None) -> None:
-        self._link(index, place, pin=True)
-
-    def _link(self, index: int, place: Place | None, pin: bool) -> None:
-        """The same position of the answer is shown in every column."""
-        if self._linking or self.comparison is None or index >= len(self.comparison.columns):
-            return
-        self._linking = True
-        position = None if place is None else self.position_of(index, place)
-        for other, run in enumerate(self.comparison.columns):
-            if other == index:
-                continue
-            there = position is not None and position < len(run.spots)
-            target = place_of(0, run.spots[position]) if there and position is not None else None
-            cursor = self.columns[other].cursor_place
-            cursor.pin(target) if pin else cursor.point(target)
-        self._linking = False
-
-    def position_of(self, index: int, place: Place) -> int | None:
-        """The answer position that a place of a column means; of a whole round, that of its first token."""
-        assert self.comparison is not None
-        run = self.comparison.columns[index]
-        if place.whole_round:
-            return next((at for at, spot in enumerate(run.spots) if spot.round == place.round), None)
-        spot = spot_of(place, run.answer)
-        return None if spot is None else run.position_of(spot)
-
-    def _scrolled(self, index: int) -> None:
-        """The other columns follow: the same position of the answer stands at the same height."""
-        if self._linking or (anchor := self.columns[index].text.anchor) is None:
-            return
-        self._linking = True
-        for column in self._shown:
-            if column.index != index:
-                column.text.scroll_to(*anchor)
-        self._linking = False
-
     @Slot()
     def go_to_divergence(self) -> None:
         """Brings the first difference into sight in every column, and points at it."""
-        if self.comparison is None or (position := self.comparison.divergence) is None:
-            return
-        self._linking = True
-        self._area.ensureWidgetVisible(self.columns[0].text)
-        for column, run in zip(self.columns, self.comparison.columns, strict=False):
-            column.text.bring(position)
-            if position < len(run.spots):
-                column.cursor_place.pin(place_of(0, run.spots[position]))
-        self._linking = False
+        if self.comparison is not None and (position := self.comparison.divergence) is not None:
+            self._area.ensureWidgetVisible(self.columns[0].text)
+            self.links.bring(position)
 
     # Results
 
@@ -422,50 +370,3 @@ class CompareView(QWidget):
     def close_down(self) -> None:
         """No more repaints: the window is closing."""
         self._timer.stop()
-
-
-class PartingLine(QFrame):
-    """What stands in each column where the texts first part."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("partingLine")
-        self.words = QLabel()
-        self.words.setObjectName("partingWords")
-        self.words.setAccessibleName("First difference")
-        self.words.setWordWrap(True)
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.go = QPushButton("Show it")
-        self.go.setObjectName("quietButton")
-        self.go.setAccessibleName("Show the first difference in every column")
-        self.go.setToolTip("Show the first difference in every column (F7)")
-        self.go.setShortcut("F7")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 6, 12, 6)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.go)
-        self.hide()
-
-    def show_words(self, words: str) -> None:
-        """Hidden while there is nothing to say."""
-        if words != self.words.text():
-            self.words.setText(words)
-            self.words.setAccessibleDescription(words)
-        self.setVisible(bool(words))
-
-
-def parting_words(comparison: Comparison) -> str:
-    """The first position at which any two columns differ: each one's token and its margin. Empty while there is none."""
-    position = comparison.divergence
-    if position is None:
-        return ""
-    parts = []
-    for letter, run in zip(LETTERS, comparison.columns, strict=False):
-        if position >= len(run.tokens):
-            parts.append(f"{letter} has ended" if run.answer.finish is not None else f"{letter} has not come so far")
-            continue
-        token = run.tokens[position]
-        shown = ghost_text(Proposal(token.id, token.text, token.bytes, "accepted")).strip("\n")
-        margin = "no margin" if token.margin is None else f"margin {token.margin:.3g}"
-        parts.append(f"{letter} “{shown}” ({margin})")
-    return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

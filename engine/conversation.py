@@ -15,7 +15,7 @@ from typing import Any, Protocol
 _log = logging.getLogger(__name__)
 
 KEPT = 2
-"""Conversations whose caches are kept: two, so that a comparison can alternate. Caches are large."""
+"""Conversations whose caches are kept: two, so that going back to the one before costs nothing. Caches are large."""
 
 
 class CacheTools(Protocol):

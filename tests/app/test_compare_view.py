@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, Q
 from pytestqt.qtbot import QtBot
 
 from app import compare_reader
+from app.compare_links import position_of
 from app.compare_view import CompareView
 from app.cursor import Place
 from app.exporting import kind_named
@@ -163,7 +164,7 @@ def test_pointing_in_one_column_points_at_the_same_position_in_the_others(qtbot:
     area = view.columns[0].text._boxes(9)[0]
     qtbot.mouseMove(view.columns[0].text.viewport(), area.center().toPoint())
     place = view.columns[1].cursor_place.place
-    assert place is not None and view.position_of(1, place) == 9
+    assert place is not None and position_of(view.columns[1], place) == 9
     qtbot.mouseClick(view.columns[0].text.viewport(), Qt.MouseButton.LeftButton, pos=area.center().toPoint())
     assert view.columns[1].cursor_place.pin_place == place
     qtbot.keyClick(view.columns[0].text, Qt.Key.Key_Right)
