@@ -210,6 +210,7 @@ class _Run:
         else:
             head = self.start
             ids = np.array(head.target_ids)
+            self.tell(f"Starting from {request.start}, with its {len(ids):,} tokens and its layers.")
         plan = self._plan()
         work.settle("train", self._settings(plan, examples, ids))
         training = HeadTraining(plan, head, embedding_of(self.target.model), train, held_out)
