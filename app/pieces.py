@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from engine.types import Origin, Proposal, Round
+from engine.types import Candidate, Origin, Proposal, Round
 
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged", "given", "chosen"]
 """What became of a token. Given ones begin an answer that branches off another; the chosen one is where it leaves it."""
@@ -67,6 +67,11 @@ def visible(text: str, data: bytes = b"") -> str:
                 return _quoted(data.hex(" ").upper())
     text = text.replace("\r\n", "\n").translate(_VISIBLE)
     return "".join(letter if letter.isprintable() else _quoted(f"{ord(letter):02X}") for letter in text) or _quoted("nothing")
+
+
+def candidate_words(candidate: Candidate) -> str:
+    """A likely token by itself. A round records its text but not its bytes, so half characters are told apart by their ids."""
+    return _quoted(f"bytes, id {candidate.id}") if "\N{REPLACEMENT CHARACTER}" in candidate.text else visible(candidate.text)
 
 
 def ghost_text(proposal: Proposal) -> str:
@@ -145,6 +150,11 @@ def spot_of_emitted(round_: Round, index: int) -> Spot:
     """The token that stands at `index` among a round's emitted ones."""
     accepted = index >= 0 and round_.emitted[index].origin == "accepted"
     return Spot(round_.index, not accepted, max(0, index))
+
+
+def kind_of(round_: Round, spot: Spot) -> Kind:
+    """What became of a token that the round has."""
+    return round_.emitted[spot.at].origin if spot.own else round_.proposals[spot.at].status
 
 
 def _in_order(round_: Round) -> Iterator[Piece]:

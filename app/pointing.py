@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 from app.blocks import AnswerBlock
 from app.cursor import Cursor, Place
 from app.finding import boxes_of, gap_before, spot_at, spot_before, spot_from
-from app.pieces import Spot
+from app.pieces import GHOSTS, Spot, kind_of
 from app.places import neighbour, place_of, spot_of
 from app.session import Session
 from app.theme import Theme
@@ -81,7 +81,7 @@ class Pointing(QObject):
         elif (spot := spot_of(place, block.answer)) is None:
             return []
         elif not (found := boxes_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
-            hidden = not spot.own and not self.view.ghosts
+            hidden = kind_of(block.answer.rounds[spot.round], spot) in GHOSTS and not self.view.ghosts
             found = [] if hidden else [gap_before(block.flow, spot)]
         shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
         return [box.translated(shift) for box in found]

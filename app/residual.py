@@ -7,15 +7,17 @@ the draft's alternatives leave a token out, its q is at most that of the last on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.pieces import Spot, visible
+from app.pieces import Spot, candidate_words, visible
 from engine.types import Proposal, Round
 
 TOP = 5
 """Alternatives a round records at most; fewer are all there are."""
 LEAST_MASS = 1e-3
 """Less is lost in the rounding of what was recorded."""
+LEAST_SHARE = 0.01
+"""Tokens below it are left out, unless one of them was drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,17 @@ class Left:
 
     @property
     def words(self) -> str:
+        if self.high < LEAST_SHARE:
+            return f"< {LEAST_SHARE}"
         low, high = f"{self.low:.2f}", f"{self.high:.2f}"
         return low if low == high else f"{low} to {high}"
 
 
 def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
-    """The residual at a place where a proposal was rejected, likeliest first; empty where the rule draws from none."""
+    """The residual at a place where a proposal was rejected, likeliest first; empty where the rule draws from none.
+
+    It lists what the target's alternatives show of it, and the token that was drawn.
+    """
     if greedy or round_.rule not in ("rejection", "block") or spot.at != round_.accepted or spot.at >= len(round_.expected):
         return ()
     rejected = round_.proposals[spot.at]
@@ -42,12 +49,19 @@ def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
     mass = 1 - round_.expected[spot.at].rejection
     if weight is None or weight < 1 or mass < LEAST_MASS:
         return ()
+    listed = [(entry.id, candidate_words(entry), entry.probability) for entry in rejected.target_top]
+    drawn = round_.emitted[spot.at] if spot.at < len(round_.emitted) else None
+    if drawn is not None and drawn.p is not None and all(drawn.id != token for token, _, _ in listed):
+        listed.append((drawn.id, visible(drawn.text, drawn.bytes), drawn.p))
     shares = []
-    for entry in rejected.target_top:
-        least, most = draft_probability(rejected, entry.id)
-        low, high = (min(1.0, max(0.0, entry.probability - q) / mass) for q in (most, least))
-        shares.append(Left(entry.id, visible(entry.text), low, high))
-    return tuple(sorted((left for left in shares if left.high >= 0.01), key=lambda left: -left.high))
+    for token, words, p in listed:
+        least, most = draft_probability(rejected, token)
+        low, high = (min(1.0, max(0.0, p - q) / mass) for q in (most, least))
+        if high >= LEAST_SHARE or (drawn is not None and token == drawn.id):
+            shares.append(Left(token, words, low, high))
+    known = sum(left.low for left in shares)
+    shares = [replace(left, high=max(left.low, min(left.high, 1 - known + left.low))) for left in shares]  # all add up to 1
+    return tuple(sorted(shares, key=lambda left: -left.low - left.high))
 
 
 def block_weight(round_: Round) -> float | None:

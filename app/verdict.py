@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.pieces import Kind, Spot, visible
+from app.compare import NEAR_TIE, NEAR_TIE_OF_HALF_PRECISION
+from app.pieces import Kind, Spot, candidate_words, kind_of, visible
 from app.residual import Left, draft_probability, left_after
 from app.session import Answer
 from app.verdict_words import decision, unknowns
@@ -141,10 +142,6 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
     )
 
 
-def kind_of(round_: Round, spot: Spot) -> Kind:
-    return round_.emitted[spot.at].origin if spot.own else round_.proposals[spot.at].status
-
-
 def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
     """Ids of the answer's tokens before a place, which a branch there keeps. None where that text was never there."""
     if answer.request is None or not 0 <= spot.round < len(answer.rounds):
@@ -208,15 +205,18 @@ def _rule_figures(round_: Round, spot: Spot, greedy: bool) -> list[Figure]:
     if not spot.own:
         proposal = round_.proposals[spot.at]
         if proposal.acceptance is not None and not greedy:
-            note = "given the block" if round_.rule == "block" else "given this proposal"
+            note = "given the block" if round_.rule == "block" else "given this token"
             found.append(Figure("Chance to stand", probability(proposal.acceptance), note, proposal.acceptance))
         if proposal.coin is not None:
             found.append(Figure("Coin u", probability(proposal.coin), share=proposal.coin))
     margin = round_.emitted[spot.at].margin if spot.at < len(round_.emitted) else None
     unjudged = not spot.own and round_.proposals[spot.at].status == "unjudged"
     if margin is not None and not unjudged:
-        best = f"best {'logit' if greedy else 'score'} over the second"
-        found.append(Figure("Margin", ratio(margin), f"a near-tie: {best}" if margin < 1e-3 else best))
+        scores = "logit" if greedy else "score"
+        note = f"best {scores} over the second"
+        if margin < NEAR_TIE_OF_HALF_PRECISION:
+            note = f"near-tie of the best two {scores}s" if margin < NEAR_TIE else "near-tie in half precision"
+        found.append(Figure("Margin", ratio(margin), note))
     return found
 
 
@@ -224,7 +224,7 @@ def _alternatives(top: tuple[Candidate, ...], proposed: int | None, stands: int 
     return tuple(
         Alternative(
             entry.id,
-            visible(entry.text),
+            candidate_words(entry),
             entry.probability,
             tuple(words for words, token in (("proposed", proposed), ("in the text", stands)) if token == entry.id),
         )

@@ -140,7 +140,8 @@ class VerdictCard(QFrame):
         self.rows.show_figures(verdict.figures, look)
         self.decision.setText(verdict.decision)
         self._show_alternatives(verdict, can_branch)
-        self.residual.setText("   ".join(f"“{left.token}” {left.words}" for left in verdict.residual))
+        entries = (f"“{left.token}” {left.words}".replace(" ", "\N{NO-BREAK SPACE}") for left in verdict.residual)
+        self.residual.setText("   ".join(entries))  # lines break between tokens only
         expected = tuple(Figure(rule, probability(value), share=value) for rule, value in verdict.expected)
         self.expected_rows.show_figures(expected, look)
         self.notes.setText("\n".join(verdict.unknown))
@@ -207,6 +208,16 @@ class VerdictCard(QFrame):
         """Puts the keyboard on the first alternative that can be chosen, or on the card itself."""
         first = next((button for button in self.alternatives if button.isEnabled()), None)
         (first or self).setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Arrows and Page keys scroll a card that is taller than its window, also where it has no alternatives."""
+        bar, key = self._scroll.verticalScrollBar(), Qt.Key(event.key())
+        by = {Qt.Key.Key_Up: -bar.singleStep(), Qt.Key.Key_Down: bar.singleStep()}
+        by |= {Qt.Key.Key_PageUp: -bar.pageStep(), Qt.Key.Key_PageDown: bar.pageStep()}
+        if key in by:
+            bar.setValue(bar.value() + by[key])
+        else:
+            super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
         """Escape closes the card before it stops the answer."""

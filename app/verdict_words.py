@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.pieces import Spot, visible
+from app.pieces import Spot, candidate_words, visible
 from app.residual import block_weight
 from app.wording import drafter_title
 from engine.types import Candidate, Proposal, Round
@@ -49,15 +49,25 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
 def _decision_by_coin(proposal: Proposal) -> str:
     if proposal.coin is None or proposal.p is None or not proposal.q:
         return "Rejection keeps a proposal if its coin u is below p/q."
-    ratio, coin = proposal.p / proposal.q, proposal.coin
+    ratio = proposal.p / proposal.q
+    coin, least = _told_apart(proposal.coin, ratio)
     if proposal.status == "accepted":
         if ratio >= 1:
-            return f"p/q is at least 1, so it stands whatever the coin; u was {coin:.3f}."
-        return f"The coin u = {coin:.3f} is below p/q = {ratio:.3f}, so it stands."
+            return f"p/q is at least 1, so it stands whatever the coin; u was {coin}."
+        return f"The coin u = {coin} is below p/q = {least}, so it stands."
     return (
-        f"The coin u = {coin:.3f} is not below p/q = {ratio:.3f}, so it falls. The target's token in its place is drawn from the "
+        f"The coin u = {coin} is not below p/q = {least}, so it falls. The target's token in its place is drawn from the "
         "residual: what p has over q."
     )
+
+
+def _told_apart(coin: float, ratio: float) -> tuple[str, str]:
+    """Both with three decimals, or as many as it takes to see which is the larger."""
+    for decimals in range(3, 9):
+        words = f"{coin:.{decimals}f}", f"{ratio:.{decimals}f}"
+        if words[0] != words[1]:
+            break
+    return words
 
 
 def _without_noise(drawn: str, target: str, stands: bool) -> str:
@@ -112,7 +122,9 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         notes.append("Its p is not known: it would be that of a text that was not kept.")
     looked_up = round_.drafter in ONE_HOT and spot.at < len(round_.proposals)
     if greedy:
-        which = "p is that" if looked_up or not round_.proposals else "p and q are those"
+        unjudged = proposal is not None and proposal.status == "unjudged"
+        alone = looked_up or spot.at >= len(round_.proposals)
+        which = "q is that" if unjudged else "p is that" if alone else "p and q are those"
         notes.append(f"{which} of temperature 1 without filters: at temperature 0 there is only 0 and 1.")
     elif looked_up:
         notes.append(
@@ -125,8 +137,9 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
     last = len(round_.emitted) - 1
     if round_.finish == "eos" and spot.at == last and (spot.own or round_.emitted[last].origin == "accepted"):
         notes.append("It ends the answer and adds no text.")
-    if proposal is not None and proposal.status == "accepted" and spot.at > last:
-        notes.append("The answer had ended before it, so it is not in the text.")
+    if proposal is not None and proposal.status != "unjudged" and spot.at > last:
+        what = "it is not in the text" if proposal.status == "accepted" else "nothing stands in its place"
+        notes.append(f"The answer had ended before it, so {what}.")
     return tuple(notes)
 
 
@@ -138,7 +151,7 @@ def _drawn_by_target(round_: Round, spot: Spot) -> str:
         token = round_.emitted[spot.at]
         return f"“{visible(token.text, token.bytes)}”"
     known: Candidate | None = next((entry for entry in proposal.target_top if entry.id == drawn), None)
-    return f"“{visible(known.text)}”" if known is not None else "another token" if drawn is None else f"token {drawn}"
+    return f"“{candidate_words(known)}”" if known is not None else "another token" if drawn is None else f"token {drawn}"
 
 
 def _name(proposal: Proposal) -> str:

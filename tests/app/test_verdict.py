@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from app.session import Answer
 from app.verdict import judge, kept_before, probability, rank_words
 from engine import theory
 from engine.analysis import Row
-from engine.types import DecodingOptions, Emitted, Expected, Message, Milliseconds, Proposal, Request, Round, Rule
+from engine.types import Candidate, DecodingOptions, Emitted, Expected, Message, Milliseconds, Proposal, Request, Round, Rule
 from tests.app.fakes import make_round
 
 TOKENS = (" the", " sea", "\n", " a", "!", " old", " lamp", " 7")
@@ -103,6 +104,16 @@ def test_every_share_is_exact_where_the_draft_has_few_tokens() -> None:
         assert entry.low == entry.high == pytest.approx(excess[entry.id] / excess.sum(), abs=1e-5)
 
 
+def test_the_drawn_token_stands_in_the_residual_however_unlikely_it_was() -> None:
+    drawn = int(np.argmin(P))
+    left = {entry.id: entry for entry in left_after(rejected_round(drawn=drawn), GHOST, greedy=False)}
+    excess = np.maximum(P.astype(float) - Q, 0)
+    assert left[drawn].low <= excess[drawn] / excess.sum() <= left[drawn].high + 1e-5
+    for token, entry in left.items():
+        others = sum(other.low for number, other in left.items() if number != token)
+        assert entry.high <= 1 - others + 1e-5 or entry.high == entry.low, "shares add up to 1"
+
+
 @pytest.mark.parametrize("rule", ["match", "gumbel"])
 def test_no_residual_is_shown_where_the_target_drew_for_itself(rule: Rule) -> None:
     assert left_after(rejected_round(rule), GHOST, greedy=False) == ()
@@ -124,6 +135,18 @@ def test_a_block_that_scales_p_shows_no_residual_but_says_the_weight() -> None:
     assert verdict is not None
     assert "w = 0.500" in verdict.decision
     assert left_after(base, GHOST, greedy=False) != (), "the first proposal of a block is scaled by nothing"
+
+
+def test_a_coin_close_to_the_ratio_shows_which_is_larger() -> None:
+    made = rejected_round()
+    first = made.proposals[0]
+    assert first.p is not None and first.q is not None
+    for off, accepted in ((2e-5, False), (-2e-5, True)):
+        close = replace(first, coin=first.p / first.q + off, status="accepted" if accepted else "rejected")
+        verdict = judge(answer(replace(made, proposals=(close, made.proposals[1]))), GHOST)
+        assert verdict is not None
+        coin, ratio = (float(words) for words in re.findall(r"= ([0-9]\.[0-9]+)", verdict.decision))
+        assert (coin < ratio) == accepted
 
 
 def test_rejection_tells_the_coin_and_the_ratio() -> None:
@@ -244,6 +267,38 @@ def test_what_stood_behind_the_end_says_so_and_cannot_be_branched() -> None:
     assert "ended before it" in behind.text()
     assert kept_before(made, Spot(0, False, 1)) == (9,)
     assert kept_before(made, Spot(0, False, 2)) is None
+
+
+def test_a_rejected_proposal_behind_the_end_has_nothing_in_its_place() -> None:
+    base = make_round(0, ["one", "<end>"], "two", ["three"], finish="eos")
+    verdict = judge(answer(replace(base, emitted=base.emitted[:2])), Spot(0, False, 2))
+    assert verdict is not None
+    assert "nothing stands in its place" in verdict.text()
+
+
+def test_half_characters_among_the_alternatives_are_told_apart_by_their_ids() -> None:
+    base = rejected_round()
+    tops = tuple(Candidate(number, "\N{REPLACEMENT CHARACTER}", 0.2) for number in (0, 2, 3))
+    verdict = judge(answer(replace(base, proposals=(replace(base.proposals[0], target_top=tops), base.proposals[1]))), GHOST)
+    assert verdict is not None
+    assert len({entry.token for entry in verdict.target}) == 3
+
+
+@pytest.mark.parametrize(("margin", "words"), [(5e-4, "near-tie of the best two"), (0.05, "half precision"), (0.5, "second")])
+def test_a_margin_says_whether_it_is_a_near_tie(margin: float, words: str) -> None:
+    base = rejected_round("gumbel")
+    verdict = judge(answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))), GHOST)
+    assert verdict is not None
+    assert words in next(figure.note for figure in verdict.figures if figure.name == "Margin")
+
+
+def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
+    bonus = judge(answer(make_round(0, ["one"], "two"), temperature=0), Spot(0, True, 1))
+    behind = judge(answer(rejected_round(), temperature=0), BEHIND)
+    assert bonus is not None
+    assert behind is not None
+    assert any(words.startswith("p is that") for words in bonus.unknown)
+    assert any(words.startswith("q is that") for words in behind.unknown)
 
 
 def test_places_that_are_not_there_have_no_verdict() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QAccessible, QKeyEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from app import accessibility
@@ -217,6 +217,33 @@ def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open) -> None:
         assert verdict is not None
         kinds.add(verdict.kind)
     assert kinds == {"accepted", "correction", "bonus"}
+
+
+def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(ghosts=False)
+    base = engine.rounds[0]
+    end = replace(base.emitted[0], text="", bytes=b"<end>")
+    engine.rounds = [replace(base, proposals=base.proposals[:1], emitted=(end,), text="", finish="eos")]
+    window.send("Say nothing.")
+    finished(qtbot, window)
+    assert window.transcript.pointing.boxes(Place(1, 0, proposal=0))
+
+
+def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(size=(560, 460), text_scale=1.8)
+    engine.rounds = story_rounds(rule="rejection")
+    base = engine.rounds[1]
+    engine.rounds[1] = replace(base, proposals=tuple(replace(p, draft_top=(), target_top=()) for p in base.proposals))
+    window.send("Another one.")
+    finished(qtbot, window)
+    window.cursor_place.pin(Place(1, 1, proposal=base.accepted))
+    card = window.verdicts.card
+    card.focus_first()
+    assert card.hasFocus()
+    bar = card.findChildren(QScrollArea)[0].verticalScrollBar()
+    assert bar.maximum() > 0
+    qtbot.keyClick(card, Qt.Key.Key_PageDown)
+    assert bar.value() > 0
 
 
 def test_a_click_pins_and_another_lets_go(qtbot: QtBot, open_window: Open) -> None:
