@@ -14,11 +14,15 @@ from app.chart import Band, Chart, cosmetic, smooth
 from app.chart_data import EXPECTED, Floats, Material, columns
 from app.theme import Theme
 
+LEAST_CELL = 4
+"""Pixels; outlines of lower cells would run together."""
+
 
 class RoundCells(pg.GraphicsObject):
     """One column per round, one cell per proposal: filled accepted, hatched rejected, outlined unjudged.
 
-    A column that stands for several rounds has no cells, but a bar of the mean of each.
+    A column that stands for several rounds has no cells, but a bar of the mean of each; where cells would be too low to be
+    told apart, there is a bar as well.
     """
 
     def __init__(self) -> None:
@@ -71,13 +75,14 @@ class RoundCells(pg.GraphicsObject):
 
     def _cells(self, across: float, up: float) -> dict[str, list[QRectF]]:
         """Rectangles per status; `across` and `up` are pixels per unit."""
-        gap = 3 / up if up > 6 and self._each == 1 else 0.0
+        single = self._each == 1 and up >= LEAST_CELL
+        gap = 3 / up if up > 6 and single else 0.0
         width = min(0.76 * self._each, 14 / across) if across > 0 else 0.76
         cells: dict[str, list[QRectF]] = {"accepted": [], "rejected": [], "unjudged": []}
         for x, counts in self._columns:
             row = 0.0
             for status, count in zip(cells, counts, strict=True):
-                if self._each == 1:
+                if single:
                     cells[status] += [QRectF(x - width / 2, row + i + gap / 2, width, 1 - gap) for i in range(round(count))]
                 elif count:
                     cells[status].append(QRectF(x - width / 2, row, width, count))
@@ -118,7 +123,7 @@ class ProposalsChart(Chart):
         changes = [index + 0.5 for index in material.changes if span.first < index < span.last]
         self.cells.set_data(x, counts, changes, top, span.each)
         self.set_rounds(material, top + 0.15)
-        step = max(1, math.ceil(top / 5))
+        step = next(step for step in (1, 2, 5, 10, 20) if 5 * step >= top)
         self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])
         _, expected = columns(tally.expected.rows, span)
         for place, rule in enumerate(EXPECTED):

@@ -56,6 +56,8 @@ def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     speed = answer.tokens_per_second
     if baseline is None or speed is None:
         return ("Nobody has measured a plain answer to this prompt yet.",)
+    if not baseline.same_prompt:
+        return (baseline_words(baseline),)
     return (f"{speed:.1f} / {baseline.throughput:.1f} tokens/s = {speed / baseline.throughput:.2f}", baseline_words(baseline))
 
 
@@ -145,6 +147,7 @@ def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return (f"Here {answer.cache_length:,} tokens",)
 
 
+TAU_FORMULA = "emitted tokens / rounds\npredicted: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
 FORMULAS: dict[str, tuple[str, str, Here]] = {
     "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
     "speed_up": ("Speed-up", "throughput / throughput of a plain answer", _speed_up),
@@ -155,7 +158,7 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "alpha_plot": (f"Alpha, last {ALPHA_WINDOW} rounds", "accepted / (accepted + rejected)", _alpha_lately),
     "throughput_plot": ("Throughput per round", f"tokens of {SPEED_WINDOW} rounds / their seconds", _speed_lately),
     "position_plot": ("Acceptance by position", "accepted / judged, and accepted / drafted", _positions),
-    "tau_plot": ("Tau, measured and predicted", "mean of (1 − alpha^(gamma + 1)) / (1 − alpha)", _tau),
+    "tau_plot": ("Tau, measured and predicted", TAU_FORMULA, _tau),
     "lengths_plot": ("Accepted lengths", "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
     "time_plot": ("Time of a round", "draft + verify + judge + other", _times),
     "first_token": ("First token", "", _first_token),

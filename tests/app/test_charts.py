@@ -24,6 +24,7 @@ from app.chart_data import (
     span_words,
 )
 from app.charts_page import ChartsPage
+from app.charts_rounds import ProposalsChart
 from app.charts_speed import phase_columns
 from app.cursor import Cursor, Place
 from app.session import Session
@@ -298,3 +299,12 @@ def test_zooming_shows_more_rounds_up_to_all_and_fewer_again(qtbot: QtBot, page:
     assert page.range.shown == 30
     span = page.range.span()
     assert span.last == len(LONG) and span.room == 30
+
+
+def test_cells_too_low_to_be_told_apart_become_one_bar(page: ChartsPage) -> None:
+    chart = page.sections["proposals"].chart
+    assert isinstance(chart, ProposalsChart)
+    high, low = (chart.cells._cells(8.0, pixels) for pixels in (12.0, 1.6))
+    assert sum(len(cells) for cells in low.values()) < sum(len(cells) for cells in high.values())
+    for status, cells in high.items():
+        assert sum(cell.height() for cell in low[status]) >= sum(cell.height() for cell in cells), "nothing is lost"

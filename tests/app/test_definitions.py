@@ -71,6 +71,13 @@ def test_a_speed_up_needs_a_measured_plain_run() -> None:
     assert "32 tokens on this prompt" in here[1]
 
 
+def test_no_speed_up_is_computed_from_another_prompt() -> None:
+    _, answer = answered(story_rounds())
+    here = define("speed_up", answer, Baseline(10.0, 32, same_prompt=False)).here
+    assert len(here) == 1
+    assert "no speed-up is given" in here[0]
+
+
 def test_a_plain_answer_becomes_the_baseline_of_its_prompt() -> None:
     session, answer = answered([make_round(index, [], "a", started=60.0 * index) for index in range(20)], drafter="none")
     answer.run_id = 1
