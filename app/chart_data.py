@@ -135,6 +135,16 @@ def columns(rows: Floats, span: Span) -> tuple[Floats, Floats]:
         return x, sums / counts
 
 
+def proposals_shown(judged: Floats, proposals: Floats) -> float:
+    """How many proposals a column has room for: every judged one, and all that were drafted in 19 of 20 columns.
+
+    One far longer draft would leave nothing to see of the others, and what is cut off of it was never judged.
+
+    judged, proposals: (columns,); at least one column.
+    """
+    return max(1.0, float(judged.max()), float(np.percentile(proposals, 95, method="higher")))
+
+
 @dataclass(frozen=True, slots=True)
 class Material:
     """What the charts of one answer are drawn from.

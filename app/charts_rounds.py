@@ -11,7 +11,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
 from app.chart import Band, Chart, cosmetic, smooth
-from app.chart_data import EXPECTED, Floats, Material, columns
+from app.chart_data import EXPECTED, Floats, Material, columns, proposals_shown
 from app.theme import Theme
 
 LEAST_CELL = 4
@@ -118,7 +118,7 @@ class ProposalsChart(Chart):
     def draw(self, material: Material) -> None:
         tally, span = material.tally, material.span
         x, counts = columns(tally.statuses.rows, span)
-        most = max(1.0, float(counts.sum(axis=1).max(initial=0.0)))
+        most = proposals_shown(counts[:, :2].sum(axis=1), counts.sum(axis=1))
         top = float(math.ceil(most - 1e-9))
         changes = [index + 0.5 for index in material.changes if span.first < index < span.last]
         self.cells.set_data(x, counts, changes, top, span.each)

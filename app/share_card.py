@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
+from app.chart_data import proposals_shown
 from app.pictures import content
 from app.text_layout import Measure, Run, estimated, lay_out
 from engine.exports import captions, series
@@ -168,6 +171,9 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None
     palette = drawing.palette
     found = series.columns(trace.rounds, COLUMNS)
     tallest = max((column.proposals for column in found), default=0.0)
+    if tallest:
+        drafted = np.array([column.proposals for column in found])
+        tallest = proposals_shown(np.array([column.accepted + column.rejected for column in found]), drafted)
     most = max((column.last - column.first + 1 for column in found), default=1)
     mean = "" if most == 1 else f", each column the mean of up to {most:,}"
     drawing.text(MARGIN, top - 6, f"Proposals per round{mean}" if tallest else "Nothing was proposed", size=14)
@@ -178,7 +184,7 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None
     for place, column in enumerate(found):
         left, low = MARGIN + place * width, top + 8 + STRIP
         for status, many in (("accepted", column.accepted), ("rejected", column.rejected), ("unjudged", column.unjudged)):
-            height = many / tallest * STRIP
+            height = min(many / tallest * STRIP, low - top - 8)
             if height > 0:
                 _cell(drawing, status, left, low - height, width - min(2.0, 0.3 * width), height)
             low -= height

@@ -43,7 +43,7 @@ DEFINITIONS = {
     "tau_block": "Tau: emitted tokens per round, correction or bonus included. Block judges jointly, so alpha predicts no tau.",
     "draft_yield": "Draft yield: accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
     "acceptance_plot": "One column per round, one cell per proposal: filled was accepted, hatched was rejected, outlined was "
-    "never judged. "
+    "never judged; what is out of sight of a far longer draft was never judged either. "
     "The lines are the accepted tokens to expect per round under each rule: a + a² + … + a^gamma, where a is the rule's mean "
     "closed-form probability to accept at the positions judged in the last 16 rounds.",
     "alpha_plot": "Alpha over the last 32 rounds: accepted / (accepted + rejected). The band is Wilson's 95 % interval, as if "

@@ -308,3 +308,13 @@ def test_cells_too_low_to_be_told_apart_become_one_bar(page: ChartsPage) -> None
     assert sum(len(cells) for cells in low.values()) < sum(len(cells) for cells in high.values())
     for status, cells in high.items():
         assert sum(cell.height() for cell in low[status]) >= sum(cell.height() for cell in cells), "nothing is lost"
+
+
+def test_one_far_longer_draft_leaves_the_other_rounds_readable(qtbot: QtBot) -> None:
+    usual = [make_round(index, ["a"] * (index % 3), "b", ["c"] * (4 - index % 3), started=60.0 * index) for index in range(40)]
+    usual[7] = make_round(7, ["a"], "b", ["c"] * 63, started=420.0)
+    page = made(qtbot, usual)
+    chart = page.sections["proposals"].chart
+    assert chart.view.viewRange()[1][1] < 6
+    usual[9] = make_round(9, ["a"] * 30, "b", ["c"], started=540.0)
+    assert made(qtbot, usual).sections["proposals"].chart.view.viewRange()[1][1] > 31, "what was judged is never cut off"

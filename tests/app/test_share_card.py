@@ -113,3 +113,14 @@ def test_a_long_prompt_fills_its_lines_word_by_word(trace: Trace, tmp_path: Path
     asked = read(write_trace(tmp_path / "long.jsonl", ROUNDS, prompt="one two three " * 80))
     bubble = [line for line in words(share_card.card_svg(asked)) if line in ("one", "two", "three")]
     assert len(bubble) > 20
+
+
+def test_no_cell_of_a_far_longer_draft_leaves_the_strip(tmp_path: Path) -> None:
+    rounds = [make_round(index, ["a"], "b", ["c"] * (63 if index == 7 else 2), started=60.0 * index) for index in range(40)]
+    root = ElementTree.fromstring(share_card.card_svg(read(write_trace(tmp_path / "long.jsonl", rounds))).encode())
+    caption = next(e for e in root.iter(f"{SVG}text") if (e.text or "").startswith("Proposals per round"))
+    top = float(caption.attrib["y"]) + 14
+    cells = [e for e in root.iter(f"{SVG}rect") if top - 60 < float(e.attrib.get("y", 0)) < top + share_card.STRIP]
+    heights = sorted({round(float(e.attrib["height"]), 2) for e in cells if float(e.attrib["y"]) >= top - 1})
+    assert all(float(e.attrib["y"]) >= top - 1 for e in cells)
+    assert heights[-1] > 10, "the usual rounds can be seen"
