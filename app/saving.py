@@ -16,6 +16,7 @@ from app.chat import Chat
 from app.explaining import Explaining
 from app.export_dialog import documents, show_folder
 from app.raster import to_image
+from app.session import Answer
 from app.sidepanel import SidePanel
 from app.theme import Theme
 from app.widgets import Banner
@@ -49,7 +50,7 @@ class Saving(QObject):
     @Slot(str, QPoint)
     def _open_menu(self, chart: ChartName, place: QPoint) -> None:
         self._chart, self._place = chart, place
-        there = self._trace() is not None
+        there = self._answer() is not None
         for action in (self.save_png, self.save_svg, self.copy):
             action.setEnabled(there)
         self.menu.popup(place)
@@ -110,11 +111,14 @@ class Saving(QObject):
 
     # Parts of it
 
-    def _trace(self) -> Trace | None:
+    def _answer(self) -> Answer | None:
+        """The answer that shows, if there is anything to draw of it."""
         answer = self.panel.shown.answer
-        if answer is None or not answer.rounds:
-            return None
-        return pictures.trace_of(self.chat.session.turns[self.panel.shown.turn])
+        return answer if answer is not None and answer.rounds else None
+
+    def _trace(self) -> Trace | None:
+        """What pictures are drawn from. It reads a file, which takes a while for a long answer."""
+        return None if self._answer() is None else pictures.trace_of(self.chat.session.turns[self.panel.shown.turn])
 
     def _plain_speed(self) -> float | None:
         answer = self.panel.shown.answer
@@ -127,8 +131,8 @@ class Saving(QObject):
 
     def _ask(self, title: str, name: str, ending: str) -> Path | None:
         """Where a picture goes; None if the dialog was left."""
-        trace = self._trace()
-        stem = "answer" if trace is None else trace.path.stem
+        answer = self._answer()
+        stem = "answer" if answer is None or not answer.trace_path else Path(answer.trace_path).stem
         offered = self._folder() / f"draftlight-{stem}-{name}{ending}"
         filters = ";;".join(KINDS.values())
         chosen, kind = QFileDialog.getSaveFileName(self.panel.window(), title, str(offered), filters, KINDS[ending])

@@ -952,3 +952,16 @@ def test_every_shortcut_belongs_to_one_command(qtbot: QtBot, open_window: Open) 
     sheet = window.findChild(QWidget, "shortcutSheet")
     assert sheet is not None
     sheet.close()
+
+
+def test_the_menu_of_a_chart_opens_without_reading_the_trace(
+    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, _ = open_window()
+    monkeypatch.setattr("app.pictures.trace_of", lambda turn: pytest.fail("a long trace takes a while to read"))
+    assert window.saving._answer() is None
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    window.panel.charts.menu_wanted.emit("alpha", QPoint(10, 10))
+    assert window.saving.save_png.isEnabled()
+    window.saving.menu.close()
