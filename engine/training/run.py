@@ -274,10 +274,11 @@ class _Run:
         if best is None:
             raise DraftlightError(f"There are no trained weights in {self.work.train} yet. Run the stage train first.")
         training.load_weights(weights_file(self.work.train, best))
-        save_head(training.head, self.request.output, head_card.card(self._facts(training)))
+        sharper = training.sharpen()
+        save_head(training.head, self.request.output, head_card.card(self._facts(training, sharper, training.measure())))
         self.tell(f"The head lies in {self.request.output}; use it with --drafter {self.request.output}.")
 
-    def _facts(self, training: HeadTraining) -> head_card.Facts:
+    def _facts(self, training: HeadTraining, sharper: float, as_written: HeldOut) -> head_card.Facts:
         files = texts.files(self.work.text)
         written, given = head_card.count(files)
         train, held_out = split(features.examples(files, self.work.features))
@@ -303,6 +304,8 @@ class _Run:
             command=self.request.command,
             device=str(mx.device_info().get("device_name", mx.default_device())),
             versions=provenance.versions(),
+            sharper=sharper,
+            as_written=as_written,
         )
 
 

@@ -23,7 +23,7 @@ from engine.taps import embedding_of, tap  # noqa: E402
 from engine.training import features, texts  # noqa: E402
 from engine.training.chains import soft_loss, unroll  # noqa: E402
 from engine.training.features import Example  # noqa: E402
-from engine.training.head_training import POSITIONS, HeadTraining, Plan  # noqa: E402
+from engine.training.head_training import POSITIONS, SHARPER, HeadTraining, Plan  # noqa: E402
 from engine.training.lessons import common_prefix, copied_right, split  # noqa: E402
 from engine.training.reading import TargetReader  # noqa: E402
 from tests.engine.small_models import VOCAB, tiny_llama  # noqa: E402
@@ -269,3 +269,16 @@ def test_a_saved_head_is_the_same_head(tmp_path: Path) -> None:
     for name, array in weights(head).items():
         np.testing.assert_array_equal(array.astype(np.float16).astype(np.float32), weights(loaded)[name])
     assert {path.name for path in (tmp_path / "head").iterdir()} == {"config.json", "model.safetensors", "MODEL_CARD.md"}
+
+
+def test_sharpening_makes_the_held_out_overlap_largest_and_changes_no_likeliest_token(
+    target: nn.Module, examples: list[Example]
+) -> None:
+    training = a_training(target, examples)
+    before = training.measure()
+    overlaps = {factor: training.measure(sharper=factor).overlapping for factor in SHARPER}
+    factor = training.sharpen()
+    after = training.measure()
+    assert overlaps[factor] == max(overlaps.values())
+    assert after.overlapping == pytest.approx(overlaps[factor], abs=1e-3)
+    assert after.agreement == before.agreement

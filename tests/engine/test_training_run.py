@@ -249,7 +249,7 @@ def test_a_training_that_gets_no_better_stops(
 ) -> None:
     scores = iter([0.5, 0.6, *[0.4] * 99])
     monkeypatch.setattr(
-        run.HeadTraining, "measure", lambda self, tick: HeldOut(self.progress.step, (next(scores),) * 4, (0.5,) * 4, 10)
+        run.HeadTraining, "measure", lambda self, *_: HeldOut(self.progress.step, (next(scores),) * 4, (0.5,) * 4, 10)
     )
     request = request_for(steps=160, patience=3)
     trained = train(target, request)
