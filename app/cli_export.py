@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +22,18 @@ DESCRIPTION = (
 )
 FORMATS: tuple[str, ...] = (*export.FORMS, "png", "card")
 _FILES_ONLY = ("parquet", "png", "card")
+_ENDINGS: dict[str, tuple[str, ...]] = {form: (form,) for form in FORMATS} | {"card": ("png", "svg")}
+"""What the name of a file of each format ends in."""
+_KNOWN = {ending for endings in _ENDINGS.values() for ending in endings}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces")
-    parser.add_argument("--format", choices=FORMATS, help="default: as --output ends, else json")
-    parser.add_argument("--output", metavar="PATH", type=Path, help="a file, or a folder that exists; default: standard output")
+    parser.add_argument("--format", choices=FORMATS, help="default: as --output ends, json without an ending")
+    parser.add_argument(
+        "--output", metavar="PATH", type=_output, help="a file, or a folder that exists; default: standard output"
+    )
     parser.add_argument(
         "--table", choices=TABLES, default="rounds", help="which CSV table goes to standard output (default: %(default)s)"
     )
@@ -40,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """The command, with the arguments of `add_arguments`. Raises DraftlightError."""
     output: Path | None = arguments.output
-    form: str = arguments.format or _form_of(output)
+    form = _form_of(arguments)
     if output is None and form in _FILES_ONLY:
         arguments.error(f"{form} needs a file to go to: --output FILE")
     traces = export.read_traces(trace_files(arguments.traces))
@@ -50,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     if output is None:
         sys.stdout.buffer.write(_text(traces, form, arguments).encode("utf-8", errors="backslashreplace"))
         return 0
-    path = output / f"{traces[0].path.stem}.{'png' if form == 'card' else form}" if output.is_dir() else output
+    path = output / f"{traces[0].path.stem}.{_ENDINGS[form][0]}" if os.path.isdir(output) else output
+    if any(os.path.realpath(path) == os.path.realpath(trace.path) for trace in traces):
+        raise DraftlightError(f"{path} is a trace to export, which would be lost. Give the export another name.")
     for written in _write(traces, form, path, arguments):
         print(written)
     return 0
@@ -78,9 +86,29 @@ def trace_files(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-def _form_of(output: Path | None) -> str:
-    ending = "" if output is None else output.suffix.lower().lstrip(".")
-    return ending if ending in FORMATS else "json"
+def _output(text: str) -> Path:
+    """The argument of --output. A name that ends as a folder's does must be one, else it would become a file without ending."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    if text.endswith((os.sep, os.altsep or os.sep)) and not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"there is no folder {text}; make it first, or name a file")
+    return Path(text)
+
+
+def _form_of(arguments: argparse.Namespace) -> str:
+    """The format asked for, or else the one that the name ends in; a usage error where the name says something else."""
+    output: Path | None = arguments.output
+    form: str | None = arguments.format
+    is_name = output is not None and not os.path.isdir(output)
+    ending = output.suffix.lower().lstrip(".") if output is not None and is_name else ""
+    if form is None:
+        if ending and ending not in _KNOWN:
+            arguments.error(f"no format is called .{ending}: add --format, or end the name in .{', .'.join(sorted(_KNOWN))}")
+        return ending or "json"
+    fitting = _ENDINGS[form]
+    if ending not in fitting and (ending in _KNOWN or (is_name and form in ("png", "card"))):
+        arguments.error(f"--format {form} needs a name that ends in .{' or .'.join(fitting)}")
+    return form
 
 
 def _text(traces: Sequence[Trace], form: str, arguments: argparse.Namespace) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,7 @@ def free_name(path: Path) -> Path:
     """The path, or the first of "NAME (2)", "NAME (3)" and so on that is not taken."""
     number = 1
     found = path
-    while found.exists():
+    while os.path.lexists(found):
         number += 1
         found = path.with_name(f"{path.stem} ({number}){path.suffix}")
     return found

@@ -23,6 +23,12 @@ from engine.trace import Trace
 from engine.types import Proposal, Round
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_PICTURES: dict[int, int] = {
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),  # they have no pictures of their own
+}
+"""What stands for the control characters, which HTML must not hold."""
 _FINISHES = {
     "eos": "end of answer",
     "stop": "stop text reached",
@@ -271,5 +277,4 @@ def _hash(trace: Trace) -> str | None:
 
 def _text(text: str) -> str:
     """The text as HTML shows it, in content and in quoted attributes; control characters become their pictures."""
-    kept = "".join(chr(0x2400 + ord(letter)) if letter < " " and letter not in "\n\t" else letter for letter in text)
-    return escape(kept.replace("\x7f", "␡"))
+    return escape(text.translate(_PICTURES))

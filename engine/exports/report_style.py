@@ -18,7 +18,7 @@ def _variables(palette: Palette) -> str:
 
 _SHEET = """
 :root { color-scheme: light dark; LIGHT_COLOURS }
-@media (prefers-color-scheme: dark) { :root { DARK_COLOURS } }
+@media screen and (prefers-color-scheme: dark) { :root { DARK_COLOURS } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--background); color: var(--text); font: 15px/1.5 FONT; }
 main { max-width: 1080px; margin: 0 auto; padding: 28px 20px 120px; }
@@ -79,6 +79,8 @@ tbody tr:hover { background: var(--background); }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
 code { font: 12.5px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
 @media (max-width: 560px) { .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
-@media print { .scroll { max-height: none; overflow: visible; } .toggle { display: none; } figure, .tile { break-inside: avoid; }
+@media print { main { max-width: none; padding: 0; } h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
+  table { font-size: 10px; } th, td { padding: 2px 5px; } td.chips { min-width: 0; } td.words { white-space: pre-wrap; }
+  .scroll { max-height: none; overflow: visible; } .toggle { display: none; } figure, .tile { break-inside: avoid; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """

@@ -110,3 +110,38 @@ def test_pictures_are_written_without_a_display(name: str, traces: list[Path], t
     assert content.startswith(b"\x89PNG") if output.suffix == ".png" else b"<svg" in content
     assert main(["export", str(traces[0]), "--format", "card", "--output", str(tmp_path)]) == 0
     assert (tmp_path / "first.png").exists()
+
+
+def test_a_trace_is_never_overwritten_by_its_export(traces: list[Path], capsys: Capture) -> None:
+    before = traces[0].read_bytes()
+    assert main(["export", str(traces[0]), "--format", "json", "--output", str(traces[0])]) == 1
+    assert "another name" in capsys.readouterr().err
+    assert traces[0].read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--output", "a.xlsx"], "--format"),
+        (["--output", "a.card"], "--format"),
+        (["--format", "png", "--output", "a.svg"], ".png"),
+        (["--format", "svg", "--output", "a.png"], ".svg"),
+        (["--format", "card", "--output", "card"], ".png or .svg"),
+        (["--output", "no-such-folder/"], "no folder"),
+        (["--output", ""], "empty"),
+    ],
+)
+def test_a_name_that_does_not_fit_its_content_is_refused_before_anything_is_written(
+    words: list[str], said: str, traces: list[Path], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(traces[0]), *words])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["traces"]
+
+
+def test_a_name_too_long_for_any_file_is_refused_in_one_line(traces: list[Path], tmp_path: Path, capsys: Capture) -> None:
+    assert main(["export", str(traces[0]), "--output", str(tmp_path / ("n" * 300 + ".json"))]) == 1
+    assert "another place or name" in capsys.readouterr().err

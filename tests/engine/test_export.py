@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import random
 import stat
 from collections.abc import Sequence
@@ -221,6 +222,23 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_changes(trac
     with pytest.raises(DraftlightError, match="folder"):
         export.write(traces, "csv", tmp_path / "metrics.csv")
     assert [entry.name for entry in tmp_path.glob("*.csv")] == ["metrics-answers.csv"]
+
+
+def test_a_pipe_or_device_is_never_replaced_by_a_file(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with pytest.raises(DraftlightError, match="not a file"):
+        export.write(traces, "json", pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [entry.name for entry in tmp_path.iterdir() if "pipe" in entry.name] == ["pipe.json"]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    link, real = tmp_path / "link.json", tmp_path / "real.json"
+    link.symlink_to(real)
+    assert export.write(traces, "json", link) == (link,)
+    assert link.is_symlink() and not real.is_symlink()
+    assert read_export(real) == read_export(link)
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])

@@ -104,6 +104,17 @@ def test_what_users_and_models_write_stays_text(tmp_path: Path) -> None:
     assert "\x00" not in page.text and "\x1b" not in page.text
 
 
+def test_no_control_character_reaches_the_page(tmp_path: Path) -> None:
+    controls = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
+    html = to_html([trace_of(tmp_path / "controls.jsonl", story_rounds(), prompt=controls)])
+    assert not set(html) & (set(controls) - set("\n\t"))
+    assert "␀" in html and "␡" in html
+
+
+def test_a_report_that_is_printed_is_light() -> None:
+    assert "@media screen and (prefers-color-scheme: dark)" in to_html([])
+
+
 def test_the_report_loads_nothing_and_forbids_it(tmp_path: Path) -> None:
     html = to_html([trace_of(tmp_path / "story.jsonl", story_rounds())] * 2)
     assert "default-src 'none'" in html
