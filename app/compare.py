@@ -29,7 +29,7 @@ class ColumnSetup:
     """The settings of one column. `prompt` is the column's own; empty means the one of all."""
 
     rule: Rule = "gumbel"
-    drafter: str = "builtin-draft"
+    drafter: str = "head"
     gamma: int | Literal["auto"] = "auto"
     temperature: float = 0.8
     prompt: str = ""

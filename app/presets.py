@@ -43,7 +43,7 @@ def _drafter(settings: Settings) -> str:
     """The drafter of the settings; where there is none, one that fits the target."""
     if settings.drafter != "none":
         return settings.drafter
-    return "builtin-draft" if settings.target == "builtin" else "ngram"
+    return "head" if settings.target == "builtin" else "ngram"
 
 
 def _temperature(settings: Settings) -> float:
