@@ -217,7 +217,7 @@ def test_requests_share_seed_length_and_filters_and_differ_in_what_their_columns
     assert [request.options.max_tokens for request in requests] == [50, 50]
     assert [request.options.top_k for request in requests] == [20, 20]
     assert [(r.options.rule, r.options.gamma, r.options.temperature, r.drafter) for r in requests] == [
-        ("rejection", 4, 0.3, "builtin-draft"),
+        ("rejection", 4, 0.3, "head"),
         ("gumbel", "auto", 0.8, "none"),
     ]
     assert [message.role for message in requests[0].messages] == ["system", "user"]
