@@ -20,7 +20,9 @@ FAR = 10**9
 ENDS = {Qt.Key.Key_Home: -FAR, Qt.Key.Key_End: FAR}
 
 
-KEYS_IN_WORDS = "Left and Right go from round to round, Return pins one. Shift with Left and Right scrolls, plus and minus zoom."
+KEYS_IN_WORDS = (
+    "Left and Right go from round to round, with Shift they scroll. Return pins one, Escape lets go, plus and minus zoom."
+)
 
 
 class Chart(QWidget):

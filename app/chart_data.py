@@ -196,9 +196,9 @@ def empty_words(name: ChartName, tally: Tally | None) -> str:
             "times": "Times appear with the first round.",
         }[name]
     if name in ("proposals", "positions", "lengths") and not any(tally.gammas.keys() - {0}):
-        return "Nothing was proposed yet."
+        return "Nothing was proposed."
     if name == "alpha" and not np.isfinite(tally.alphas.rows[:, 0]).any():
-        return "Nothing was judged yet."
+        return "Nothing was judged."
     if name == "throughput" and tally.rounds < 2:
         return "Speed appears with the first rounds."
     return ""

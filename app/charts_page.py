@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QPoint, Qt, Signal, Slot
-from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.baseline import Baseline
 from app.chart import Chart
-from app.chart_data import CHARTS, ChartName, Material, place_across, readout
+from app.chart_data import CHARTS, ChartName, Material, empty_words, place_across, readout
 from app.chart_notes import note_wordings
 from app.charts_places import LengthsChart, PositionChart
 from app.charts_rounds import AlphaChart, ProposalsChart, TauChart
@@ -204,7 +204,8 @@ class ChartsPage(QWidget):
             chart.mark(place_across(name, material.tally, round_, proposal))
             section.note.set_words(*note_wordings(name, material, self._theme))
             return
-        centre = None if round_ is None else material.span.centre(round_)
+        shows = round_ is not None and not empty_words(name, material.tally)
+        centre = material.span.centre(round_) if shows and round_ is not None else None
         chart.mark(centre)
         if centre is None or round_ is None:
             section.note.set_words(*note_wordings(name, material, self._theme))
@@ -244,6 +245,17 @@ class ChartsPage(QWidget):
         index = max(0, min(newest, index))
         self.range.bring(index)
         self.cursor_place.point(Place(self.answers.turn, index))
+
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of a round before it stops the answer."""
+        if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape and self.cursor_place.place is not None:
+            if event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+                return True
+            if event.type() == QEvent.Type.KeyPress:
+                self.cursor_place.forget()
+                return True
+        return super().event(event)
 
     # Asked for
 

@@ -40,7 +40,7 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     lines = here(answer, baseline) if known and answer is not None else ("Nothing was decoded yet.",)
     joint = key == "tau" and known and answer is not None and answer.tally.jointly_judged
     return Definition(
-        title, formula, tuple(filter(None, lines)) or ("Nothing was proposed yet.",), DEFINITIONS["tau_block" if joint else key]
+        title, formula, tuple(filter(None, lines)) or ("Nothing was proposed.",), DEFINITIONS["tau_block" if joint else key]
     )
 
 
@@ -70,7 +70,7 @@ def baseline_words(baseline: Baseline) -> str:
 def _alpha(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     summary = answer.tally.summary
     if summary.alpha is None or summary.alpha_low is None or summary.alpha_high is None:
-        return ("Nothing was judged yet.",)
+        return ("Nothing was judged.",)
     return (
         f"{summary.accepted:,} / ({summary.accepted:,} + {summary.rejected:,}) = {summary.alpha:.3f}",
         f"95 % interval {summary.alpha_low:.3f} to {summary.alpha_high:.3f}",

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QImage, QKeyEvent
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app import theme as themes
@@ -318,3 +319,18 @@ def test_one_far_longer_draft_leaves_the_other_rounds_readable(qtbot: QtBot) -> 
     assert chart.view.viewRange()[1][1] < 6
     usual[9] = make_round(9, ["a"] * 30, "b", ["c"], started=540.0)
     assert made(qtbot, usual).sections["proposals"].chart.view.viewRange()[1][1] > 31, "what was judged is never cut off"
+
+
+def test_escape_lets_go_of_a_round_and_empty_charts_read_out_none(qtbot: QtBot) -> None:
+    page = made(qtbot, [make_round(index, [], "a", started=60.0 * index) for index in range(20)])
+    chart = page.sections["throughput"].chart
+    qtbot.keyClick(chart, Qt.Key.Key_Home)
+    qtbot.keyClick(chart, Qt.Key.Key_Return)
+    assert page.cursor_place.pin_place == Place(0, 0)
+    assert "round 1" in page.sections["throughput"].note.words
+    assert page.sections["alpha"].note.words == page.sections["proposals"].note.words == ""
+    override = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier)
+    QApplication.sendEvent(chart, override)
+    assert override.isAccepted(), "it must not stop an answer"
+    qtbot.keyClick(chart, Qt.Key.Key_Escape)
+    assert page.cursor_place.pin_place is None and page.cursor_place.place is None
