@@ -19,7 +19,7 @@ def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Wo
         return ()
     if name == "proposals":
         curves = [(colour, DASHES[rule], rule) for rule, (colour, _) in curve_styles(theme).items()]
-        return _legend("expected:", *curves), _legend("", *curves)
+        return _legend("expected:", *curves), _legend("", *curves), _said("lines: expected")
     if name == "alpha":
         return _said("band: 95 % interval"), _said("95 %")
     if name == "throughput":

@@ -57,6 +57,7 @@ class Pointing(QObject):
         self.cursor = cursor
         self.walking = False
         self._hovering = False
+        self._walked_to: Place | None = None
         self._painted = QRect()
         cursor.moved.connect(self._moved)
         cursor.pinned.connect(self._pinned)
@@ -151,7 +152,7 @@ class Pointing(QObject):
 
     def go(self, target: Place) -> None:
         """To a token, as a key goes there: what was pinned goes along."""
-        self.walking = True
+        self.walking, self._walked_to = True, target
         if self.cursor.pin_place is not None:
             self.cursor.pin(target)
         self.cursor.point(target)
@@ -160,7 +161,7 @@ class Pointing(QObject):
 
     def stay(self, place: Place | None) -> None:
         """As if a key had gone to a place: it is pointed at until a key or the mouse points elsewhere."""
-        self.walking = place is not None
+        self.walking, self._walked_to = place is not None, place
         self.cursor.point(place)
 
     def _in_view(self, by: int) -> Place | None:
@@ -217,6 +218,8 @@ class Pointing(QObject):
     def _moved(self, place: Place | None) -> None:
         if place is None:
             self.walking = self._hovering = False
+        elif place != self._walked_to:
+            self.walking = False  # the mouse points elsewhere, perhaps in another view
         self.repaint()
 
     @Slot(object)

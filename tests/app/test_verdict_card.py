@@ -207,6 +207,24 @@ def test_arrows_walk_through_every_token_and_ghost_in_reading_order(qtbot: QtBot
     assert window.verdicts.card.isHidden()
 
 
+def test_what_is_pointed_at_elsewhere_takes_over_from_what_was_walked_to(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(size=(1000, 500), side_panel=False)
+    engine.rounds = story_rounds(STORY * 6)
+    window.send("A longer one.")
+    finished(qtbot, window)
+    transcript, cursor = window.transcript, window.cursor_place
+    transcript.setFocus()
+    qtbot.keyClick(transcript, Qt.Key.Key_Left)
+    assert window.verdicts.card.isVisible()
+    far = Place(0, 1)
+    cursor.point(far)  # as a chart does under the mouse
+    qtbot.waitUntil(lambda: window.verdicts.card.isHidden())
+    assert transcript.pointing.area(far).bottom() < 0, "pointing elsewhere does not scroll"
+    cursor.pin(far)
+    area = transcript.pointing.area(far)
+    assert area.top() >= 0 and area.bottom() <= transcript.viewport().height(), "pinning elsewhere does"
+
+
 def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(ghosts=False)
     window.transcript.setFocus()
