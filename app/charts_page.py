@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.baseline import Baseline
@@ -85,7 +85,6 @@ class ChartsPage(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self.area)
-        self.setFocusProxy(self.sections["proposals"].chart)
 
     def _connect(self) -> None:
         self.range.changed.connect(self.refresh)
@@ -281,6 +280,10 @@ class ChartsPage(QWidget):
             section.set_look(theme, scale)
             section.note.set_words()
         self.refresh()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Whoever goes to the page is on its first chart. A proxy would do that too, but Tab would pass what stands before it."""
+        self.sections["proposals"].chart.setFocus(event.reason())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QKeyEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
 from app import theme as themes
@@ -334,3 +334,19 @@ def test_escape_lets_go_of_a_round_and_empty_charts_read_out_none(qtbot: QtBot) 
     assert override.isAccepted(), "it must not stop an answer"
     qtbot.keyClick(chart, Qt.Key.Key_Escape)
     assert page.cursor_place.pin_place is None and page.cursor_place.place is None
+
+
+def test_tab_reaches_every_control_of_the_page(qtbot: QtBot, page: ChartsPage) -> None:
+    page.measure.show()
+    page.activateWindow()
+    qtbot.waitUntil(page.isActiveWindow)
+    page.setFocus()
+    chart = page.sections["proposals"].chart
+    assert chart.hasFocus(), "going to the page is going to its first chart"
+    reached = set()
+    for _ in range(60):
+        qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+        reached.add(QApplication.focusWidget())
+    buttons = {button for button in page.findChildren(QAbstractButton) if button.isVisible()}
+    charts = {section.chart for section in page.sections.values() if section.chart.kind.per_round}
+    assert buttons | charts <= reached
