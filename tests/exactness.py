@@ -80,8 +80,8 @@ def prompt_tokens(model: LoadedModel, prompt: Prompt) -> list[int]:
 def make_drafter(name: str, target: LoadedModel) -> Drafter | None:
     if name == "none":
         return None
-    if name == "head":
-        return FeatureHead(BUILTIN_HEAD, target)
+    if name in ("head", "head-alone"):
+        return FeatureHead(BUILTIN_HEAD, target, name, copies=name == "head")
     lookup = {"ngram": NGram, "ngram-mod": NGramMod}.get(name)
     return lookup() if lookup is not None else DraftModel(load(name, target=target), name)
 
