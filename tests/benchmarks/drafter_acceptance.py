@@ -37,7 +37,7 @@ def step_milliseconds(target: LoadedModel, drafter: Drafter, options: DecodingOp
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=Path, default=OWN_PROMPTS, help="JSON Lines with id, category and turns")
-    parser.add_argument("--drafter", default="head", help="head, head-alone (without copies), builtin-draft, ngram, ngram-mod or a draft model")
+    parser.add_argument("--drafter", default="head", help="head, head-alone (without copies), ngram, or a draft model")
     parser.add_argument("--limit", type=int, default=14, help="prompts to take, the categories in turn")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of each answer")
     parser.add_argument("--temperature", type=float, default=0.8)
