@@ -171,12 +171,14 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None
     palette = drawing.palette
     found = series.columns(trace.rounds, COLUMNS)
     tallest = max((column.proposals for column in found), default=0.0)
+    cut = ""
     if tallest:
         drafted = np.array([column.proposals for column in found])
         tallest = proposals_shown(np.array([column.accepted + column.rejected for column in found]), drafted)
+        cut = ", longer drafts cut off" if drafted.max() > tallest else ""
     most = max((column.last - column.first + 1 for column in found), default=1)
     mean = "" if most == 1 else f", each column the mean of up to {most:,}"
-    drawing.text(MARGIN, top - 6, f"Proposals per round{mean}" if tallest else "Nothing was proposed", size=14)
+    drawing.text(MARGIN, top - 6, f"Proposals per round{mean}{cut}" if tallest else "Nothing was proposed", size=14)
     if not tallest:
         drawing.line((MARGIN, top + STRIP), (WIDTH - MARGIN, top + STRIP), palette.line)
         return
