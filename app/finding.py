@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLine
 
-from app.layout import Chunk, Flow, boxes_on, lines_of
+from app.layout import Chunk, Flow, lines_of
 from app.pieces import NOWHERE, Spot
 
 _END = Spot(2**62, True, 0)
@@ -36,7 +36,7 @@ def spot_at(flow: Flow, point: QPointF) -> Spot | None:
 def spot_from(flow: Flow, y: float) -> Spot | None:
     """The first token that stands at or below a height."""
     for chunk in flow.chunks[flow.chunk_at(y) :]:
-        for box in boxes_on(chunk, flow.width, with_blanks=True):
+        for box in flow.whole_boxes(chunk):
             if box.spot != NOWHERE and chunk.top + box.rect.top() >= y:
                 return box.spot
     return None
@@ -45,7 +45,7 @@ def spot_from(flow: Flow, y: float) -> Spot | None:
 def spot_before(flow: Flow, y: float) -> Spot | None:
     """The last token that stands at or above a height."""
     for chunk in reversed(flow.chunks[: flow.chunk_at(y) + 1]):
-        for box in reversed(list(boxes_on(chunk, flow.width, with_blanks=True))):
+        for box in reversed(flow.whole_boxes(chunk)):
             if box.spot != NOWHERE and chunk.top + box.rect.bottom() <= y:
                 return box.spot
     return None
@@ -58,18 +58,14 @@ def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
         start = chunk.first_spot
         if start is not None and start > last:
             break
-        found += [
-            box.rect.translated(0, chunk.top)
-            for box in boxes_on(chunk, flow.width, with_blanks=True)
-            if first <= box.spot <= last
-        ]
+        found += [box.rect.translated(0, chunk.top) for box in flow.whole_boxes(chunk) if first <= box.spot <= last]
     return found
 
 
 def gap_before(flow: Flow, spot: Spot) -> QRectF:
     """A narrow box where a token without letters stands: behind the last letter before it."""
     chunk = flow.chunks[_chunk_of(flow.chunks, spot)]
-    before = [box for box in boxes_on(chunk, flow.width, with_blanks=True) if box.spot < spot]
+    before = [box for box in flow.whole_boxes(chunk) if box.spot < spot]
     rect = before[-1].rect if before else QRectF(0, 0, 0, chunk.height)
     return QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height())
 

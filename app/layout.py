@@ -88,6 +88,7 @@ class Chunk:
     height: float = 0.0
     layout: QTextLayout | None = None
     boxes: list[Box] | None = None
+    whole_boxes: list[Box] | None = None
 
     @property
     def length(self) -> int:
@@ -205,7 +206,7 @@ class Flow:
         layout.endLayout()
         blank = not chunk.text and chunk.newline is not None
         chunk.height = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch)
-        chunk.layout, chunk.boxes = layout, None
+        chunk.layout, chunk.boxes, chunk.whole_boxes = layout, None, None
 
     def _formats(self, chunk: Chunk, font: QFont) -> list[QTextLayout.FormatRange]:
         theme = self.style.theme
@@ -224,8 +225,14 @@ class Flow:
     def boxes(self, chunk: Chunk) -> list[Box]:
         """Where every run of a chunk stands, computed when first painted."""
         if chunk.boxes is None:
-            chunk.boxes = _joined(boxes_on(chunk, self.width))
+            chunk.boxes = _joined(_boxes_on(chunk, self.width))
         return chunk.boxes
+
+    def whole_boxes(self, chunk: Chunk) -> list[Box]:
+        """The same for finding tokens: blanks are theirs too, and none is joined to another."""
+        if chunk.whole_boxes is None:
+            chunk.whole_boxes = list(_boxes_on(chunk, self.width, with_blanks=True))
+        return chunk.whole_boxes
 
     def chunk_at(self, y: float) -> int:
         """Index of the chunk at a height, the nearest one outside."""
@@ -315,7 +322,7 @@ def lines_of(chunk: Chunk) -> list[QTextLine]:
     return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
 
 
-def boxes_on(chunk: Chunk, width: float, with_blanks: bool = False) -> Iterator[Box]:
+def _boxes_on(chunk: Chunk, width: float, with_blanks: bool = False) -> Iterator[Box]:
     """One box per run and line; marks leave out the blanks before a word."""
     lines = lines_of(chunk)
     first = 0
