@@ -62,6 +62,8 @@ class FeatureHead:
         self.statistics: DrafterStatistics | None = None
         self._lookup = Lookup() if copies else None
         self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
+        self._never_copied: frozenset[int] = frozenset()
+        """The marks between turns: they stand in every conversation and in no answer."""
         self._target: Any = None
         self._taps: Taps | None = None
         self._embedding: Any = None
@@ -82,6 +84,8 @@ class FeatureHead:
     def _bind(self, target: Any) -> None:
         if isinstance(target, LoadedModel):
             self._head.require_target(target)
+            if target.tokenizer is not None:
+                self._never_copied = frozenset(target.tokenizer.special) - target.eos_ids
             target = target.model
         if target is not self._target:
             self._taps = tap(target, self._head.config.taps)
@@ -176,7 +180,8 @@ class FeatureHead:
         match, start, places = self._lookup.match(drafted)
         if not drafted:
             self.statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
-        return (self._lookup.copied(start, 1)[0], self._odds.of(match)) if match else (None, 0.0)
+        copied = self._lookup.copied(start, 1)[0] if match else None
+        return (None, 0.0) if copied is None or copied in self._never_copied else (copied, self._odds.of(match))
 
     def _with_copy(self, logits: mx.array, copied: int, share: float, scale: float) -> tuple[mx.array, mx.array]:
         """Logits (columns,) whose distribution at inverse temperature `scale` is (1 - share) the head's + share on `copied`, and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,6 +112,17 @@ def test_where_the_text_repeats_itself_a_head_shares_its_chances_with_the_copy(t
     expected[9] = expected.get(9, 0.0) + share
     assert sum(expected.values()) == pytest.approx(1)
     assert first.q == pytest.approx(expected[first.id], abs=2e-5)
+
+
+def test_marks_between_turns_are_never_copied(target):
+    head = random_head()
+    tokenizer = SimpleNamespace(special={9: "<mark>"})
+    loaded = LoadedModel(target, tokenizer, frozenset({4}), (b"a",) * VOCAB, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
+    drafter = FeatureHead(head, loaded)
+    drafter.listen(loaded, PROMPT)
+    assert drafter._copy_after(()) == (None, 0.0), "9 followed 5, 7 before"
+    drafter.listen(loaded, [4, 4, 4])
+    assert drafter._copy_after(())[0] == 4, "the end of an answer may be copied"
 
 
 def test_what_has_been_right_so_far_is_copied_outright(target):
