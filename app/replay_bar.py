@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
@@ -93,6 +94,7 @@ class ReplayBar(QWidget):
         self.name = ElidedLabel()
         self.name.setObjectName("replayName")
         self.name.setAccessibleName("Trace")
+        self.name.setTextFormat(Qt.TextFormat.PlainText)  # file names are no markup
         self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.speed = _choice("Speed", [(f"{speed:g}×", speed) for speed in SPEEDS])
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
@@ -138,7 +140,7 @@ class ReplayBar(QWidget):
         """A newly opened trace; `note` says what the file lacks."""
         words = f"{name} · {note}" if note else name
         self.name.setText(words)
-        self.name.setToolTip(f"<p>{words}</p>")
+        self.name.setToolTip(f"<p>{escape(words)}</p>")
         self.name.setAccessibleDescription(words)
         self._end = player.count
         self.slider.blockSignals(True)

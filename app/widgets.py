@@ -229,6 +229,7 @@ class Banner(QWidget):
         self.picture = QLabel()
         self.words = QLabel()
         self.words.setObjectName("bannerText")
+        self.words.setTextFormat(Qt.TextFormat.PlainText)  # messages name files and what users wrote
         self.words.setWordWrap(True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.action = QPushButton()

@@ -390,3 +390,11 @@ def test_an_engine_is_made_when_it_is_first_asked_for_something() -> None:
     assert made[0].loads == [("builtin", "none")]
     assert engine.events() != [] and len(made) == 1
     assert engine.close() and made[0].closed
+
+
+def test_names_of_files_are_no_markup(window: Window, tmp_path: Path) -> None:
+    window.opening.open(write_trace(tmp_path / "<b>story.jsonl", story_rounds()))
+    bar = window.opening.bar
+    assert bar.name.textFormat() is Qt.TextFormat.PlainText
+    assert "&lt;b&gt;story.jsonl" in bar.name.toolTip()
+    assert window.banner.words.textFormat() is Qt.TextFormat.PlainText
