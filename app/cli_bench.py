@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from app.bench_table import rendered
-from app.cli_chat import interruptions
+from app.cli_task import until_end
 from app.progress import Progress
 from engine.bench.report import Results, document, text_of
 from engine.bench.values import BenchRequest
@@ -17,7 +17,6 @@ from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarte
 from engine.worker import Engine
 
 INTERRUPTED = 130
-_TICK = 0.25
 SAVE_EVERY = 30.0
 """Seconds between two versions of the file: a benchmark that is killed leaves its rows so far, in a whole file."""
 
@@ -32,24 +31,22 @@ def bench(request: BenchRequest, json_path: Path | None = None) -> int:
     progress = Progress()
     results = Results(request)
     saved = time.perf_counter()
-    end: BenchFinished | TaskFailed | None = None
+
+    def save_now_and_then() -> None:
+        nonlocal saved
+        if json_path is not None and results.rows and time.perf_counter() - saved > SAVE_EVERY:
+            write_whole(json_path, text_of(document(results, summary=False)))
+            saved = time.perf_counter()
+
     try:
-        task_id = engine.bench(request)
-        with interruptions() as interrupted:
-            stopping = False
-            while end is None:
-                if interrupted() and not stopping:
-                    stopping = True
-                    engine.stop(task_id)
-                engine.wait(_TICK)
-                for event in engine.events():
-                    progress.take(event)
-                    _take(results, event, progress)
-                    if isinstance(event, (BenchFinished, TaskFailed)) and event.task_id == task_id:
-                        end = event
-                if json_path is not None and results.rows and time.perf_counter() - saved > SAVE_EVERY:
-                    write_whole(json_path, text_of(document(results, summary=False)))
-                    saved = time.perf_counter()
+        end = until_end(
+            engine,
+            engine.bench(request),
+            progress,
+            BenchFinished,
+            lambda event: _take(results, event, progress),
+            save_now_and_then,
+        )
     finally:
         progress.clear()
         engine.close()

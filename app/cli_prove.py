@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.cli_chat import interruptions
+from app.cli_task import until_end
 from app.progress import Progress
 from engine import provenance
 from engine.codec import plain
@@ -19,7 +19,6 @@ from engine.worker import Engine
 
 INTERRUPTED = 130
 FORMAT = "draftlight.proof/1"
-_TICK = 0.1
 _HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "notices", "verdict")
 _NUMBERS = ("sample", "statistic", "p-value", "notices")
 
@@ -29,19 +28,7 @@ def prove(request: ProveRequest, json_path: Path | None = None) -> int:
     engine = Engine()
     progress = Progress()
     try:
-        task_id = engine.prove(request)
-        with interruptions() as interrupted:
-            stopping = False
-            end: TaskFinished | TaskFailed | None = None
-            while end is None:
-                if interrupted() and not stopping:
-                    stopping = True
-                    engine.stop(task_id)
-                engine.wait(_TICK)
-                for event in engine.events():
-                    progress.take(event)
-                    if isinstance(event, (TaskFinished, TaskFailed)) and event.task_id == task_id:
-                        end = event
+        end = until_end(engine, engine.prove(request), progress, TaskFinished)
     finally:
         progress.clear()
         engine.close()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from app.cli_chat import interruptions
+from app.cli_task import until_end
 from app.progress import Progress
 from engine.errors import DraftlightError
 from engine.training.request import HeldOut, TrainRequest
-from engine.types import TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
+from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
 from engine.worker import Engine
 
 INTERRUPTED = 130
-_TICK = 0.25
 _CLOSING = 60.0
 """Seconds that an end may take: a step under way and a checkpoint."""
 
@@ -25,28 +24,18 @@ def train(request: TrainRequest) -> int:
     """
     engine = Engine()
     progress = Progress()
-    end: TrainingFinished | TaskFailed | None = None
+
+    def take(event: Event) -> None:
+        match event:
+            case TrainingTold(_, line):
+                progress.say(line)
+            case TrainingMeasured(_, held_out):
+                progress.say(measured_line(held_out))
+            case _:
+                pass
+
     try:
-        task_id = engine.train(request)
-        with interruptions() as interrupted:
-            stopping = False
-            while end is None:
-                if interrupted() and not stopping:
-                    stopping = True
-                    engine.stop(task_id)
-                    progress.say("stopping after this step")
-                engine.wait(_TICK)
-                for event in engine.events():
-                    progress.take(event)
-                    match event:
-                        case TrainingTold(_, line):
-                            progress.say(line)
-                        case TrainingMeasured(_, held_out):
-                            progress.say(measured_line(held_out))
-                        case TrainingFinished() | TaskFailed() if event.task_id == task_id:
-                            end = event
-                        case _:
-                            pass
+        end = until_end(engine, engine.train(request), progress, TrainingFinished, take, stopping="stopping after this step")
     finally:
         progress.clear()
         engine.close(_CLOSING)

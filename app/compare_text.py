@@ -15,6 +15,7 @@ from app.places import place_of
 from app.pointing import Pointing
 from app.session import Session
 from app.theme import DARK, Theme
+from app.widgets import frame_focus
 
 LEFT, RIGHT, TOP = 28, 14, 12.0
 GUTTER = 12.0
@@ -217,10 +218,7 @@ class CompareText(QAbstractScrollArea):
             painter.restore()
             self.pointing.paint(painter)
         if self._keyboard:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(QColor(self.theme.accent), 1))
-            painter.drawRect(self.viewport().rect().adjusted(1, 1, -2, -2))
+            frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
 
     def _paint_words(self, painter: QPainter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
 from app.lane_field import LaneField
@@ -11,7 +11,7 @@ from app.lane_layout import MAX_ZOOM, MIN_ZOOM, Clock, change_words
 from app.lane_paint import Lane, LanePainter
 from app.session import Answer
 from app.theme import DARK, Theme
-from app.widgets import icon_button, tint
+from app.widgets import frame_focus, icon_button, tint
 
 EMPTY = "Rounds appear here as they are judged."
 ZOOM_STEP = 1.25
@@ -198,10 +198,7 @@ class LaneView(QAbstractScrollArea):
             painter.setPen(QColor(look.theme.faint))
             painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, EMPTY)
         if self.focused:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(QColor(look.theme.accent), 1))
-            painter.drawRect(self.viewport().rect().adjusted(0, 0, -1, -1))
+            frame_focus(painter, self.viewport().rect().adjusted(0, 0, -1, -1), look.theme)
         painter.end()
 
     def _paint_lane(self, painter: QPainter, index: int) -> None:

@@ -16,7 +16,6 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPaintEvent,
-    QPen,
     QResizeEvent,
     QWheelEvent,
 )
@@ -30,7 +29,7 @@ from app.pointing import Pointing
 from app.session import Answer, Session
 from app.siblings import SiblingSwitch
 from app.theme import Theme
-from app.widgets import tint
+from app.widgets import frame_focus, tint
 from app.wording import DEFINITIONS
 
 COLUMN = 720
@@ -357,10 +356,7 @@ class Transcript(QAbstractScrollArea):
             painter.restore()
         self.pointing.paint(painter)
         if self._keyboard:
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(QColor(self.theme.accent), 1))
-            painter.drawRect(self.viewport().rect().adjusted(1, 1, -2, -2))
+            frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
 
     def event(self, event: QEvent) -> bool:

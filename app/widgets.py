@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -326,6 +327,14 @@ class PromptCard(QPushButton):
 
     def set_look(self, theme: Theme) -> None:
         self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))
+
+
+def frame_focus(painter: QPainter, area: QRect, theme: Theme) -> None:
+    """The frame of a painted view that was reached by key."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(theme.accent), 1))
+    painter.drawRect(area)
 
 
 def icon_button(drawing: str, words: str, pressed: Callable[[], object] | None = None) -> QToolButton:

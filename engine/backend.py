@@ -139,9 +139,7 @@ class MlxBackend:
             return LoadedDrafter(name, None)
         lookup = {"ngram": self._drafters.NGram, "ngram-mod": self._drafters.NGramMod}.get(name)
         if lookup is not None:
-            reason = self._models.cache_reason(target.model)
-            if reason is not None:
-                raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
+            self._require_rollback(target)
             return LoadedDrafter(name, lookup(), make=lookup)
         folder = self._head.BUILTIN_HEAD if name == "head" else Path(name).expanduser()
         if name == "head" or self._head.is_head(folder):
@@ -155,10 +153,13 @@ class MlxBackend:
         make = functools.partial(self._drafters.DraftModel, model, name)
         return LoadedDrafter(name, make(), model.sha256, model, make)
 
-    def _feature_head(self, name: str, folder: Path, target: Any) -> LoadedDrafter:
+    def _require_rollback(self, target: Any) -> None:
         reason = self._models.cache_reason(target.model)
         if reason is not None:
             raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
+
+    def _feature_head(self, name: str, folder: Path, target: Any) -> LoadedDrafter:
+        self._require_rollback(target)
         head = self._head.load_head(folder)
         make = functools.partial(self._drafters.FeatureHead, head, target, name)
         return LoadedDrafter(name, make(), head.sha256, make=make)

@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 from engine import cache as caches  # noqa: E402
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest  # noqa: E402
 from engine.distribution import Distribution, Shaper  # noqa: E402
-from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, listener_of, sets_own_length, statistics_of  # noqa: E402
+from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of  # noqa: E402
 from engine.errors import DraftlightError  # noqa: E402
 from engine.gamma import AutoGamma, FixedGamma  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
@@ -245,28 +245,14 @@ class _Run:
             self.control.on_prefill(done, total)
             return not self.control.stopped
 
-        heard = self._listening(proceed, read)
+        heard: Proceed = proceed
+        if (listener := listener_of(self.drafter)) is not None:
+            listener.listen(self.target, self.committed)
+            heard = hearing(listener, proceed, read)
         if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], heard, time.perf_counter):
             return False
         caches.check_cache(self.cache, self.prompt_length - 1, "target")
         return self.drafter is None or self.drafter.begin(self.committed, self._proceed)
-
-    def _listening(self, proceed: Proceed, first: int) -> Proceed:
-        """`proceed`, with the target's features of each chunk from position `first` on going to a drafter that wants them."""
-        drafter = listener_of(self.drafter)
-        if drafter is None:
-            return proceed
-        drafter.listen(self.target, self.committed)
-        read = 0
-
-        def heard(done: int, total: int) -> bool:
-            nonlocal read
-            if done > read:
-                drafter.hear(first + read, done - read)
-                read = done
-            return proceed(done, total)
-
-        return heard
 
     def _proceed(self, done: int, total: int) -> bool:
         return not self.control.stopped

@@ -7,7 +7,6 @@ the cache is cut back to it after every sample.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,32 +15,17 @@ from engine.backend import Backend
 from engine.compare import Sample, SampleRequest
 from engine.library import Closing, Library
 from engine.logs import explain
+from engine.run import Stoppable
 from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished, TaskFailed
 
 
-class SampleTask:
+class SampleTask(Stoppable):
     """A submitted request, and what other threads ask of it meanwhile: to stop."""
 
     def __init__(self, task_id: int, request: SampleRequest) -> None:
+        super().__init__()
         self.id = task_id
         self.request = request
-        self.stopped = False
-        self._lock = threading.Lock()
-        self._control: Any = None
-
-    def stop(self) -> None:
-        """End within a round or a chunk of a prompt. Any thread."""
-        with self._lock:
-            self.stopped = True
-            if self._control is not None:
-                self._control.stop()
-
-    def attach(self, control: Any) -> None:
-        """From now on `stop` reaches this decoding."""
-        with self._lock:
-            self._control = control
-            if self.stopped:
-                control.stop()
 
 
 def carry_out(task: SampleTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:

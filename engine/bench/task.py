@@ -11,16 +11,15 @@ are measured on the same prompts.
 from __future__ import annotations
 
 import gc
-import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from engine.backend import Backend, LoadedDrafter
 from engine.bench.measure import Answer, Stopped, own_answer, peer_answer, row_of
 from engine.bench.values import PLAIN, BenchDrafter, BenchPrompt, BenchRequest, BenchSetup, Setting
 from engine.library import Closing, Library
 from engine.logs import explain
+from engine.run import Stoppable
 from engine.types import (
     SEED_LIMIT,
     BenchFinished,
@@ -42,29 +41,13 @@ SAME_TEXT_RULES = ("match", "gumbel")
 _REPORT_EVERY = 0.25
 
 
-class BenchTask:
+class BenchTask(Stoppable):
     """A submitted request, and what other threads ask of it meanwhile: to stop."""
 
     def __init__(self, task_id: int, request: BenchRequest) -> None:
+        super().__init__()
         self.id = task_id
         self.request = request
-        self._lock = threading.Lock()
-        self._control: Any = None
-        self.stopped = False
-
-    def stop(self) -> None:
-        """End within a round or a chunk of a prompt. Any thread."""
-        with self._lock:
-            self.stopped = True
-            if self._control is not None:
-                self._control.stop()
-
-    def attach(self, control: Any) -> None:
-        """From now on `stop` reaches this decoding."""
-        with self._lock:
-            self._control = control
-            if self.stopped:
-                control.stop()
 
 
 def carry_out(task: BenchTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:

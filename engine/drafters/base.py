@@ -205,6 +205,20 @@ class Listener(Drafter, Protocol):
         """(rows, width) of the target's newest forward pass, lazy."""
 
 
+def hearing(listener: Listener, proceed: Proceed, first: int = 0) -> Proceed:
+    """`proceed`, with each chunk that is read, from position `first` on, told to the listener before."""
+    read = 0
+
+    def heard(done: int, total: int) -> bool:
+        nonlocal read
+        if done > read:
+            listener.hear(first + read, done - read)
+            read = done
+        return proceed(done, total)
+
+    return heard
+
+
 def listener_of(drafter: Drafter | None) -> Listener | None:
     """The drafter, if it wants the target's features."""
     return drafter if hasattr(drafter, "take_features") else None  # type: ignore[return-value]

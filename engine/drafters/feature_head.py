@@ -15,9 +15,9 @@ import mlx.core as mx  # noqa: E402
 import numpy as np  # noqa: E402
 from mlx_lm.models.cache import KVCache  # noqa: E402
 
-from engine.cache import check_cache, make_prompt_cache, read_prompt, trim_to  # noqa: E402
+from engine.cache import make_prompt_cache, read_prompt, trim_to  # noqa: E402
 from engine.conversation import common_prefix  # noqa: E402
-from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
+from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing  # noqa: E402
 from engine.drafters.lookup import Lookup, Odds  # noqa: E402
 from engine.head import HeadModel, load_head  # noqa: E402
 from engine.models import LoadedModel  # noqa: E402
@@ -129,15 +129,7 @@ class FeatureHead:
             self.listen(self._target, tokens)
         if self._is_full or self._rows == len(tokens) - 1:
             return True
-        read = 0
-
-        def heard(done: int, total: int) -> bool:
-            nonlocal read
-            if done > read:
-                self.hear(read, done - read)
-                read = done
-            return proceed(done, total)
-
+        heard = hearing(self, proceed)
         if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], heard, time.perf_counter):
             return True
         self._reset()
@@ -237,7 +229,6 @@ class FeatureHead:
         self._forget_drafts()
         if self._rows:
             mx.eval(self._features, self._cache.state if self._cache.keys is not None else [])
-        check_cache([self._cache], min(int(self._cache.offset), self._rows), "head")
 
     @property
     def _is_full(self) -> bool:

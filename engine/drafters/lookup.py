@@ -40,15 +40,21 @@ class Lookup:
         self._places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         """By the tokens before it, as many as a key has, every index of a token that is there already, ascending."""
         self.entries = 0
+        self._found: tuple[int, int, int] | None = None  # what `match` says of the text as it is
 
     def extend(self, tokens: Sequence[int]) -> None:
         """The text goes on."""
+        self._found = None
         self._tokens.extend(tokens)
 
     def match(self, drafted: Sequence[int] = ()) -> tuple[int, int, int]:
         """Of the text followed by `drafted`: length of the longest match of its end with an earlier place of the text, the index
         of the token after that place, and how many places were looked at. Zeros where there is none."""
         self._index()
+        if not drafted:
+            if self._found is None:
+                self._found = self._longest_match()
+            return self._found
         self._tokens.extend(drafted)
         try:
             return self._longest_match()
