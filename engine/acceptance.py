@@ -14,15 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.distribution import Distribution, OneHot, on_host  # noqa: E402
-from engine.noise import NO_TOKEN, NoiseSource  # noqa: E402
-from engine.types import Rule  # noqa: E402
+from engine.distribution import Distribution, OneHot, on_host
+from engine.noise import NO_TOKEN, NoiseSource
+from engine.types import Rule
 
 Draft = Distribution | OneHot
 

@@ -110,9 +110,6 @@ class MlxBackend:
 
     def __init__(self) -> None:
         try:
-            from engine.blas import prefer_fast_blas
-
-            prefer_fast_blas()
             import mlx.core
 
             from engine import cache, decoding, drafters, head, models

@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
+from engine.errors import DraftlightError
 
 FIRST_CHUNK, LARGEST_CHUNK = 64, 2048
 CHUNK_SECONDS = 0.25

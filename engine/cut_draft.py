@@ -17,16 +17,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.llama import LlamaModel, ModelArgs
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx_lm.models.llama import LlamaModel, ModelArgs  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
-from engine.safetensors_header import check_safetensors  # noqa: E402
+from engine.errors import DraftlightError
+from engine.safetensors_header import check_safetensors
 
 MODEL_TYPE = "draftlight_cut"
 

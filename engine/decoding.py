@@ -13,25 +13,21 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import numpy as np
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-
-from engine import cache as caches  # noqa: E402
-from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest  # noqa: E402
-from engine.distribution import Distribution, Shaper  # noqa: E402
-from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.gamma import AutoGamma, FixedGamma  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.noise import NoiseSource, check_drawn  # noqa: E402
-from engine.pairing import target_reason  # noqa: E402
-from engine.rounds import Verdict, describe  # noqa: E402
-from engine.stopping import AnswerText  # noqa: E402
-from engine.types import (  # noqa: E402
+from engine import cache as caches
+from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
+from engine.distribution import Distribution, Shaper
+from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of
+from engine.errors import DraftlightError
+from engine.gamma import AutoGamma, FixedGamma
+from engine.models import LoadedModel
+from engine.noise import NoiseSource, check_drawn
+from engine.pairing import target_reason
+from engine.rounds import Verdict, describe
+from engine.stopping import AnswerText
+from engine.types import (
     MAX_GAMMA,
     SEED_LIMIT,
     DecodingOptions,

@@ -10,15 +10,11 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import numpy as np
+from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p  # noqa: E402
-
-from engine.types import DecodingOptions  # noqa: E402
+from engine.types import DecodingOptions
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
 """Beyond it float32(logit) * float32(1/T) overflows: such a temperature is 0 in all but name."""

@@ -11,16 +11,12 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.models.llama import Model, ModelArgs
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx_lm.models.llama import Model, ModelArgs  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
-from engine.gguf_header import Header  # noqa: E402
+from engine.errors import DraftlightError
+from engine.gguf_header import Header
 
 _GROUP = 32
 _BITS = {"Q4_0": 4, "Q4_1": 4, "Q8_0": 8}

@@ -26,19 +26,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx.utils import tree_flatten  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
-from engine.exports.files import write_together  # noqa: E402
-from engine.hashes import files_sha256  # noqa: E402
-from engine.safetensors_header import check_safetensors  # noqa: E402
-from engine.tokenizer_files import read_json  # noqa: E402
+from engine.errors import DraftlightError
+from engine.exports.files import write_together
+from engine.hashes import files_sha256
+from engine.safetensors_header import check_safetensors
+from engine.tokenizer_files import read_json
 
 if TYPE_CHECKING:
     from engine.models import LoadedModel

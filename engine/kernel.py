@@ -11,13 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 
 from engine import noise_reference as reference
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
 
 SOURCE_FILE = Path(__file__).resolve().parent.parent / "shaders" / "gumbel_argmax.metal"
 SECTION_MARK = "//// section: "

@@ -14,23 +14,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm.utils
+from huggingface_hub import snapshot_download
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-import mlx_lm.utils  # noqa: E402
-from huggingface_hub import snapshot_download  # noqa: E402
-
-from engine import builtin, cut_draft, gguf  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.gguf_header import read_header  # noqa: E402
-from engine.hashes import files_sha256  # noqa: E402
-from engine.pairing import PairReport, cache_reason, check_pair, target_reason  # noqa: E402
-from engine.safetensors_header import check_safetensors  # noqa: E402
-from engine.tokenization import Tokenizer  # noqa: E402
-from engine.tokenizer_files import from_folder, from_gguf, read_json  # noqa: E402
+from engine import builtin, cut_draft, gguf
+from engine.errors import DraftlightError
+from engine.gguf_header import read_header
+from engine.hashes import files_sha256
+from engine.pairing import PairReport, cache_reason, check_pair, target_reason
+from engine.safetensors_header import check_safetensors
+from engine.tokenization import Tokenizer
+from engine.tokenizer_files import from_folder, from_gguf, read_json
 
 __all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
 

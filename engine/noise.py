@@ -11,17 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+import mlx.core as mx
 import numpy as np
 
+from engine import kernel
 from engine import noise_reference as reference
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
-
-from engine import kernel  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.noise_reference import DOMAINS  # noqa: E402
+from engine.errors import DraftlightError
+from engine.noise_reference import DOMAINS
 
 __all__ = ["DOMAINS", "NO_TOKEN", "NoiseSource", "check_drawn", "coin", "gumbel", "gumbel_argmax"]
 

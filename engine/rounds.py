@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import numpy as np
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-
-from engine import analysis  # noqa: E402
-from engine.acceptance import Judgement  # noqa: E402
-from engine.distribution import Distribution, OneHot  # noqa: E402
-from engine.drafters.base import Proposals  # noqa: E402
-from engine.stopping import AnswerText  # noqa: E402
-from engine.types import Emitted, Expected, Origin, Proposal, Rule, Status  # noqa: E402
+from engine import analysis
+from engine.acceptance import Judgement
+from engine.distribution import Distribution, OneHot
+from engine.drafters.base import Proposals
+from engine.stopping import AnswerText
+from engine.types import Emitted, Expected, Origin, Proposal, Rule, Status
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
+from engine.errors import DraftlightError
 
 _KEPT_AS = "_draftlight_taps"
 

@@ -1,1 +1,3 @@
-"""Tests: the same folders as the code. Helpers are imported as tests.engine.NAME."""
+"""The tests. `engine` comes first: it chooses MLX's BLAS, which is too late once a test or a benchmark has imported MLX."""
+
+import engine  # noqa: F401

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.blas import prefer_fast_blas
 from engine.paths import models_folder
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ SECONDS_TO_END = 5.0
 
 def pytest_configure(config: pytest.Config) -> None:
     """Points everything that Draftlight and Qt write at a temporary folder, and MLX at a fast BLAS, before they are imported."""
-    prefer_fast_blas()
     home = Path(tempfile.mkdtemp(prefix="draftlight-tests-"))
     config.stash[HOME] = home
     _furnish(home / "data")

@@ -11,18 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+from mlx_lm.generate import generate_step
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx_lm.generate import generate_step  # noqa: E402
-
-from engine.decoding import DecodingOptions, decode  # noqa: E402
-from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod  # noqa: E402
-from engine.drafters.base import Drafter  # noqa: E402
-from engine.head import BUILTIN_HEAD  # noqa: E402
-from engine.models import LoadedModel, load  # noqa: E402
+from engine.decoding import DecodingOptions, decode
+from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
+from engine.drafters.base import Drafter
+from engine.head import BUILTIN_HEAD
+from engine.models import LoadedModel, load
 
 NEAR_TIE = 1e-3
 """Float32: scores closer than this may change places between passes of different width (DESIGN section 2)."""

@@ -6,19 +6,15 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+from mlx_lm.generate import generate_step, generation_stream, speculative_generate_step
+from mlx_lm.sample_utils import make_sampler
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx_lm.generate import generate_step, generation_stream, speculative_generate_step  # noqa: E402
-from mlx_lm.sample_utils import make_sampler  # noqa: E402
-
-from engine import cache as caches  # noqa: E402
-from engine.bench.values import PeerToken  # noqa: E402
-from engine.distribution import onto_target_ids  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.types import DecodingOptions  # noqa: E402
+from engine import cache as caches
+from engine.bench.values import PeerToken
+from engine.distribution import onto_target_ids
+from engine.models import LoadedModel
+from engine.types import DecodingOptions
 
 
 class OnTargetIds:

@@ -6,16 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import numpy as np
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-
-from engine.acceptance import Draft, RoundNoise, likeliest  # noqa: E402
-from engine.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids  # noqa: E402
-from engine.types import DrafterStatistics, Rule  # noqa: E402
+from engine.acceptance import Draft, RoundNoise, likeliest
+from engine.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
+from engine.types import DrafterStatistics, Rule
 
 Proceed = Callable[[int, int], bool]
 """Called with (tokens read, tokens to read) while a drafter catches up; False cancels."""

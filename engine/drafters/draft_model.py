@@ -6,15 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.cache import check_cache, logits_width, make_prompt_cache, read_prompt, require_rollback, trim_to  # noqa: E402
-from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
+from engine.cache import check_cache, logits_width, make_prompt_cache, read_prompt, require_rollback, trim_to
+from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.models import LoadedModel
 
 
 class DraftModel:

@@ -7,22 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import KVCache
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-from mlx_lm.models.cache import KVCache  # noqa: E402
-
-from engine.cache import make_prompt_cache, read_prompt, trim_to  # noqa: E402
-from engine.conversation import common_prefix  # noqa: E402
-from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing  # noqa: E402
-from engine.drafters.lookup import Lookup, Odds  # noqa: E402
-from engine.head import HeadModel, load_head  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.taps import Taps, embedding_of, tap  # noqa: E402
-from engine.types import DrafterStatistics  # noqa: E402
+from engine.cache import make_prompt_cache, read_prompt, trim_to
+from engine.conversation import common_prefix
+from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing
+from engine.drafters.lookup import Lookup, Odds
+from engine.head import HeadModel, load_head
+from engine.models import LoadedModel
+from engine.taps import Taps, embedding_of, tap
+from engine.types import DrafterStatistics
 
 SURE = 0.85
 """Where a copied token is right that often, the head is not asked."""

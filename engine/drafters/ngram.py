@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.distribution import OneHot  # noqa: E402
-from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
-from engine.drafters.lookup import Lookup, Odds  # noqa: E402
-from engine.types import MAX_GAMMA, DrafterStatistics  # noqa: E402
+from engine.distribution import OneHot
+from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.drafters.lookup import Lookup, Odds
+from engine.types import MAX_GAMMA, DrafterStatistics
 
 
 class NGram:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.distribution import OneHot  # noqa: E402
-from engine.drafters.base import DraftPen, Proceed, Proposals, always  # noqa: E402
-from engine.types import DrafterStatistics  # noqa: E402
+from engine.distribution import OneHot
+from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.types import DrafterStatistics
 
 MULTIPLIER = 6364136223846793005
 WORD = 2**64 - 1

@@ -6,24 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine import cache as caches  # noqa: E402
-from engine.acceptance import RoundNoise  # noqa: E402
-from engine.decoding import decode  # noqa: E402
-from engine.distribution import OneHot, Shaper, onto_target_ids  # noqa: E402
-from engine.drafters.base import Drafter, DraftPen  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.noise import NoiseSource  # noqa: E402
-from engine.types import DecodingOptions, Message  # noqa: E402
+from engine import cache as caches
+from engine.acceptance import RoundNoise
+from engine.decoding import decode
+from engine.distribution import OneHot, Shaper, onto_target_ids
+from engine.drafters.base import Drafter, DraftPen
+from engine.errors import DraftlightError
+from engine.models import LoadedModel
+from engine.noise import NoiseSource
+from engine.types import DecodingOptions, Message
 
 PROMPTS = (
     "Tell me a short story about a lighthouse keeper and a lost boat.",

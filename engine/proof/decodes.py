@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine import cache as caches  # noqa: E402
-from engine.decoding import decode  # noqa: E402
-from engine.drafters.base import Drafter  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.proof.contexts import Tick, known_ids, probabilities, prompt_of  # noqa: E402
-from engine.proof.findings import Finding  # noqa: E402
-from engine.proof.statistics import table  # noqa: E402
-from engine.types import RULES, SEED_LIMIT, DecodingOptions  # noqa: E402
+from engine import cache as caches
+from engine.decoding import decode
+from engine.drafters.base import Drafter
+from engine.models import LoadedModel
+from engine.proof.contexts import Tick, known_ids, probabilities, prompt_of
+from engine.proof.findings import Finding
+from engine.proof.statistics import table
+from engine.types import RULES, SEED_LIMIT, DecodingOptions
 
 FIRST, SECOND = 5, 4
 """Bins: the likeliest first tokens, with each its likeliest second tokens and the others; and all other first tokens."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.decoding import decode  # noqa: E402
-from engine.drafters.base import Drafter  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.proof.contexts import Tick, prompt_of  # noqa: E402
-from engine.proof.findings import Finding  # noqa: E402
-from engine.types import SEED_LIMIT, DecodingOptions, Rule  # noqa: E402
+from engine.decoding import decode
+from engine.drafters.base import Drafter
+from engine.models import LoadedModel
+from engine.proof.contexts import Tick, prompt_of
+from engine.proof.findings import Finding
+from engine.types import SEED_LIMIT, DecodingOptions, Rule
 
 NEAR_TIE = {mx.float32: 1e-3}
 NEAR_TIE_OF_HALF_PRECISION = 0.1

@@ -5,19 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 
+import mlx.core as mx
 import numpy as np
 
+from engine import kernel
 from engine import noise_reference as reference
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine import kernel  # noqa: E402
-from engine.noise import NoiseSource, coin, gumbel_argmax  # noqa: E402
-from engine.proof.contexts import Tick  # noqa: E402
-from engine.proof.findings import Finding  # noqa: E402
+from engine.noise import NoiseSource, coin, gumbel_argmax
+from engine.proof.contexts import Tick
+from engine.proof.findings import Finding
 
 THREEFRY = (
     ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),

@@ -13,20 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.acceptance import JUDGES, Draft, Judge, Judgement, RoundNoise  # noqa: E402
-from engine.distribution import Distribution, OneHot  # noqa: E402
-from engine.noise import NoiseSource  # noqa: E402
-from engine.proof.contexts import Rows, Tick  # noqa: E402
-from engine.types import Plant, Rule  # noqa: E402
+from engine.acceptance import JUDGES, Draft, Judge, Judgement, RoundNoise
+from engine.distribution import Distribution, OneHot
+from engine.noise import NoiseSource
+from engine.proof.contexts import Rows, Tick
+from engine.types import Plant, Rule
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

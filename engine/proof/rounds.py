@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import mlx.core as mx
 import numpy as np
 
 from engine import theory
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.noise import NoiseSource  # noqa: E402
-from engine.proof.contexts import Rows, Tick  # noqa: E402
-from engine.proof.findings import Finding  # noqa: E402
-from engine.proof.process import PROPOSALS, SPAN, TOKENS, Played, Process, Table, process_of  # noqa: E402
-from engine.proof.statistics import ChiSquare, mean, rates, table  # noqa: E402
-from engine.types import RULES, Plant, Rule  # noqa: E402
+from engine.noise import NoiseSource
+from engine.proof.contexts import Rows, Tick
+from engine.proof.findings import Finding
+from engine.proof.process import PROPOSALS, SPAN, TOKENS, Played, Process, Table, process_of
+from engine.proof.statistics import ChiSquare, mean, rates, table
+from engine.types import RULES, Plant, Rule
 
 REAL_ROUNDS = 24
 """Rounds of each rule that are also judged one by one with the noise of a decode."""

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.cache import logits_width  # noqa: E402
-from engine.drafters import NGram  # noqa: E402
-from engine.drafters.base import Drafter  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.proof.contexts import Contexts, prompt_of  # noqa: E402
-from engine.proof.decodes import decodes  # noqa: E402
-from engine.proof.findings import Finding  # noqa: E402
-from engine.proof.invariance import invariance  # noqa: E402
-from engine.proof.known_answers import known_answers  # noqa: E402
-from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION  # noqa: E402
-from engine.proof.rounds import Setting, played_rounds, same_as_decoding, whole_rows_coupled  # noqa: E402
-from engine.types import RULES, DecodingOptions, Effort, Plant  # noqa: E402
+from engine.cache import logits_width
+from engine.drafters import NGram
+from engine.drafters.base import Drafter
+from engine.errors import DraftlightError
+from engine.models import LoadedModel
+from engine.proof.contexts import Contexts, prompt_of
+from engine.proof.decodes import decodes
+from engine.proof.findings import Finding
+from engine.proof.invariance import invariance
+from engine.proof.known_answers import known_answers
+from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
+from engine.proof.rounds import Setting, played_rounds, same_as_decoding, whole_rows_coupled
+from engine.types import RULES, DecodingOptions, Effort, Plant
 
 Report = Callable[[str, float], None]
 """Called often with the step under way and the fraction of the whole that is done; may raise to break off."""

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.head import HeadModel  # noqa: E402
+from engine.head import HeadModel
 
 _NEVER = -1e9
 

@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
+from mlx_lm.models import llama
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx_lm.models import llama  # noqa: E402
-
-from engine.training.reading import LABELS, Batch, Read, padded, stored  # noqa: E402
+from engine.training.reading import LABELS, Batch, Read, padded, stored
 
 _NEVER = np.float32(-1e9)
 _PREFILL_ROWS = 2048

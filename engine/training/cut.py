@@ -21,21 +21,16 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
 import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+from mlx_lm.models.llama import Model
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-import mlx.optimizers as optim  # noqa: E402
-from mlx.utils import tree_flatten, tree_unflatten  # noqa: E402
-from mlx_lm.models.llama import Model  # noqa: E402
-
-from engine.cut_draft import MODEL_TYPE, CutModel, load_cut  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.training import selfplay, teacher  # noqa: E402
+from engine.cut_draft import MODEL_TYPE, CutModel, load_cut
+from engine.errors import DraftlightError
+from engine.training import selfplay, teacher
 
 CONFIG_FIELDS = (
     "hidden_size",

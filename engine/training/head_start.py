@@ -6,20 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
-from engine.head import HeadConfig, HeadModel, load_head  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.taps import embedding_of  # noqa: E402
-from engine.training.features import Example  # noqa: E402
+from engine.errors import DraftlightError
+from engine.head import HeadConfig, HeadModel, load_head
+from engine.models import LoadedModel
+from engine.taps import embedding_of
+from engine.training.features import Example
 
 
 def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:

@@ -12,23 +12,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
 import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-import mlx.optimizers as optim  # noqa: E402
-from mlx.utils import tree_flatten, tree_unflatten  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
-from engine.head import HeadConfig, HeadModel  # noqa: E402
-from engine.training.chains import soft_loss, unroll  # noqa: E402
-from engine.training.features import Example  # noqa: E402
-from engine.training.lessons import SHARPNESS, Lessons, Targets, common_prefix, groups, shuffled, softmax  # noqa: E402
-from engine.training.request import HeldOut  # noqa: E402
+from engine.errors import DraftlightError
+from engine.head import HeadConfig, HeadModel
+from engine.training.chains import soft_loss, unroll
+from engine.training.features import Example
+from engine.training.lessons import SHARPNESS, Lessons, Targets, common_prefix, groups, shuffled, softmax
+from engine.training.request import HeldOut
 
 MOST_HELD_OUT = 80
 COUNTED_FROM = 0.5

@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.drafters.lookup import Lookup  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.head import HeadConfig  # noqa: E402
-from engine.training import features  # noqa: E402
-from engine.training.features import Example  # noqa: E402
+from engine.drafters.lookup import Lookup
+from engine.errors import DraftlightError
+from engine.head import HeadConfig
+from engine.training import features
+from engine.training.features import Example
 
 HELD_OUT_SHARE = 0.04
 SHARPNESS = 1.25

@@ -10,19 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import mlx.core as mx
 import numpy as np
+from mlx_lm.models.cache import BatchKVCache, KVCache
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx_lm.models.cache import BatchKVCache, KVCache  # noqa: E402
-
-from engine.cache import logits_width, make_prompt_cache  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.models import LoadedModel, cache_reason, runs_on_cpu  # noqa: E402
-from engine.taps import tap  # noqa: E402
+from engine.cache import logits_width, make_prompt_cache
+from engine.errors import DraftlightError
+from engine.models import LoadedModel, cache_reason, runs_on_cpu
+from engine.taps import tap
 
 LABELS = 64
 """Likeliest tokens kept at each position."""

@@ -9,32 +9,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_flatten
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx.utils import tree_flatten  # noqa: E402
-
-from engine import provenance  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.hashes import file_sha256  # noqa: E402
-from engine.head import MODEL_TYPE, HeadConfig, HeadModel, save_head  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.taps import embedding_of  # noqa: E402
-from engine.tokenizer_files import read_json  # noqa: E402
-from engine.training import features, head_card, texts  # noqa: E402
-from engine.training.features import Example  # noqa: E402
-from engine.training.head_start import config_for, earlier_head, frequent_tokens, fresh_head  # noqa: E402
-from engine.training.head_training import HeadTraining, Plan, memory_needed  # noqa: E402
-from engine.training.lessons import split  # noqa: E402
-from engine.training.loop import CHECKPOINT, Report, ended, run_to_end, weights_file  # noqa: E402
-from engine.training.reading import Reader, default_taps, reader_for  # noqa: E402
-from engine.training.request import STAGES, HeldOut, Trained, TrainRequest  # noqa: E402
-from engine.training.work import Work, size  # noqa: E402
-from engine.training.writing import Writer  # noqa: E402
+from engine import provenance
+from engine.errors import DraftlightError
+from engine.hashes import file_sha256
+from engine.head import MODEL_TYPE, HeadConfig, HeadModel, save_head
+from engine.models import LoadedModel
+from engine.taps import embedding_of
+from engine.tokenizer_files import read_json
+from engine.training import features, head_card, texts
+from engine.training.features import Example
+from engine.training.head_start import config_for, earlier_head, frequent_tokens, fresh_head
+from engine.training.head_training import HeadTraining, Plan, memory_needed
+from engine.training.lessons import split
+from engine.training.loop import CHECKPOINT, Report, ended, run_to_end, weights_file
+from engine.training.reading import Reader, default_taps, reader_for
+from engine.training.request import STAGES, HeldOut, Trained, TrainRequest
+from engine.training.work import Work, size
+from engine.training.writing import Writer
 
 TOKENS_PER_ANSWER_TOKEN = 2.5
 """Tokens of written records, prompts included, for each answer token: for stating the disk's need beforehand."""

@@ -12,19 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm.utils
 import numpy as np
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-import mlx_lm.utils  # noqa: E402
-
-from engine import models  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.training import selfplay  # noqa: E402
+from engine import models
+from engine.errors import DraftlightError
+from engine.training import selfplay
 
 LABELS = 48
 TEMPERATURE = 0.8

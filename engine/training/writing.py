@@ -16,20 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine.cache import make_prompt_cache  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.exports.files import write_whole  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.training import tasks, texts  # noqa: E402
-from engine.training.reading import Reader  # noqa: E402
+from engine.cache import make_prompt_cache
+from engine.errors import DraftlightError
+from engine.exports.files import write_whole
+from engine.models import LoadedModel
+from engine.training import tasks, texts
+from engine.training.reading import Reader
 
 TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
 ANSWER_TOKENS = 256

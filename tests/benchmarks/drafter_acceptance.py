@@ -13,15 +13,11 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-from engine.decoding import DecodingOptions, decode  # noqa: E402
-from engine.drafters.base import Drafter  # noqa: E402
-from engine.metrics import counts, summarise  # noqa: E402
-from engine.models import LoadedModel, load  # noqa: E402
-from tests.exactness import OWN_PROMPTS, make_drafter, prompt_tokens, read_prompts  # noqa: E402
+from engine.decoding import DecodingOptions, decode
+from engine.drafters.base import Drafter
+from engine.metrics import counts, summarise
+from engine.models import LoadedModel, load
+from tests.exactness import OWN_PROMPTS, make_drafter, prompt_tokens, read_prompts
 
 GREEDY = "temperature 0"
 

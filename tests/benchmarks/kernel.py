@@ -12,14 +12,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+import mlx.core as mx
+from mlx_lm.sample_utils import make_sampler
+
 from engine import kernel, noise
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
-from mlx_lm.sample_utils import make_sampler  # noqa: E402
-
-from tests.benchmarks.noise import Work, fastest  # noqa: E402
+from tests.benchmarks.noise import Work, fastest
 
 VOCABULARIES = (32_768, 131_072, 262_144)
 ROWS = (1, 2, 4, 8, 16)

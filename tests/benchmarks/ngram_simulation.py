@@ -21,19 +21,15 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Protocol
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache  # noqa: E402
-
-from engine.decoding import DecodingOptions, decode  # noqa: E402
-from engine.drafters import NGram, NGramMod  # noqa: E402
-from engine.models import LoadedModel, load  # noqa: E402
-from engine.types import MAX_GAMMA  # noqa: E402
-from tests.exactness import OWN_PROMPTS, Prompt, prompt_tokens, read_prompts  # noqa: E402
+from engine.decoding import DecodingOptions, decode
+from engine.drafters import NGram, NGramMod
+from engine.models import LoadedModel, load
+from engine.types import MAX_GAMMA
+from tests.exactness import OWN_PROMPTS, Prompt, prompt_tokens, read_prompts
 
 ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 33, 65)
 CONTEXT = 400

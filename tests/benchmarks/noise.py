@@ -15,19 +15,15 @@ import shutil
 import time
 from collections.abc import Callable
 
+import mlx.core as mx
 import numpy as np
+from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
 from engine import noise
 from engine import noise_reference as reference
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
-from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache  # noqa: E402
-
-from engine.acceptance import JUDGES, RoundNoise  # noqa: E402
-from engine.distribution import Distribution  # noqa: E402
-from engine.models import load  # noqa: E402
+from engine.acceptance import JUDGES, RoundNoise
+from engine.distribution import Distribution
+from engine.models import load
 
 SEED = 2024
 GAMMA = 5

@@ -13,17 +13,13 @@ import statistics
 import time
 from collections.abc import Callable
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+from mlx_lm.generate import generate_step
+from mlx_lm.sample_utils import make_sampler
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx_lm.generate import generate_step  # noqa: E402
-from mlx_lm.sample_utils import make_sampler  # noqa: E402
-
-from engine.decoding import DecodingOptions, decode  # noqa: E402
-from engine.models import LoadedModel, load  # noqa: E402
-from tests.exactness import make_drafter, prompt_tokens, read_prompts  # noqa: E402
+from engine.decoding import DecodingOptions, decode
+from engine.models import LoadedModel, load
+from tests.exactness import make_drafter, prompt_tokens, read_prompts
 
 
 def of_mlx_lm(model: LoadedModel, ids: list[int], tokens: int, temperature: float) -> float:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.blas import prefer_fast_blas
+import mlx.core as mx
+import mlx.nn as nn
+from mlx_lm.generate import generate_step
+from mlx_lm.models import gemma3_text, llama, qwen3
 
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx_lm.generate import generate_step  # noqa: E402
-from mlx_lm.models import gemma3_text, llama, qwen3  # noqa: E402
-
-from engine.types import Round  # noqa: E402
+from engine.types import Round
 
 VOCAB = 97
 PROMPT = [1, 5, 7, 9, 11, 5, 7]

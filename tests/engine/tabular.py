@@ -9,15 +9,10 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
-
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx_lm.models.cache import KVCache  # noqa: E402
+from mlx_lm.models.cache import KVCache
 
 ORDER = 2
 DRAFTERS = ("good", "bad", "one-hot", "disjoint", "narrow", "wide")

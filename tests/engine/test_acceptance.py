@@ -12,22 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine import distribution as distributions  # noqa: E402
-from engine import theory  # noqa: E402
-from engine.acceptance import JUDGES, Judgement, RoundNoise  # noqa: E402
-from engine.distribution import Distribution, OneHot  # noqa: E402
-from engine.noise import NoiseSource, coin, gumbel  # noqa: E402
-from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total  # noqa: E402
-from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair  # noqa: E402
+from engine import distribution as distributions
+from engine import theory
+from engine.acceptance import JUDGES, Judgement, RoundNoise
+from engine.distribution import Distribution, OneHot
+from engine.noise import NoiseSource, coin, gumbel
+from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
+from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair
 
 GAMMA = 3
 TOKENS = 4

@@ -9,26 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.generate import generate_step
+from scipy import stats
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx_lm.generate import generate_step  # noqa: E402
-from scipy import stats  # noqa: E402
-
-from engine.backend import MlxBackend  # noqa: E402
-from engine.bench import peers  # noqa: E402
-from engine.bench.measure import Answer, row_of, speculative_counts  # noqa: E402
-from engine.bench.prompts import read_prompts  # noqa: E402
-from engine.bench.report import Results, document, text_of  # noqa: E402
-from engine.bench.statistics import ALL, noise_of_plain, repeated, summarise  # noqa: E402
-from engine.bench.values import BenchPrompt, BenchRequest, BenchRow, BenchSetup, PeerToken, Setting  # noqa: E402
-from engine.models import LoadedModel, load  # noqa: E402
-from engine.types import (  # noqa: E402
+from engine.backend import MlxBackend
+from engine.bench import peers
+from engine.bench.measure import Answer, row_of, speculative_counts
+from engine.bench.prompts import read_prompts
+from engine.bench.report import Results, document, text_of
+from engine.bench.statistics import ALL, noise_of_plain, repeated, summarise
+from engine.bench.values import BenchPrompt, BenchRequest, BenchRow, BenchSetup, PeerToken, Setting
+from engine.models import LoadedModel, load
+from engine.types import (
     BenchFinished,
     BenchMeasured,
     BenchSkipped,
@@ -38,9 +33,9 @@ from engine.types import (  # noqa: E402
     TaskFailed,
     TaskProgress,
 )
-from engine.worker import Engine  # noqa: E402
-from tests.engine.fakes import PATIENCE  # noqa: E402
-from tests.engine.tiny_models import weights, write_gguf  # noqa: E402
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE
+from tests.engine.tiny_models import weights, write_gguf
 
 PROMPTS = (
     BenchPrompt("greeting", "chat", ("hello world", "and once more")),

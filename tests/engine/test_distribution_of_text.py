@@ -14,24 +14,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine import decoding, theory  # noqa: E402
-from engine.acceptance import JUDGES, Judgement, RoundNoise  # noqa: E402
-from engine.decoding import Control, decode  # noqa: E402
-from engine.distribution import Distribution, Shaper  # noqa: E402
-from engine.drafters import DraftModel, NGram  # noqa: E402
-from engine.noise import NoiseSource  # noqa: E402
-from engine.types import DecodingOptions, Round  # noqa: E402
-from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total  # noqa: E402
-from tests.engine.tabular import DRAFTERS, ORDER, Pair, TabularModel, distribution, law_of_text, pair  # noqa: E402
+from engine import decoding, theory
+from engine.acceptance import JUDGES, Judgement, RoundNoise
+from engine.decoding import Control, decode
+from engine.distribution import Distribution, Shaper
+from engine.drafters import DraftModel, NGram
+from engine.noise import NoiseSource
+from engine.types import DecodingOptions, Round
+from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
+from tests.engine.tabular import DRAFTERS, ORDER, Pair, TabularModel, distribution, law_of_text, pair
 
 RULES = tuple(JUDGES)
 PROMPT = [1, 0]

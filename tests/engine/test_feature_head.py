@@ -6,28 +6,23 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import mlx.core as mx
+import numpy as np
 import pytest
+from scipy.stats import chisquare
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import numpy as np  # noqa: E402
-from scipy.stats import chisquare  # noqa: E402
-
-from engine.cache import make_prompt_cache  # noqa: E402
-from engine.decoding import Control, DecodingOptions, decode  # noqa: E402
-from engine.distribution import onto_target_ids  # noqa: E402
-from engine.drafters import FeatureHead  # noqa: E402
-from engine.drafters.lookup import PRIOR_ODDS  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.gamma import AutoGamma  # noqa: E402
-from engine.head import MODEL_TYPE, HeadConfig, HeadModel, load_head  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.taps import tap  # noqa: E402
-from tests.engine.small_models import PROMPT, VOCAB, tiny_llama  # noqa: E402
-from tests.engine.test_drafters import round_of  # noqa: E402
+from engine.cache import make_prompt_cache
+from engine.decoding import Control, DecodingOptions, decode
+from engine.distribution import onto_target_ids
+from engine.drafters import FeatureHead
+from engine.drafters.lookup import PRIOR_ODDS
+from engine.errors import DraftlightError
+from engine.gamma import AutoGamma
+from engine.head import MODEL_TYPE, HeadConfig, HeadModel, load_head
+from engine.models import LoadedModel
+from engine.taps import tap
+from tests.engine.small_models import PROMPT, VOCAB, tiny_llama
+from tests.engine.test_drafters import round_of
 
 TAPS = (0, 2)
 COLUMNS = 60

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
-from engine.taps import embedding_of, tap  # noqa: E402
-from engine.training import features, texts  # noqa: E402
-from engine.training.chains import unroll  # noqa: E402
-from engine.training.cpu_llama import CpuLlama  # noqa: E402
-from engine.training.head_start import config_for, fresh_head  # noqa: E402
-from engine.training.reading import LABELS, Read, TargetReader, default_taps  # noqa: E402
-from tests.engine.small_models import VOCAB, greedy_of_mlx_lm, tiny_llama, tiny_qwen3  # noqa: E402
+from engine.errors import DraftlightError
+from engine.taps import embedding_of, tap
+from engine.training import features, texts
+from engine.training.chains import unroll
+from engine.training.cpu_llama import CpuLlama
+from engine.training.head_start import config_for, fresh_head
+from engine.training.reading import LABELS, Read, TargetReader, default_taps
+from tests.engine.small_models import VOCAB, greedy_of_mlx_lm, tiny_llama, tiny_qwen3
 
 TAPS = (0, 2)
 TEXTS = [np.array(text, np.uint32) for text in ([3, 50, 7, 7, 91, 12, 60], [9, 9, 41], [88, 2, 17, 33, 5])]

@@ -7,20 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx.utils import tree_flatten  # noqa: E402
-
-from engine.errors import DraftlightError  # noqa: E402
-from engine.gguf_header import read_header  # noqa: E402
-from engine.models import load  # noqa: E402
-from tests.engine import tiny_models  # noqa: E402
+from engine.errors import DraftlightError
+from engine.gguf_header import read_header
+from engine.models import load
+from tests.engine import tiny_models
 
 PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]
 

@@ -5,28 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx.utils import tree_flatten  # noqa: E402
-
-from engine.drafters import DraftPen, FeatureHead  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.head import HeadConfig, HeadModel, load_head, save_head  # noqa: E402
-from engine.taps import embedding_of, tap  # noqa: E402
-from engine.training import features, texts  # noqa: E402
-from engine.training.chains import soft_loss, unroll  # noqa: E402
-from engine.training.features import Example  # noqa: E402
-from engine.training.head_training import POSITIONS, SHARPER, HeadTraining, Plan  # noqa: E402
-from engine.training.lessons import common_prefix, copied_right, split  # noqa: E402
-from engine.training.reading import TargetReader  # noqa: E402
-from tests.engine.small_models import VOCAB, tiny_llama  # noqa: E402
+from engine.drafters import DraftPen, FeatureHead
+from engine.errors import DraftlightError
+from engine.head import HeadConfig, HeadModel, load_head, save_head
+from engine.taps import embedding_of, tap
+from engine.training import features, texts
+from engine.training.chains import soft_loss, unroll
+from engine.training.features import Example
+from engine.training.head_training import POSITIONS, SHARPER, HeadTraining, Plan
+from engine.training.lessons import common_prefix, copied_right, split
+from engine.training.reading import TargetReader
+from tests.engine.small_models import VOCAB, tiny_llama
 
 TAPS = (0, 1)
 PLAN = Plan(steps_back=3, steps=30, minutes=None, learning_rate=3e-3, variation=0.5, copied=1.0, batch_tokens=256, seed=0)

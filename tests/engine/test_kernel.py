@@ -7,19 +7,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from engine import kernel
 from engine import noise_reference as reference
-from engine.blas import prefer_fast_blas
 from tests.shim import cases, execute
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
-
-from tests.shim.generated import Call, generated_calls  # noqa: E402
+from tests.shim.generated import Call, generated_calls
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 TABLE = cases.draws()

@@ -11,18 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
-
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-from mlx.utils import tree_flatten  # noqa: E402
-from mlx_lm.models.cache import (  # noqa: E402
+from mlx.utils import tree_flatten
+from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
     ChunkedKVCache,
@@ -31,14 +25,15 @@ from mlx_lm.models.cache import (  # noqa: E402
     RotatingKVCache,
     make_prompt_cache,
 )
-from mlx_lm.utils import save_model  # noqa: E402
+from mlx_lm.utils import save_model
+from safetensors.numpy import load_file, save_file
 
-from engine import models  # noqa: E402
-from engine.builtin import SHA256  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.models import LoadedModel, check_pair, load  # noqa: E402
-from engine.safetensors_header import check_safetensors  # noqa: E402
-from tests.engine import tiny_models  # noqa: E402
+from engine import models
+from engine.builtin import SHA256
+from engine.errors import DraftlightError
+from engine.models import LoadedModel, check_pair, load
+from engine.safetensors_header import check_safetensors
+from tests.engine import tiny_models
 
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "builtin_reference.json").read_text(encoding="utf-8"))
 PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]

@@ -5,17 +5,14 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
 from engine import kernel, noise
 from engine import noise_reference as reference
-from engine.blas import prefer_fast_blas
 from engine.errors import DraftlightError
 from tests.shim import cases
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
 
 SEED = 2**40 + 12_345
 DRAWS = cases.draws()

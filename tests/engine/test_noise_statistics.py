@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
+import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -16,10 +17,6 @@ from scipy import stats
 
 from engine import noise
 from engine import noise_reference as reference
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
 
 Words = npt.NDArray[np.uint32]
 Stream = tuple[int, int, str, int]

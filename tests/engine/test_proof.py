@@ -6,34 +6,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from scipy import stats
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-
-from engine import decoding  # noqa: E402
-from engine.drafters import DraftModel, NGram  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.models import LoadedModel, load  # noqa: E402
-from engine.proof import invariance as one_seed  # noqa: E402
-from engine.proof import known_answers as noise_checks  # noqa: E402
-from engine.proof import run, statistics  # noqa: E402
-from engine.proof.contexts import Rows  # noqa: E402
-from engine.proof.decodes import decodes  # noqa: E402
-from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for  # noqa: E402
-from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION  # noqa: E402
-from engine.proof.process import LIKELIEST, Table, process_of  # noqa: E402
-from engine.proof.rounds import Setting, played_rounds, same_as_decoding, whole_rows_coupled  # noqa: E402
-from engine.types import PLANTS, RULES, SEED_LIMIT, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished  # noqa: E402
-from engine.worker import Engine  # noqa: E402
-from tests.engine.fakes import PATIENCE  # noqa: E402
-from tests.engine.tabular import distribution, pair  # noqa: E402
-from tests.engine.tiny_models import weights, write_gguf  # noqa: E402
+from engine import decoding
+from engine.drafters import DraftModel, NGram
+from engine.errors import DraftlightError
+from engine.models import LoadedModel, load
+from engine.proof import invariance as one_seed
+from engine.proof import known_answers as noise_checks
+from engine.proof import run, statistics
+from engine.proof.contexts import Rows
+from engine.proof.decodes import decodes
+from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for
+from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
+from engine.proof.process import LIKELIEST, Table, process_of
+from engine.proof.rounds import Setting, played_rounds, same_as_decoding, whole_rows_coupled
+from engine.types import PLANTS, RULES, SEED_LIMIT, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE
+from tests.engine.tabular import distribution, pair
+from tests.engine.tiny_models import weights, write_gguf
 
 TINY = run.Amount(contexts=2, texts=1_000, seeds=4, decodes=30, prompts=1, tokens=12, gammas=(2,))
 LEVEL = 1e-6

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
+from mlx_lm.sample_utils import make_sampler
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache  # noqa: E402
-from mlx_lm.sample_utils import make_sampler  # noqa: E402
-
-from tests.engine.statistics import chi_square, merged, rate, total  # noqa: E402
-from tests.engine.tabular import DRAFTERS, TabularModel, distribution, law_of_text, pair  # noqa: E402
+from tests.engine.statistics import chi_square, merged, rate, total
+from tests.engine.tabular import DRAFTERS, TabularModel, distribution, law_of_text, pair
 
 # Tabular models
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.models.llama import Model, ModelArgs
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-from mlx.utils import tree_flatten  # noqa: E402
-from mlx_lm.models.llama import Model, ModelArgs  # noqa: E402
-
-from engine.cut_draft import CutModel, load_cut  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.training import cut, selfplay, teacher  # noqa: E402
+from engine.cut_draft import CutModel, load_cut
+from engine.errors import DraftlightError
+from engine.training import cut, selfplay, teacher
 
 VOCABULARY = 96
 """Target tokens; the text uses those below 64, so a head of 64 loses nothing."""

@@ -9,26 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-import mlx.core as mx  # noqa: E402
-import mlx.nn as nn  # noqa: E402
-
-from engine import models  # noqa: E402
-from engine.decoding import decode  # noqa: E402
-from engine.drafters import FeatureHead  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.head import load_head  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.training import loop, run  # noqa: E402
-from engine.training.request import HeldOut, Trained, TrainRequest  # noqa: E402
-from engine.types import DecodingOptions  # noqa: E402
-from tests.engine.test_training_writing import undecided  # noqa: E402
+from engine import models
+from engine.decoding import decode
+from engine.drafters import FeatureHead
+from engine.errors import DraftlightError
+from engine.head import load_head
+from engine.models import LoadedModel
+from engine.training import loop, run
+from engine.training.request import HeldOut, Trained, TrainRequest
+from engine.types import DecodingOptions
+from tests.engine.test_training_writing import undecided
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-
-from engine import models  # noqa: E402
-from engine.errors import DraftlightError  # noqa: E402
-from engine.models import LoadedModel  # noqa: E402
-from engine.training import tasks, texts, writing  # noqa: E402
-from engine.training.reading import reader_for  # noqa: E402
-from engine.training.writing import Writer  # noqa: E402
-from tests.engine import tiny_models  # noqa: E402
+from engine import models
+from engine.errors import DraftlightError
+from engine.models import LoadedModel
+from engine.training import tasks, texts, writing
+from engine.training.reading import reader_for
+from engine.training.writing import Writer
+from tests.engine import tiny_models
 
 LONGEST = 160
 

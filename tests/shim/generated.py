@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from engine import kernel
-from engine.blas import prefer_fast_blas
-
-prefer_fast_blas()
-import mlx.core as mx  # noqa: E402
 
 
 @dataclass(frozen=True)
