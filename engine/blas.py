@@ -12,6 +12,7 @@ import functools
 import os
 import sys
 import sysconfig
+from collections.abc import Set
 from pathlib import Path
 
 _PLAIN_RUNTIME = b"libgfortran.so.5"
@@ -21,23 +22,79 @@ _PLAIN_RUNTIME = b"libgfortran.so.5"
 def prefer_fast_blas() -> str | None:
     """Load OpenBLAS where MLX will find it. Call before the first `import mlx.core`; further calls change nothing.
 
+    A library that was built for another processor is passed over: it would end the process with an illegal instruction.
+
     Returns:
         The path or name of the library in force. None where there is nothing to prefer (macOS has Accelerate and Metal) or
-        nothing to be had: no OpenBLAS installed, it does not load, or MLX was imported before. MLX then runs with its own
-        BLAS, several times slower on Linux and otherwise alike.
+        none is usable: no OpenBLAS installed, it does not load, it needs instructions this processor lacks, or MLX was imported
+        before. MLX then runs with its own BLAS, several times slower on Linux and otherwise alike.
     """
     if sys.platform != "linux" or "mlx.core" in sys.modules:
         return None
     site = Path(sysconfig.get_paths()["purelib"])
     packaged = site / "cmeel.prefix" / "lib" / "libopenblas.so"
-    if packaged.is_file():
-        if _load(packaged.as_posix()) or (_load_fortran_runtime(site / "mlx_cpu.libs") and _load(packaged.as_posix())):
-            _leave_a_core(ctypes.CDLL(packaged.as_posix()))
-            return packaged.as_posix()
-    if _load("libopenblas.so.0"):
-        _leave_a_core(ctypes.CDLL("libopenblas.so.0"))
-        return "libopenblas.so.0"
+    candidates = [packaged.as_posix()] if packaged.is_file() else []
+    for name in (*candidates, "libopenblas.so.0"):
+        library = _opened(name)
+        if library is None and name in candidates and _load_fortran_runtime(site / "mlx_cpu.libs"):
+            library = _opened(name)
+        if library is not None and runs_here(*_built_for(library), _processor_features()):
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)  # the same library again, now for MLX to find
+            _leave_a_core(library)
+            return name
     return None
+
+
+_NEEDED = {
+    "HASWELL": {"avx2", "fma"},
+    "ZEN": {"avx2", "fma"},
+    "SKYLAKEX": {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"},
+    "ARMV8": set[str](),
+    "NEOVERSEN1": {"asimddp"},
+    "NEOVERSEV1": {"sve", "bf16"},
+    "NEOVERSEN2": {"sve2", "bf16"},
+}
+"""By the name of the processor that OpenBLAS was built for: the features, as Linux lists them, that its code relies on."""
+
+
+def runs_here(core: str, config: str, features: Set[str]) -> bool:
+    """Whether an OpenBLAS built like this runs on a processor with these features.
+
+    Args:
+        core: what `openblas_get_corename` says.
+        config: what `openblas_get_config` says; DYNAMIC_ARCH in it means that the library picks what fits.
+        features: the processor's, in the words of /proc/cpuinfo.
+    """
+    if "DYNAMIC_ARCH" in config.split():
+        return True
+    needed = _NEEDED.get(core.upper())
+    return needed is not None and needed <= features
+
+
+def _opened(name: str) -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        return None
+
+
+def _built_for(library: ctypes.CDLL) -> tuple[str, str]:
+    """Name of the processor and build options. Neither call computes, so both are safe on any processor."""
+    said = []
+    for question in (library.openblas_get_corename, library.openblas_get_config):
+        question.restype = ctypes.c_char_p
+        said.append((question() or b"").decode("ascii", "replace"))
+    return said[0], said[1]
+
+
+def _processor_features() -> Set[str]:
+    """What /proc/cpuinfo lists for the first processor ("flags" on x86, "Features" on Arm); empty where it cannot be read."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    listed = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    return frozenset(listed.partition(":")[2].split())
 
 
 def _leave_a_core(library: ctypes.CDLL) -> None:
