@@ -9,8 +9,7 @@ An answer that fails says so and leaves its turns to the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from engine.answering import turns
 from engine.backend import Backend
@@ -19,17 +18,10 @@ from engine.run import Run
 from engine.types import Event
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Submitted requests that take turns."""
-
-    runs: tuple[Run, ...]
-
-
-def carry_out(comparison: Comparison, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+def take_turns(runs: Sequence[Run], backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
     """Produce all answers, or report why there is none. Raises nothing but Closing."""
-    under_way = {run: turns(run, backend, library, emit) for run in comparison.runs}
-    used = dict.fromkeys(comparison.runs, -1.0)  # each reads its prompt before any goes on
+    under_way = {run: turns(run, backend, library, emit) for run in runs}
+    used = dict.fromkeys(runs, -1.0)  # each reads its prompt before any goes on
     closing: Closing | None = None
     while under_way:
         run = min(under_way, key=lambda run: (not run.stopped, used[run]))  # one that was stopped ends at once

@@ -13,40 +13,29 @@ from typing import Any
 from engine.answering import prompt_of
 from engine.backend import Backend
 from engine.compare import Sample, SampleRequest
-from engine.library import Closing, Library
-from engine.logs import explain
-from engine.run import Stoppable
-from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished, TaskFailed
+from engine.library import Library
+from engine.run import LongTask
+from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished
 
 
-class SampleTask(Stoppable):
-    """A submitted request, and what other threads ask of it meanwhile: to stop."""
+class SampleTask(LongTask[SampleRequest]):
+    """Samples of one prompt under several settings."""
 
-    def __init__(self, task_id: int, request: SampleRequest) -> None:
-        super().__init__()
-        self.id = task_id
-        self.request = request
+    purpose = "sampling"
 
+    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> SamplingFinished:
+        sources = [_Source(request, self, backend, library) for request in self.request.requests]
+        for index in range(self.request.samples):
+            for place, source in enumerate(sources):
+                self.proceed()
+                sample = source.draw(place, index)
+                if sample is not None:
+                    emit(SampleTaken(self.id, sample))
+        self.proceed()
+        return SamplingFinished(self.id, complete=True)
 
-def carry_out(task: SampleTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
-    """Draw the samples, or report why there are none. Raises nothing but Closing."""
-    try:
-        if not task.stopped:
-            sources = [_Source(request, task, backend, library) for request in task.request.requests]
-            for index in range(task.request.samples):
-                for place, source in enumerate(sources):
-                    if task.stopped:
-                        break
-                    sample = source.draw(place, index)
-                    if sample is not None:
-                        emit(SampleTaken(task.id, sample))
-        emit(SamplingFinished(task.id, complete=not task.stopped))
-    except Closing:
-        emit(SamplingFinished(task.id, complete=False))
-        raise
-    except Exception as error:
-        library.forget_drafters()
-        emit(TaskFailed(task.id, explain(error, "sampling")))
+    def cut_off(self) -> SamplingFinished:
+        return SamplingFinished(self.id, complete=False)
 
 
 class _Source:

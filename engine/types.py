@@ -608,6 +608,10 @@ class TaskFailed:
     message: str
 
 
+TaskEnd = TaskFinished | BenchFinished | SamplingFinished | TrainingFinished | TaskFailed
+"""The events that end a long task; exactly one of them does."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineFailed:
     message: str
@@ -627,17 +631,13 @@ Event = (
     | RunFinished
     | RunFailed
     | TaskProgress
-    | TaskFinished
     | BenchStarted
     | BenchMeasured
     | BenchSkipped
-    | BenchFinished
     | SampleTaken
-    | SamplingFinished
     | TrainingTold
     | TrainingMeasured
-    | TrainingFinished
-    | TaskFailed
+    | TaskEnd
     | EngineFailed
 )
 

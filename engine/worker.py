@@ -18,27 +18,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from engine import interleaving, sampling
 from engine.answering import answer
 from engine.backend import Backend, MlxBackend
-from engine.bench import task as bench
 from engine.bench.task import BenchTask
 from engine.bench.values import BenchRequest
 from engine.compare import CompareRequest, SampleRequest
 from engine.errors import DraftlightError
-from engine.interleaving import Comparison
+from engine.interleaving import take_turns
 from engine.library import Closing, Library
 from engine.logs import explain
-from engine.proof.task import Task, carry_out
-from engine.run import Run
+from engine.proof.task import ProofTask
+from engine.run import LongTask, Run
 from engine.sampling import SampleTask
-from engine.training import task as training
 from engine.training.request import TrainRequest
 from engine.training.task import TrainTask
 from engine.types import (
-    BenchFinished,
     DecodingOptions,
     EngineFailed,
     Event,
@@ -49,10 +45,8 @@ from engine.types import (
     Rule,
     RunFailed,
     RunFinished,
-    SamplingFinished,
+    TaskEnd,
     TaskFailed,
-    TaskFinished,
-    TrainingFinished,
 )
 
 
@@ -66,7 +60,9 @@ class _Close:
     """The last entry of the queue."""
 
 
-_Job = Run | Task | BenchTask | SampleTask | TrainTask
+_Job = Run | LongTask[Any]
+_Command = _Load | tuple[Run, ...] | LongTask[Any] | _Close
+"""Several runs in one command take turns."""
 
 
 class Engine:
@@ -77,7 +73,7 @@ class Engine:
     """
 
     def __init__(self, backend: Callable[[], Backend] = MlxBackend) -> None:
-        self._commands: queue.SimpleQueue[_Load | _Job | Comparison | _Close] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._events: deque[Event] = deque()
         self._news = threading.Condition()
         self._lock = threading.Lock()
@@ -97,11 +93,11 @@ class Engine:
 
     def submit(self, request: Request) -> int:
         """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
-        return self._enqueue(Run(next(self._ids), request))
+        return self._enqueue((Run(next(self._ids), request),))
 
     def prove(self, request: ProveRequest) -> int:
         """Queue checks of a pair and return their task id. They end with one TaskFinished or TaskFailed event."""
-        return self._enqueue(Task(next(self._ids), request))
+        return self._enqueue(ProofTask(next(self._ids), request))
 
     def bench(self, request: BenchRequest) -> int:
         """Queue a benchmark and return its task id. It ends with one BenchFinished or TaskFailed event."""
@@ -117,7 +113,7 @@ class Engine:
         Each ends with one RunFinished or RunFailed event of its own, and is changed and stopped by its own id.
         """
         runs = tuple(Run(next(self._ids), wanted) for wanted in request.requests)
-        self._enqueue(Comparison(runs))
+        self._enqueue(runs)
         return tuple(run.id for run in runs)
 
     def sample(self, request: SampleRequest) -> int:
@@ -189,8 +185,8 @@ class Engine:
             atexit.unregister(self.close)
         return ended
 
-    def _enqueue(self, command: _Job | Comparison) -> int:
-        jobs: tuple[_Job, ...] = command.runs if isinstance(command, Comparison) else (command,)
+    def _enqueue(self, command: tuple[Run, ...] | LongTask[Any]) -> int:
+        jobs: tuple[_Job, ...] = command if isinstance(command, tuple) else (command,)
         with self._lock:
             self._runs.update({job.id: job for job in jobs})
         try:
@@ -201,7 +197,7 @@ class Engine:
             raise
         return jobs[0].id
 
-    def _put(self, command: _Load | _Job | Comparison) -> None:
+    def _put(self, command: _Load | tuple[Run, ...] | LongTask[Any]) -> None:
         with self._lock:
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
@@ -223,7 +219,7 @@ class Engine:
             self._news.notify_all()
         if isinstance(event, (RunFinished, RunFailed)):
             self._forget(event.run_id)
-        elif isinstance(event, (TaskFinished, BenchFinished, SamplingFinished, TrainingFinished, TaskFailed)):
+        elif isinstance(event, TaskEnd):
             self._forget(event.task_id)
 
     def _proceed(self) -> None:
@@ -238,18 +234,13 @@ class Engine:
                 if backend is None or library is None:
                     backend = make_backend()
                     library = Library(backend, self._emit, self._proceed)
-                if isinstance(command, Run):
-                    answer(command, backend, library, self._emit)
-                elif isinstance(command, Comparison):
-                    interleaving.carry_out(command, backend, library, self._emit)
-                elif isinstance(command, SampleTask):
-                    sampling.carry_out(command, backend, library, self._emit)
-                elif isinstance(command, Task):
-                    carry_out(command, backend, library, self._emit)
-                elif isinstance(command, BenchTask):
-                    bench.carry_out(command, backend, library, self._emit)
-                elif isinstance(command, TrainTask):
-                    training.carry_out(command, backend, library, self._emit)
+                if isinstance(command, LongTask):
+                    command.carry_out(backend, library, self._emit)
+                elif isinstance(command, tuple):
+                    if len(command) == 1:
+                        answer(command[0], backend, library, self._emit)
+                    else:
+                        take_turns(command, backend, library, self._emit)
                 elif not self._closing.is_set():
                     self._load(command, library)
             except Closing:
@@ -271,16 +262,15 @@ class Engine:
         except DraftlightError:  # the events say so
             return
 
-    def _report(self, command: _Load | _Job | Comparison, message: str) -> None:
+    def _report(self, command: _Load | tuple[Run, ...] | LongTask[Any], message: str) -> None:
         """Whoever waits for an end gets one, whatever went wrong."""
         self._emit(EngineFailed(message))
-        if isinstance(command, (Run, Comparison)):
-            runs = (command,) if isinstance(command, Run) else command.runs
-            for run in runs:
+        if isinstance(command, LongTask):
+            self._emit(TaskFailed(command.id, message))
+        elif isinstance(command, tuple):
+            for run in command:
                 if self._find(run.id) is not None:
                     self._emit(RunFailed(run.id, message))
-        elif isinstance(command, (Task, BenchTask, SampleTask, TrainTask)):
-            self._emit(TaskFailed(command.id, message))
         else:
             self._emit(LoadStarted(command.target))
             self._emit(LoadFailed(command.target, message))

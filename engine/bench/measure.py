@@ -17,14 +17,11 @@ from engine.backend import Backend, LoadedDrafter
 from engine.bench.statistics import repeated
 from engine.bench.values import BenchPrompt, BenchRow, PeerToken, Setting
 from engine.metrics import Totals
+from engine.run import Stopped
 from engine.types import DecodingOptions, Finish
 
 Tick = Callable[[int], None]
 """Called with the tokens emitted so far; may raise to break off."""
-
-
-class Stopped(Exception):
-    """The benchmark was stopped in the middle of an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,13 @@ are measured on the same prompts.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Sequence
 
 from engine.backend import Backend, LoadedDrafter
-from engine.bench.measure import Answer, Stopped, own_answer, peer_answer, row_of
+from engine.bench.measure import Answer, own_answer, peer_answer, row_of
 from engine.bench.values import PLAIN, BenchDrafter, BenchPrompt, BenchRequest, BenchSetup, Setting
-from engine.library import Closing, Library
-from engine.logs import explain
-from engine.run import Stoppable
+from engine.library import Library
+from engine.run import LongTask
 from engine.types import (
     SEED_LIMIT,
     BenchFinished,
@@ -30,38 +28,25 @@ from engine.types import (
     Event,
     Message,
     ModelInfo,
-    TaskFailed,
-    TaskProgress,
 )
 
 SEEDS_APART = 1000
 """Between the seeds of two prompts; the turns of one lie in between."""
 WARM_UP_TOKENS = 8
 SAME_TEXT_RULES = ("match", "gumbel")
-_REPORT_EVERY = 0.25
 
 
-class BenchTask(Stoppable):
-    """A submitted request, and what other threads ask of it meanwhile: to stop."""
+class BenchTask(LongTask[BenchRequest]):
+    """A benchmark."""
 
-    def __init__(self, task_id: int, request: BenchRequest) -> None:
-        super().__init__()
-        self.id = task_id
-        self.request = request
+    purpose = "benchmarking"
 
+    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> BenchFinished:
+        _Bench(self, backend, library, emit).run()
+        return BenchFinished(self.id, complete=True)
 
-def carry_out(task: BenchTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
-    """Measure, or report why that cannot be. Raises nothing but Closing."""
-    try:
-        _Bench(task, backend, library, emit).run()
-        emit(BenchFinished(task.id, complete=True))
-    except (Stopped, Closing) as error:
-        emit(BenchFinished(task.id, complete=False))
-        if isinstance(error, Closing):
-            raise
-    except Exception as error:
-        library.forget_drafters()
-        emit(TaskFailed(task.id, explain(error, "benchmarking")))
+    def cut_off(self) -> BenchFinished:
+        return BenchFinished(self.id, complete=False)
 
 
 def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
@@ -100,8 +85,6 @@ class _Bench:
     def __init__(self, task: BenchTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
         self._task, self._request = task, task.request
         self._backend, self._emit = backend, emit
-        if task.stopped:
-            raise Stopped
         self._target = library.target(self._request.target)
         named = [name for name in self._request.drafters if name != PLAIN]
         self._drafters = {name: library.drafter(name) for name in named}
@@ -112,7 +95,6 @@ class _Bench:
         self._run = 0
         self._order = 0
         self._step = ""
-        self._told = ("", 0.0)
 
     def run(self) -> None:
         """All of it. Raises Stopped when the task was stopped."""
@@ -222,8 +204,7 @@ class _Bench:
 
     def _answer(self, setting: Setting, ids: Sequence[int], options: DecodingOptions, tick: Callable[[int], None]) -> Answer:
         def proceed(tokens: int) -> None:
-            if self._task.stopped:
-                raise Stopped
+            self._task.proceed()
             tick(tokens)
 
         drafter = self._drafters[setting.drafter]
@@ -244,9 +225,5 @@ class _Bench:
         return options if setting.gamma is None else options.replace(gamma=setting.gamma)
 
     def _tick(self, tokens: int) -> None:
-        now = time.perf_counter()
-        step, then = self._told
-        if step != self._step or now - then >= _REPORT_EVERY:
-            self._told = (self._step, now)
-            done = (self._run + min(1.0, tokens / self._request.max_tokens)) / self._runs
-            self._emit(TaskProgress(self._task.id, self._step, min(1.0, done)))
+        done = (self._run + min(1.0, tokens / self._request.max_tokens)) / self._runs
+        self._task.report(self._emit, self._step, min(1.0, done))

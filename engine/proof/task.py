@@ -2,84 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
 
 from engine.backend import Backend, LoadedDrafter
 from engine.errors import DraftlightError
-from engine.library import Closing, Library
-from engine.logs import explain
+from engine.library import Library
 from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for
-from engine.types import Event, ModelInfo, ProofReport, ProveRequest, TaskFailed, TaskFinished, TaskProgress
+from engine.run import LongTask
+from engine.types import Event, ModelInfo, ProofReport, ProveRequest, TaskFinished
 
 PREFERRED_DRAFTER, FALLBACK_DRAFTER = "head", "ngram"
-_REPORT_EVERY = 0.1
 
 
-class _Stopped(Exception):
-    """Breaks off the checks."""
+class ProofTask(LongTask[ProveRequest]):
+    """The checks of a pair."""
 
+    purpose = "checking the pair"
 
-class Task:
-    """A submitted request, and what other threads ask of it meanwhile: to stop."""
+    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TaskFinished:
+        request = self.request
+        target = library.target(request.target)
+        drafter, note = _drafter(request.drafter, library)
+        began = time.perf_counter()
+        progress = functools.partial(self.report, emit)
+        findings: list[Finding] = list(backend.prove(target, drafter.drafter, request, progress))
+        level = level_for(findings)
+        report = ProofReport(
+            target=_info(target),
+            drafter=drafter.name,
+            note=note,
+            seed=request.seed,
+            effort=request.effort,
+            plant=request.plant,
+            device=backend.device(),
+            false_alarm=FALSE_ALARM,
+            level=level,
+            checks=tuple(concluded(finding, level) for finding in findings),
+            seconds=time.perf_counter() - began,
+        )
+        return TaskFinished(self.id, report)
 
-    def __init__(self, task_id: int, request: ProveRequest) -> None:
-        self.id = task_id
-        self.request = request
-        self.stopped = False
-
-    def stop(self) -> None:
-        """End the task at its next tick. Any thread."""
-        self.stopped = True
-
-
-def carry_out(task: Task, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
-    """Check, or report why that cannot be. Raises nothing but Closing."""
-    try:
-        emit(TaskFinished(task.id, _report(task, backend, library, emit)))
-    except (_Stopped, Closing) as error:
-        emit(TaskFinished(task.id, None))
-        if isinstance(error, Closing):
-            raise
-    except Exception as error:
-        library.forget_drafters()
-        emit(TaskFailed(task.id, explain(error, "checking the pair")))
-
-
-def _report(task: Task, backend: Backend, library: Library, emit: Callable[[Event], None]) -> ProofReport:
-    request = task.request
-    if task.stopped:
-        raise _Stopped
-    target = library.target(request.target)
-    drafter, note = _drafter(request.drafter, library)
-    told = 0.0
-
-    def progress(step: str, fraction: float) -> None:
-        nonlocal told
-        if task.stopped:
-            raise _Stopped
-        now = time.perf_counter()
-        if now - told >= _REPORT_EVERY:
-            told = now
-            emit(TaskProgress(task.id, step, fraction))
-
-    began = time.perf_counter()
-    findings: list[Finding] = list(backend.prove(target, drafter.drafter, request, progress))
-    level = level_for(findings)
-    return ProofReport(
-        target=_info(target),
-        drafter=drafter.name,
-        note=note,
-        seed=request.seed,
-        effort=request.effort,
-        plant=request.plant,
-        device=backend.device(),
-        false_alarm=FALSE_ALARM,
-        level=level,
-        checks=tuple(concluded(finding, level) for finding in findings),
-        seconds=time.perf_counter() - began,
-    )
+    def cut_off(self) -> TaskFinished:
+        return TaskFinished(self.id, None)
 
 
 def _drafter(name: str | None, library: Library) -> tuple[LoadedDrafter, str]:

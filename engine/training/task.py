@@ -2,63 +2,32 @@
 
 from __future__ import annotations
 
-import time
+import functools
 from collections.abc import Callable
 
 from engine.backend import Backend
-from engine.library import Closing, Library
-from engine.logs import explain
+from engine.library import Library
+from engine.run import LongTask
 from engine.training.request import HeldOut, TrainRequest
-from engine.types import Event, TaskFailed, TaskProgress, TrainingFinished, TrainingMeasured, TrainingTold
-
-_REPORT_EVERY = 0.25
+from engine.types import Event, TrainingFinished, TrainingMeasured, TrainingTold
 
 
-class _Stopped(Exception):
-    """Breaks off the training."""
+class TrainTask(LongTask[TrainRequest]):
+    """The training of a draft head. Stopping it leaves everything so far on disk."""
 
+    purpose = "training the drafter"
 
-class TrainTask:
-    """A submitted request, and what other threads ask of it meanwhile: to stop."""
+    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TrainingFinished:
+        def tell(line: str) -> None:
+            emit(TrainingTold(self.id, line))
 
-    def __init__(self, task_id: int, request: TrainRequest) -> None:
-        self.id = task_id
-        self.request = request
-        self.stopped = False
+        def measured(held_out: HeldOut) -> None:
+            emit(TrainingMeasured(self.id, held_out))
 
-    def stop(self) -> None:
-        """End within a step, with everything so far on disk. Any thread."""
-        self.stopped = True
+        target = library.target(self.request.target)
+        return TrainingFinished(
+            self.id, backend.train(target, self.request, tell, functools.partial(self.report, emit), measured)
+        )
 
-
-def carry_out(task: TrainTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
-    """Train, or report why that cannot be. Raises nothing but Closing."""
-    told = ("", 0.0)
-
-    def report(step: str, fraction: float) -> None:
-        nonlocal told
-        if task.stopped:
-            raise _Stopped
-        now = time.perf_counter()
-        kind = step.partition(",")[0]  # what follows a comma are figures
-        if kind != told[0] or now - told[1] >= _REPORT_EVERY:
-            told = kind, now
-            emit(TaskProgress(task.id, step, fraction))
-
-    def tell(line: str) -> None:
-        emit(TrainingTold(task.id, line))
-
-    def measured(held_out: HeldOut) -> None:
-        emit(TrainingMeasured(task.id, held_out))
-
-    try:
-        if task.stopped:
-            raise _Stopped
-        target = library.target(task.request.target)
-        emit(TrainingFinished(task.id, backend.train(target, task.request, tell, report, measured)))
-    except (_Stopped, Closing) as error:
-        emit(TrainingFinished(task.id, None))
-        if isinstance(error, Closing):
-            raise
-    except Exception as error:
-        emit(TaskFailed(task.id, explain(error, "training the drafter")))
+    def cut_off(self) -> TrainingFinished:
+        return TrainingFinished(self.id, None)
