@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app import settings as stored
 from app.baseline import FEWEST_TOKENS, plain_request
-from app.exporting import ExportKind, Theme, export_session
 from app.link import EngineLike, EngineLink
 from app.session import Answer, Session, Turn
 from app.settings import Settings
@@ -297,17 +296,6 @@ class Chat(QObject):
         going_on = "without a drafter" if before == "none" else f"with {drafter_title(before)}"
         self.said.emit(f"{message} Answers go on {going_on}.", "error")
         self.keep(drafter=before)
-
-    def export(self, path: Path, kind: ExportKind, theme: Theme = "dark") -> tuple[Path, ...]:
-        """Writes the conversation and says where; returns what was written, nothing where that could not be."""
-        try:
-            written = export_session(self.session.trace_paths, path, kind, theme)
-        except DraftlightError as error:
-            self.said.emit(str(error), "error")
-            return ()
-        others = f" and {' and '.join(name.name for name in written[1:])} beside it" if written[1:] else ""
-        self.said.emit(f"Exported to {written[0]}{others}.", "note")
-        return written
 
     def close(self) -> bool:
         """Ends the engine; False if it did not end in time."""

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app import theme as themes
-from app.exporting import FILTERS, ExportKind, Theme, kind_chosen, kind_named
+from app.chat import Chat
+from app.exporting import FILTERS, ExportKind, Theme, export_session, kind_chosen, kind_named
+from app.widgets import Banner
+from engine.errors import DraftlightError
 
-if TYPE_CHECKING:
-    from app.window import Window
 
-
-def export_from(window: Window) -> None:
-    """Writes what the window shows where the user says; folder and kind are remembered."""
-    settings, paths = window.settings, window.session.trace_paths
+def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
+    """Writes the conversation where the user says, and says where it went; folder and kind are remembered."""
+    settings, paths = chat.settings, chat.session.trace_paths
     if not paths:
         return
-    chosen = ask(window, settings.export_folder, kind_named(settings.export_kind), Path(paths[-1]).stem)
+    chosen = ask(parent, settings.export_folder, kind_named(settings.export_kind), Path(paths[-1]).stem)
     if chosen is None:
         return
     kind, path = chosen
+    theme: Theme = "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
     QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
     try:
-        theme: Theme = "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
-        written = window.chat.export(path, kind, theme)
+        written = export_session(paths, path, kind, theme)
+    except DraftlightError as error:
+        chat.said.emit(str(error), "error")
+        return
     finally:
         QGuiApplication.restoreOverrideCursor()
-    if written:
-        window.chat.keep(export_folder=str(path.parent), export_kind=kind.id)
-        window.banner.offer("Show in folder", partial(show_folder, path.parent))
+    others = f" and {' and '.join(name.name for name in written[1:])} beside it" if written[1:] else ""
+    chat.said.emit(f"Exported to {written[0]}{others}.", "note")
+    chat.keep(export_folder=str(path.parent), export_kind=kind.id)
+    banner.offer("Show in folder", partial(show_folder, path.parent))
 
 
 def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:

@@ -7,26 +7,46 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog
+from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QStackedWidget, QWidget
 
+from app.chat import Chat
+from app.compare_page import Pages
+from app.composer import Composer
+from app.cursor import Cursor
 from app.replay import Player, Replay, Timing
 from app.replay_bar import ReplayBar
+from app.session import Session
+from app.transcript import Transcript
+from app.widgets import Banner
 from engine.errors import DraftlightError
 from engine.garbage import without_collecting
 from engine.paths import traces_folder
 from engine.trace import Trace, read
 
-if TYPE_CHECKING:
-    from app.window import Window
-
 TICK_MS = 33
 TRACE_KINDS = "Traces (*.jsonl);;All files (*)"
 ENDING = ".jsonl"
 REPLAY_NOTE = "A replay: what it was made with stands above its text. These settings are for your next answer."
+
+
+class Host(Protocol):
+    """What of the window a replay needs."""
+
+    chat: Chat
+    session: Session
+    cursor_place: Cursor
+    banner: Banner
+    composer: Composer
+    stack: QStackedWidget
+    transcript: Transcript
+    pages: Pages
+
+    def show_replayed(self) -> None:
+        """Brings every view to the session: the replay has moved, begun or ended."""
 
 
 class Opening(QObject):
@@ -40,9 +60,9 @@ class Opening(QObject):
         clock: seconds from anywhere; other in tests.
     """
 
-    def __init__(self, window: Window) -> None:
-        super().__init__(window)
-        self._window = window
+    def __init__(self, window: Host, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window, self._parent = window, parent
         self.bar = ReplayBar()
         self.bar.hide()
         self.player: Player | None = None
@@ -61,8 +81,8 @@ class Opening(QObject):
     def watch(self) -> None:
         """From now on files can be dropped on the window, and its views hand over the keys of a replay."""
         window = self._window
-        window.setAcceptDrops(True)
-        for target in (window, window.composer.edit.viewport(), window.transcript):
+        self._parent.setAcceptDrops(True)
+        for target in (self._parent, window.composer.edit.viewport(), window.transcript):
             target.installEventFilter(self)
 
     # Opening
@@ -71,7 +91,7 @@ class Opening(QObject):
         """Lets the user choose a trace."""
         folder = traces_folder()
         start = str(folder) if folder.is_dir() else ""
-        chosen, _ = QFileDialog.getOpenFileName(self._window, "Open a trace", start, TRACE_KINDS)
+        chosen, _ = QFileDialog.getOpenFileName(self._parent, "Open a trace", start, TRACE_KINDS)
         if chosen:
             self.open(Path(chosen))
 

@@ -23,9 +23,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.replay import SPEEDS, TIMINGS, Player, Timing
-from app.statusbar import ElidedLabel
 from app.theme import Theme
-from app.widgets import icon_button, tint
+from app.widgets import ElidedLabel, icon_button, tint
 
 TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps"}
 TIMING_NOTES: dict[Timing, str] = {

@@ -12,6 +12,7 @@ from app.layout import Box, Style
 from app.pieces import Kind
 from app.session import Session
 from app.theme import Theme
+from app.widgets import ElidedLabel
 from app.wording import DEFINITIONS, FINISH_WORDS, LEGEND, drafter_title, number, seconds
 
 LEGEND_KINDS: tuple[Kind, ...] = ("accepted", "rejected", "unjudged", "correction", "bonus")
@@ -58,17 +59,6 @@ class Legend(QWidget):
             painter.setPen(QColor(colours.get(kind, theme.dim)))
             painter.drawText(round(x + 4), round(baseline), kind)
             x += width + 8 + self._gap
-        painter.end()
-
-
-class ElidedLabel(QLabel):
-    """A label that ends with dots where it has no room; its text stays whole for everybody who reads it."""
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setPen(self.palette().windowText().color())
-        words = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, words)
         painter.end()
 
 

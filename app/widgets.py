@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -327,6 +327,17 @@ class PromptCard(QPushButton):
 
     def set_look(self, theme: Theme) -> None:
         self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))
+
+
+class ElidedLabel(QLabel):
+    """A label that ends with dots where it has no room; its text stays whole for everybody who reads it."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(self.palette().windowText().color())
+        words = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, words)
+        painter.end()
 
 
 def frame_focus(painter: QPainter, area: QRect, theme: Theme) -> None:

@@ -18,7 +18,7 @@ from app.compare_page import Pages
 from app.composer import Composer
 from app.cursor import Cursor
 from app.explaining import Explaining
-from app.export_dialog import export_from
+from app.export_dialog import export_answers
 from app.header import Header, model_path
 from app.link import EngineLike
 from app.opening import REPLAY_NOTE, Opening
@@ -104,7 +104,7 @@ class Window(QMainWindow):
         )
         self.welcome = Welcome()
         self.composer = Composer()
-        self.opening = Opening(self)
+        self.opening = Opening(self, self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explaining = Explaining(self.panel, self.chat)
         self.saving = Saving(self.panel, self.chat, self.banner, self.explaining)
@@ -445,7 +445,7 @@ class Window(QMainWindow):
 
     def export(self) -> None:
         """Writes the conversation where the user says, as data or as a report."""
-        export_from(self) if self.pages.comparing is None else self.pages.comparing.export()
+        export_answers(self, self.chat, self.banner) if self.pages.comparing is None else self.pages.comparing.export()
 
     @Slot(str, str)
     def _open_model(self, kind: str, what: str) -> None:

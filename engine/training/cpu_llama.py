@@ -15,7 +15,7 @@ import mlx.nn as nn
 import numpy as np
 from mlx_lm.models import llama
 
-from engine.training.reading import LABELS, Batch, Read, padded, stored
+from engine.training.batches import LABELS, Batch, Read, padded, stored
 
 _NEVER = np.float32(-1e9)
 _PREFILL_ROWS = 2048

@@ -9,8 +9,8 @@ from pathlib import Path
 from engine.head import HeadConfig
 from engine.training import head_training as training
 from engine.training import lessons, texts
+from engine.training.batches import LABELS
 from engine.training.head_training import Plan, Progress
-from engine.training.reading import LABELS
 from engine.training.request import HeldOut
 from engine.training.work import size
 

@@ -21,12 +21,13 @@ from engine.models import LoadedModel
 from engine.taps import embedding_of
 from engine.tokenizer_files import read_json
 from engine.training import features, head_card, texts
+from engine.training.batches import Reader
 from engine.training.features import Example
 from engine.training.head_start import config_for, earlier_head, frequent_tokens, fresh_head
 from engine.training.head_training import HeadTraining, Plan, memory_needed
 from engine.training.lessons import split
 from engine.training.loop import CHECKPOINT, Report, ended, run_to_end, weights_file
-from engine.training.reading import Reader, default_taps, reader_for
+from engine.training.reading import default_taps, reader_for
 from engine.training.request import STAGES, HeldOut, Trained, TrainRequest
 from engine.training.work import Work, size
 from engine.training.writing import Writer

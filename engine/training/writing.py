@@ -24,7 +24,7 @@ from engine.errors import DraftlightError
 from engine.exports.files import write_whole
 from engine.models import LoadedModel
 from engine.training import tasks, texts
-from engine.training.reading import Reader
+from engine.training.batches import Reader
 
 TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
 ANSWER_TOKENS = 256
