@@ -215,9 +215,7 @@ class _Run:
         sound = False
         try:
             # Text that was held back can only be shown by a round, so a stop that finds some is served by one more.
-            while self.text.holds_back or not self.control.stopped:
-                if not self._apply_changes():
-                    break
+            while self._apply_changes() or self.text.holds_back:
                 current = self._round()
                 sound = True
                 yield current
@@ -254,24 +252,32 @@ class _Run:
         return not self.control.stopped
 
     def _apply_changes(self) -> bool:
-        """Takes over what was requested. False if cancelled while a new drafter caught up."""
+        """Takes over what was requested. False once the answer is to end.
+
+        A new drafter takes part once it has caught up. If a stop keeps it from that, the old one stays.
+        """
+        if self.control.stopped:
+            return False
         changes = self.control.take_changes()
-        if not changes:
-            return True
-        self.options = self.options.replace(**{name: changes[name] for name in ("rule", "gamma") if name in changes})
-        if "gamma" in changes:
-            self.gamma = _gamma_of(self.options)
-        if "drafter" in changes and changes["drafter"] is not self.drafter:
-            if self.drafter is not None:
-                self.drafter.finish()
-            self.drafter = changes["drafter"]
-            self.gamma = _gamma_of(self.options)  # what the rounds said of one drafter says nothing of another
-            if self.drafter is not None:
-                caches.require_rollback(self.cache, "target")
-                if (listener := listener_of(self.drafter)) is not None:
-                    listener.listen(self.target, self.committed)
-                return self.drafter.begin(self.committed, self._proceed)
-        return True
+        options = self.options.replace(**{name: changes[name] for name in ("rule", "gamma") if name in changes})
+        drafter = changes.get("drafter", self.drafter)
+        has_caught_up = drafter is None or drafter is self.drafter or self._begin(drafter)
+        if not has_caught_up:
+            drafter = self.drafter
+        if options != self.options or drafter is not self.drafter:
+            # What the rounds said of one drafter says nothing of another, nor what they said under one rule of another rule.
+            self.gamma = _gamma_of(options)
+        if drafter is not self.drafter and self.drafter is not None:
+            self.drafter.finish()
+        self.options, self.drafter = options, drafter
+        return has_caught_up
+
+    def _begin(self, drafter: Drafter) -> bool:
+        """A drafter catches up with the committed tokens; whether it got there."""
+        caches.require_rollback(self.cache, "target")
+        if (listener := listener_of(drafter)) is not None:
+            listener.listen(self.target, self.committed)
+        return drafter.begin(self.committed, self._proceed)
 
     def _room(self) -> int:
         """How many tokens may still be emitted."""
@@ -293,9 +299,7 @@ class _Run:
 
         newest = mx.array(self.committed[-1:], dtype=mx.int32)
         inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
-        logits = self._forward(inputs)
-        listener = listener_of(self.drafter)
-        features = None if listener is None else listener.take_features()
+        logits, features = self._forward(inputs)
         verified = _evaluated(logits) if staged else None
 
         p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
@@ -335,13 +339,19 @@ class _Run:
     def _is_staged(self, index: int) -> bool:
         return self.options.phase_every > 0 and index % self.options.phase_every == self.options.phase_every - 1
 
-    def _forward(self, inputs: mx.array) -> mx.array:
-        """(rows, vocab) logits of the target after each input; a queued plain step is used if it is the one wanted."""
+    def _forward(self, inputs: mx.array) -> tuple[mx.array, mx.array | None]:
+        """(rows, vocab) logits of the target after each input, and for a listener (rows, width) features of the same pass.
+
+        A queued plain step is used if it is the one wanted. A listener never wants it: others may have run the target since, and
+        would have left their features.
+        """
         queued, self.queued = self.queued, None
-        if queued is not None and inputs.shape[0] == 1:
+        listener = listener_of(self.drafter)
+        if queued is not None and inputs.shape[0] == 1 and listener is None:
             caches.show_newest(self.cache)
-            return queued
-        return self.model(inputs[None], cache=self.cache)[0]
+            return queued, None
+        logits = self.model(inputs[None], cache=self.cache)[0]
+        return logits, None if listener is None else listener.take_features()
 
     def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> None:
         """In a run without drafter, starts the next forward pass before the host looks at this round's token.

@@ -193,13 +193,14 @@ class FeatureHead:
         """As in `Drafter`.
 
         Args:
-            features: (len(tokens), taps x hidden) of the target's input rows that led to `tokens`, one each. Without them the
-                head is silent until the next text.
+            features: (len(tokens), taps x hidden) of the target's input rows that led to `tokens`, one each. Without them, or
+                where they do not follow on the rows there are, the head is silent until the next text.
         """
         self._forget_drafts()
+        follows = self._rows == len(self._committed) - 1
         self._committed.extend(tokens)
         self._learn(tokens)
-        if features is not None and len(tokens):
+        if features is not None and len(tokens) and follows:
             self._add(features)
 
     def _learn(self, tokens: Sequence[int]) -> None:

@@ -1,0 +1,263 @@
+"""Whatever is changed at whatever round of a short answer, alone or beside another one: nothing fails and nothing is lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import decoding
+from engine.cache import cache_length, check_cache, make_prompt_cache
+from engine.decoding import Control, decode
+from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
+from engine.drafters.base import Drafter
+from engine.gamma import AutoGamma
+from engine.metrics import violations
+from engine.taps import tap
+from engine.types import RULES, DecodingOptions, Round, Rule
+from tests.engine.small_models import NEAR_TIE, PROMPT, emitted_ids, greedy_of_mlx_lm, tiny_llama
+from tests.engine.test_feature_head import CONFIG, TAPS, random_head
+
+TARGET = tiny_llama(1, layers=3)
+DRAFT = tiny_llama(2, layers=1)
+HEAD = random_head()
+TOKENS = 5
+OPTIONS = DecodingOptions(seed=5, temperature=0.7, gamma=2, max_tokens=TOKENS, analyse=False)
+KINDS = ("none", "ngram", "ngram-mod", "draft", "head")
+
+
+class Letters:
+    """A tokenizer whose token is one letter."""
+
+    def token_bytes(self, token: int) -> bytes:
+        return bytes([33 + token % 90])
+
+
+def made(kind: str) -> Drafter | None:
+    match kind:
+        case "ngram":
+            return NGram(worth=0)
+        case "ngram-mod":
+            return NGramMod(n_match=1, n_min=1, n_max=4, size=1024)
+        case "draft":
+            return DraftModel(DRAFT, "draft")
+        case "head":
+            return FeatureHead(HEAD, TARGET, copies=False)
+    return None
+
+
+@dataclass
+class Answer:
+    """One short answer, and what is done to it before its round `at`.
+
+    Attributes:
+        beside: the drafter of an answer that has turns in between; one without a drafter queues passes of the same target.
+    """
+
+    kind: str = "none"
+    at: int = 0
+    act: Callable[[Answer], None] = lambda answer: None
+    beside: str | None = None
+    options: DecodingOptions = OPTIONS
+    rounds: list[Round] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.control, self.cache = Control(), make_prompt_cache(TARGET)
+        self.drafters = [made(self.kind)]
+
+    def switch_to(self, kind: str) -> None:
+        self.drafters.append(made(kind))
+        self.control.update(drafter=self.drafters[-1])
+
+    def decoded(self) -> Answer:
+        """The whole answer. The other one has its turn between any two rounds."""
+        longer = self.options.replace(seed=8, max_tokens=5 * TOKENS, stop=())
+        other = iter(()) if self.beside is None else decode(TARGET, [3, 1, 4], made(self.beside), longer)
+        mine = decode(TARGET, PROMPT, self.drafters[0], self.options, tokenizer=Letters(), cache=self.cache, control=self.control)
+        while True:
+            if len(self.rounds) == self.at:
+                self.act(self)
+            current = next(mine, None)
+            if current is None:
+                break
+            self.rounds.append(current)
+            next(other, None)
+            check_cache(self.cache, self.committed - 1, "target")
+        self.check()
+        return self
+
+    @property
+    def ids(self) -> list[int]:
+        return emitted_ids(self.rounds)
+
+    @property
+    def text(self) -> str:
+        return "".join(current.text for current in self.rounds)
+
+    @property
+    def committed(self) -> int:
+        return len(PROMPT) + len(self.ids)
+
+    def check(self) -> None:
+        """Nothing is lost, statuses add up, and caches hold what they have to."""
+        assert violations(self.rounds) == ()
+        position = len(PROMPT)
+        for index, current in enumerate(self.rounds):
+            assert (current.index, current.position) == (index, position)
+            position += len(current.emitted)
+            assert current.cache_length == position - 1
+            assert current.rows == len(current.proposals) + 1
+        assert self.text == b"".join(map(Letters().token_bytes, self.ids)).decode()
+        if self.rounds:
+            check_cache(self.cache, self.committed - 1, "target")
+        for drafter in self.drafters:
+            if isinstance(drafter, DraftModel) and len(drafter._committed) == self.committed:
+                assert cache_length(drafter._cache) == self.committed - 1
+            if isinstance(drafter, FeatureHead):
+                check_features(drafter)
+
+
+def check_features(drafter: FeatureHead) -> None:
+    """The features that a head keeps are those of one pass of the target over its text."""
+    if not drafter._rows:
+        return
+    TARGET(mx.array([drafter._committed]))
+    wanted = HEAD.fuse(tap(TARGET, TAPS).take())[: drafter._rows]
+    np.testing.assert_allclose(np.array(mx.concatenate(drafter._features)), np.array(wanted), atol=1e-3)
+
+
+def assert_same_text(answer: Answer, reference: Answer) -> None:
+    """Equal, or different first where the reference's two best scores all but coincide. The reference may go on further."""
+    tokens = [token for current in reference.rounds for token in current.emitted]
+    assert len(answer.ids) <= len(tokens)
+    for index, (mine, token) in enumerate(zip(answer.ids, tokens, strict=False)):
+        if mine != token.id:
+            assert token.margin is not None and token.margin < NEAR_TIE, f"differs at token {index}"
+            return
+
+
+PLAIN = {temperature: OPTIONS.replace(temperature=temperature, analyse=True) for temperature in (0.0, 0.7)}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[float, Answer]:
+    """The answers without a drafter, by temperature."""
+    answers = {temperature: Answer(options=options).decoded() for temperature, options in PLAIN.items()}
+    assert answers[0.0].ids == greedy_of_mlx_lm(TARGET, PROMPT, TOKENS)
+    return answers
+
+
+def swept(
+    plain: dict[float, Answer], kind: str, act: Callable[[Answer], None], beside: str | None = None, **options: Any
+) -> None:
+    """Does something before every round of an answer, a new answer each time."""
+    for at in range(TOKENS):
+        answer = Answer(kind, at, act, beside, OPTIONS.replace(**options)).decoded()
+        assert len(answer.ids) == TOKENS and answer.rounds[-1].finish == "length"
+        rules = {current.rule for current in answer.rounds}
+        if rules <= {"match", "gumbel"} or answer.options.temperature == 0:
+            assert_same_text(answer, plain[answer.options.temperature])
+
+
+PAIRS = [(*pair, None) for pair in itertools.product(KINDS, KINDS)]
+HEADS = [(*pair, beside) for pair in itertools.product(KINDS, KINDS) if "head" in pair for beside in ("none", "head")]
+
+
+@pytest.mark.parametrize(("start", "to", "beside"), [*PAIRS, *HEADS])
+def test_the_drafter_may_change_at_every_round(plain: dict[float, Answer], start: str, to: str, beside: str | None) -> None:
+    swept(plain, start, lambda answer: answer.switch_to(to), beside)
+
+
+@pytest.mark.parametrize(("rule", "to"), [*itertools.permutations(RULES, 2)])
+@pytest.mark.parametrize(("kind", "temperature"), [("draft", 0.7), ("head", 0.7), ("head", 0.0)])
+def test_the_rule_may_change_at_every_round(
+    plain: dict[float, Answer], kind: str, temperature: float, rule: Rule, to: Rule
+) -> None:
+    swept(plain, kind, lambda answer: answer.control.update(rule=to), rule=rule, temperature=temperature)
+
+
+@pytest.mark.parametrize(("gamma", "to"), [(2, 4), (4, 1), (2, "auto"), ("auto", 2), ("auto", "auto")])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gamma_may_change_at_every_round(plain: dict[float, Answer], kind: str, gamma: Any, to: Any) -> None:
+    swept(plain, kind, lambda answer: answer.control.update(gamma=to), gamma=gamma)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_may_change_at_once_at_every_round_beside_another_answer(plain: dict[float, Answer], kind: str) -> None:
+    def act(answer: Answer) -> None:
+        answer.control.update(rule="match", gamma="auto")
+        answer.switch_to("head" if kind == "draft" else "draft")
+
+    swept(plain, kind, act, beside="head")
+
+
+def test_a_head_taken_up_beyond_its_context_takes_no_features_for_those_of_another_place(plain: dict[float, Answer]) -> None:
+    short = random_head(replace(CONFIG, max_position_embeddings=len(PROMPT) + 2))
+
+    def act(answer: Answer) -> None:
+        answer.drafters.append(FeatureHead(short, TARGET, copies=False))
+        answer.control.update(drafter=answer.drafters[-1])
+
+    swept(plain, "none", act, beside="none")
+
+
+class StopsAt(Control):
+    """A stop that has arrived when the flag is looked at for the so-manieth time, so that each point can be tried."""
+
+    def __init__(self, look: int) -> None:
+        super().__init__()
+        self.look, self.looks = look, 0
+
+    @property
+    def stopped(self) -> bool:
+        self.looks += 1
+        return self.looks >= self.look
+
+
+@pytest.mark.parametrize("to", ["none", "ngram", "draft", "head"])
+@pytest.mark.parametrize("start", ["none", "draft", "head"])
+def test_a_stop_loses_nothing_wherever_it_arrives_also_while_a_new_drafter_catches_up(
+    plain: dict[float, Answer], start: str, to: str
+) -> None:
+    whole = plain[0.7].text
+    stop = (whole[1:] + "!",)  # may still come until the end, so all but the first letter is held back
+    held = False
+    for look in itertools.count(1):
+        answer = Answer(start, 2, lambda answer: answer.switch_to(to), options=OPTIONS.replace(stop=stop))
+        answer.control = control = StopsAt(look)
+        answer.decoded()
+        assert whole.startswith(answer.text)
+        if control.looks < look:
+            break
+        held |= len(answer.rounds) > 1
+        assert not answer.rounds or answer.rounds[-1].finish in (None, "cancelled", "length")
+    assert held and len(answer.ids) == TOKENS
+
+
+def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[list[Round]] = []
+
+    class Watched(AutoGamma):
+        def __init__(self) -> None:
+            super().__init__()
+            learned.append([])
+
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+            learned[-1].append(finished)
+            super().observe(finished, chances)
+
+    monkeypatch.setattr(decoding, "AutoGamma", Watched)
+    for act in (
+        lambda answer: answer.control.update(rule="rejection"),
+        lambda answer: answer.switch_to("head"),
+        lambda answer: answer.control.update(rule="match", gamma="auto"),  # what is in force already
+    ):
+        learned.clear()
+        rounds = Answer("draft", 2, act, options=OPTIONS.replace(rule="match", gamma="auto", max_tokens=12)).decoded().rounds
+        groups = [list(group) for _, group in itertools.groupby(rounds, lambda current: (current.rule, current.drafter))]
+        assert learned == groups and len(rounds) > 4
