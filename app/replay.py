@@ -163,12 +163,11 @@ class Replay:
             while due < len(self._changes) and self._changes[due].index <= round_.index:
                 self._tell(self._changes[due])
                 due += 1
-            self._tell(RoundFinished(REPLAY_RUN, round_))
+            self._tell(RoundFinished(REPLAY_RUN, round_, self._first_token()))
             place = round_.index + 1
             if self._keeping and place % KEPT_EVERY == 0 and place not in self._kept:
                 self._kept[place] = _twin(self.answer)
         self.shown = min(shown, len(self.trace.rounds))
-        self.answer.first_round = self._first_token() if self.shown else None
         if self.shown == len(self.trace.rounds):
             self._end()
 

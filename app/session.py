@@ -50,7 +50,8 @@ class Answer:
         request: what the engine was asked, None for an answer that was read from a trace.
         chosen: of an answer that branches off a sibling, the text of the token with which it leaves it.
         state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
-        submitted: clock reading when the engine was asked; first_round: when its first round came, else None.
+        submitted: clock reading when the engine was asked.
+        seconds_to_first_token: as the engine says with the first round, on the clock of this answer alone.
         prefill: tokens of the prompt read so far and in all.
         rounds: every round so far; round i has index i.
         rules: every rule that was in force, in order; the text is drafter-invariant only without rejection and block.
@@ -70,7 +71,7 @@ class Answer:
     changes: list[RunChanged] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     prefill: tuple[int, int] = (0, 0)
-    first_round: float | None = None
+    seconds_to_first_token: float | None = None
     finish: Finish | None = None
     message: str = ""
     result: RunFinished | None = None
@@ -80,12 +81,6 @@ class Answer:
     @property
     def running(self) -> bool:
         return self.state in ("waiting", "reading", "generating")
-
-    @property
-    def seconds_to_first_token(self) -> float | None:
-        if self.result is not None and self.result.seconds_to_first_token is not None:
-            return self.result.seconds_to_first_token
-        return None if self.first_round is None else self.first_round - self.submitted
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -272,9 +267,8 @@ class Session:
                     answer.model = self.model.name
             case PrefillProgress(_, done, total):
                 answer.state, answer.prefill = "reading", (done, total)
-            case RoundFinished(_, round_):
-                if answer.first_round is None:
-                    answer.first_round = self.clock()
+            case RoundFinished(_, round_, seconds_to_first_token):
+                answer.seconds_to_first_token = seconds_to_first_token
                 answer.state, answer.cache_length = "generating", round_.cache_length
                 answer.tally.add(round_)
                 answer.rounds.append(round_)
@@ -287,6 +281,7 @@ class Session:
                     answer.rules.append(rule)
             case RunFinished(_, finish):
                 answer.state, answer.finish, answer.result = "finished", finish, event
+                answer.seconds_to_first_token = event.seconds_to_first_token
                 answer.trace_path = event.trace_path or answer.trace_path
                 if answer.request is not None and is_plain(answer):
                     self.baselines.add(answer.model, answer.request.messages, event)

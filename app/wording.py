@@ -64,7 +64,8 @@ DEFINITIONS = {
     "Light: accepted / drafted, which counts places never reached.",
     "time_plot": "Where a round's time goes: a stacked bar for each round that was measured in stages, which waits for each "
     "stage and so takes a little longer. Of the other rounds only the whole time is known: the short lines.",
-    "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round.",
+    "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. In a "
+    "comparison the other answers' turns and loading do not count.",
     "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends on the "
     "seed and the place alone, so another drafter gives the same text, up to near-ties.",
     "context": "Tokens the target holds in its cache, of all it can hold.",

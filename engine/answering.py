@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from typing import Any
 from engine import provenance
 from engine.backend import Backend, LoadedDrafter
 from engine.branching import Beginning, beginning
+from engine.clock import Clock
 from engine.codec import options_to_json, plain
 from engine.errors import DraftlightError
 from engine.library import Closing, Library
@@ -46,17 +46,17 @@ _log = logging.getLogger(__name__)
 
 def answer(run: Run, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
     """Produce the answer, or report why there is none. Raises nothing but Closing."""
-    for _ in turns(run, backend, library, emit, alone=True):
+    for _ in turns(run, backend, library, emit):
         pass
 
 
 def turns(
-    run: Run, backend: Backend, library: Library, emit: Callable[[Event], None], *, alone: bool = False
+    run: Run, backend: Backend, library: Library, emit: Callable[[Event], None], *, shared_since: float | None = None
 ) -> Generator[float, None, None]:
     """Produce the answer turn by turn, or report why there is none. Whoever asks for turns takes them to the end.
 
     Args:
-        alone: no other answer has turns in between.
+        shared_since: since when other answers have turns in between; None if none have.
 
     Yields:
         after each round but the last: seconds of its own that the answer has taken since its prompt was read.
@@ -71,6 +71,9 @@ def turns(
         target = library.target(run.request.target)
         request = _with_changes(run.request, run.take_changes())
         drafter = library.drafter(request.drafter)
+        clock = Clock()
+        if shared_since is not None:
+            clock.leave_out(shared_since)  # this answer's own loading too: what one loads is there for the others
         prompt = prompt_of(target, request)
         given = beginning(target, request.given, request.options, len(prompt))
     except Closing:
@@ -79,7 +82,9 @@ def turns(
     except Exception as error:
         emit(RunFailed(run.id, explain(error, "preparing the answer")))
         return
-    yield from _Answer(run, request, target, drafter, prompt, given, backend, library, emit, alone).produce()
+    yield from _Answer(
+        run, request, target, drafter, prompt, given, backend, library, emit, clock, shared_since is None
+    ).produce()
 
 
 class _Answer:
@@ -96,6 +101,7 @@ class _Answer:
         backend: Backend,
         library: Library,
         emit: Callable[[Event], None],
+        clock: Clock,
         alone: bool,
     ) -> None:
         self._run = run
@@ -108,9 +114,8 @@ class _Answer:
         self._backend = backend
         self._library = library
         self._emit = emit
+        self._clock = clock
         self._alone = alone
-        self._away = 0.0  # seconds of other answers' turns since the prompt was read
-        self._waited = 0.0  # seconds for which this answer waited, before it handed over, for what it had queued
         self._rounds: list[Round] = []
         self._totals = Totals()
         self._reused = 0
@@ -172,26 +177,26 @@ class _Answer:
         self._reused = self._backend.cache_length(cache)
         control = self._backend.control(self._prefilled)
         self._run.attach(control)
-        self._began = time.perf_counter()
+        self._began = self._clock()
         drafter = self._made(self._drafter)
         rounds = self._backend.decode(
-            self._target, self._read, drafter, self._request.options, cache, control, len(self._given.ids)
+            self._target, self._read, drafter, self._request.options, cache, control, len(self._given.ids), self._clock
         )
         with contextlib.closing(rounds):  # on this thread, not whenever the collector runs
-            for timed in rounds:
-                round = self._in_own_time(timed)
+            for round in rounds:
                 if self._is_changing:
                     self._is_changing = False
+                    self._in_force["drafter"] = round.drafter  # one that a stop kept from catching up takes no part
                     writer.change({"index": round.index, **self._in_force})
                     self._emit(RunChanged(self._run.id, round.index, **self._in_force))
                 self._count(round)
                 writer.round(round)
-                self._emit(RoundFinished(self._run.id, round))
+                self._emit(RoundFinished(self._run.id, round, self._first_token))
                 self._change(control)
                 if round.finish is None and not self._alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
         if not self._rounds:
-            self._prefill_seconds = time.perf_counter() - self._began
+            self._prefill_seconds = self._clock() - self._began
         if conversation:
             self._keep(conversation, cache)
         for problem in violations(self._rounds):
@@ -204,26 +209,10 @@ class _Answer:
 
     def _hand_over(self, used: float) -> Generator[float, None, None]:
         """Others have their turns. What this answer has queued is waited for first: it would run in their time."""
-        began = time.perf_counter()
-        self._backend.finish_queued()
-        left = time.perf_counter()
-        self._waited = left - began
+        self._clock.wait(self._backend.finish_queued)
+        left = self._clock()
         yield used
-        self._away += time.perf_counter() - left
-
-    def _in_own_time(self, round: Round) -> Round:
-        """The round on a clock that stood still during the turns of others.
-
-        The wait before they began was for this round's first step, and is a part of it; a round that is evaluated in stages
-        has nothing queued.
-        """
-        if self._alone:
-            return round
-        started, waited = round.started - self._away * 1e3, self._waited * 1e3
-        if round.milliseconds.measured:
-            return replace(round, started=started)
-        times = replace(round.milliseconds, total=round.milliseconds.total + waited)
-        return replace(round, started=started - waited, milliseconds=times)
+        self._clock.leave_out(left)
 
     def _change(self, control: Any) -> None:
         """Hand on what was wished for since the last round; the next round is the first under it."""
@@ -249,9 +238,8 @@ class _Answer:
     def _count(self, round: Round) -> None:
         if not self._rounds:
             decoding = (round.started + round.milliseconds.total) / 1000
-            self._prefill_seconds = max(0.0, time.perf_counter() - self._began - decoding)
-        if self._first_token is None and round.emitted:
-            self._first_token = time.perf_counter() - self._run.submitted
+            self._prefill_seconds = max(0.0, self._clock() - self._began - decoding)
+            self._first_token = self._clock() - self._run.submitted
         self._rounds.append(round)
         self._totals.add(round)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.bench.values import PeerToken
+from engine.clock import Clock
 from engine.errors import DraftlightError
 from engine.proof.findings import Finding
 from engine.training.request import HeldOut, Trained, TrainRequest
@@ -59,9 +60,17 @@ class Backend(Protocol):
         """A new `Control` for one answer."""
 
     def decode(
-        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any, given: int = 0
+        self,
+        target: Any,
+        prompt: Sequence[int],
+        drafter: Any,
+        options: DecodingOptions,
+        cache: Any,
+        control: Any,
+        given: int = 0,
+        clock: Clock | None = None,
     ) -> Generator[Round, None, None]:
-        """The rounds of an answer. The last `given` tokens of the prompt begin it."""
+        """The rounds of an answer, with times of its clock. The last `given` tokens of the prompt begin it."""
 
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
@@ -167,9 +176,19 @@ class MlxBackend:
         return control
 
     def decode(
-        self, target: Any, prompt: Sequence[int], drafter: Any, options: DecodingOptions, cache: Any, control: Any, given: int = 0
+        self,
+        target: Any,
+        prompt: Sequence[int],
+        drafter: Any,
+        options: DecodingOptions,
+        cache: Any,
+        control: Any,
+        given: int = 0,
+        clock: Clock | None = None,
     ) -> Generator[Round, None, None]:
-        yield from self._decoding.decode(target, list(prompt), drafter, options, cache=cache, control=control, given=given)
+        yield from self._decoding.decode(
+            target, list(prompt), drafter, options, cache=cache, control=control, given=given, clock=clock
+        )
 
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]

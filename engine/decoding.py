@@ -18,6 +18,7 @@ import numpy as np
 
 from engine import cache as caches
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
+from engine.clock import Clock
 from engine.distribution import Distribution, Shaper
 from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of
 from engine.errors import DraftlightError
@@ -105,6 +106,7 @@ def decode(
     cache: list[Any] | None = None,
     control: Control | None = None,
     given: int = 0,
+    clock: Clock | None = None,
 ) -> Generator[Round, None, None]:
     """Decodes one answer, a round at a time.
 
@@ -120,6 +122,7 @@ def decode(
         control: the handle for stopping and changing the run.
         given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
             so that a character may stand across the border.
+        clock: of an answer that takes turns with others. An automatic gamma learns from its times too.
 
     Yields:
         one Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
@@ -130,7 +133,8 @@ def decode(
             finite logit.
     """
     asked = options or DecodingOptions()
-    return _Run(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, control or Control(), given).rounds()
+    steered, timed = control or Control(), clock or Clock()
+    return _Run(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed).rounds()
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,7 @@ class _Run:
         cache: list[Any] | None,
         control: Control,
         given: int,
+        clock: Clock,
     ) -> None:
         loaded = model if isinstance(model, LoadedModel) else None
         if loaded is not None and (reason := target_reason(loaded)) is not None:
@@ -172,6 +177,7 @@ class _Run:
         self.chances: Sequence[float] = ()
         self.gamma = _gamma_of(self.options)
         self.control = control
+        self.clock = clock
         self.committed = [int(token) for token in prompt_tokens]
         self.prompt_length = len(self.committed)
         self.answer_start = self.prompt_length - given
@@ -211,7 +217,7 @@ class _Run:
     def rounds(self) -> Generator[Round, None, None]:
         if not self._prefill():
             return
-        self.started = time.perf_counter()
+        self.started = self.clock()
         sound = False
         try:
             # Text that was held back can only be shown by a round, so a stop that finds some is served by one more.
@@ -277,6 +283,7 @@ class _Run:
         caches.require_rollback(self.cache, "target")
         if (listener := listener_of(drafter)) is not None:
             listener.listen(self.target, self.committed)
+        self.clock.take_waited()  # what was queued under the old one is no part of the new one's first round
         return drafter.begin(self.committed, self._proceed)
 
     def _room(self) -> int:
@@ -292,15 +299,15 @@ class _Run:
     def _round(self) -> Round:
         staged = self._is_staged(self.index)
         position = len(self.committed)
-        began = time.perf_counter()
+        began = self.clock() - self.clock.take_waited()
         noise = RoundNoise(self.noise, position)
         proposals = self._propose(noise)
-        drafted = _evaluated(proposals.tokens) if staged and proposals is not None else (began if staged else None)
+        drafted = self._evaluated(proposals.tokens) if staged and proposals is not None else (began if staged else None)
 
         newest = mx.array(self.committed[-1:], dtype=mx.int32)
         inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
         logits, features = self._forward(inputs)
-        verified = _evaluated(logits) if staged else None
+        verified = self._evaluated(logits) if staged else None
 
         p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
         judgement = self._judge(p, proposals, noise)
@@ -308,7 +315,7 @@ class _Run:
         arrays = self._looked_at(p, proposals, judgement, margins)
         self._queue_plain(judgement, arrays)
         mx.eval(*arrays)  # the one synchronisation
-        stages = _Stages(began, time.perf_counter(), drafted, verified)
+        stages = _Stages(began, self.clock(), drafted, verified)
 
         verdict = self._verdict(position, p, proposals, judgement, margins)
         finish, kept, text = self._end_of(verdict)
@@ -322,7 +329,7 @@ class _Run:
             proposals=described,
             emitted=emitted,
             expected=expected,
-            milliseconds=_milliseconds(stages, time.perf_counter()),
+            milliseconds=_milliseconds(stages, self.clock()),
             rows=int(inputs.shape[0]),
             cache_length=len(self.committed) - 1,
             started=(began - self.started) * 1e3,
@@ -335,6 +342,11 @@ class _Run:
         if self.index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
         return finished
+
+    def _evaluated(self, array: mx.array) -> float:
+        """Clock reading once the array is there."""
+        mx.eval(array)
+        return self.clock()
 
     def _is_staged(self, index: int) -> bool:
         return self.options.phase_every > 0 and index % self.options.phase_every == self.options.phase_every - 1
@@ -472,11 +484,6 @@ def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:
 
 def _integers(array: mx.array) -> list[int]:
     return [int(value) for value in np.asarray(array).reshape(-1)]
-
-
-def _evaluated(array: mx.array) -> float:
-    mx.eval(array)
-    return time.perf_counter()
 
 
 def _milliseconds(stages: _Stages, ended: float) -> Milliseconds:

@@ -9,6 +9,7 @@ An answer that fails says so and leaves its turns to the others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from engine.answering import turns
@@ -20,7 +21,8 @@ from engine.types import Event
 
 def take_turns(runs: Sequence[Run], backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
     """Produce all answers, or report why there is none. Raises nothing but Closing."""
-    under_way = {run: turns(run, backend, library, emit) for run in runs}
+    began = time.perf_counter()
+    under_way = {run: turns(run, backend, library, emit, shared_since=began) for run in runs}
     used = dict.fromkeys(runs, -1.0)  # each reads its prompt before any goes on
     closing: Closing | None = None
     while under_way:

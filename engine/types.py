@@ -476,8 +476,11 @@ class PrefillProgress:
 
 @dataclass(frozen=True, slots=True)
 class RoundFinished:
+    """`seconds_to_first_token` is that of `RunFinished`, known from the first round on."""
+
     run_id: int
     round: Round
+    seconds_to_first_token: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,8 +496,9 @@ class RunChanged:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """`seconds_to_first_token` counts from submission; `prefill_seconds` is reading the prompt alone. `trace_error` says why the
-    trace is incomplete, and `trace_path` is None then."""
+    """`seconds_to_first_token` counts from submission, in a comparison without the turns of other answers and without loading;
+    `prefill_seconds` is reading the prompt alone. `trace_error` says why the trace is incomplete, and `trace_path` is None
+    then."""
 
     run_id: int
     finish: Finish

@@ -44,8 +44,8 @@ def test_an_answer_goes_through_its_states() -> None:
     session.apply(RunStarted(1, OPTIONS, 10, "none", None))
     session.apply(PrefillProgress(1, 4, 10))
     assert (answer.state, answer.prefill) == ("reading", (4, 10))
-    clock[0] = 10.5
-    session.apply(RoundFinished(1, make_round(0, [], "Hi")))
+    clock[0] = 36.0  # others that it is compared with had their turns before
+    session.apply(RoundFinished(1, make_round(0, [], "Hi"), 0.5))
     assert (answer.state, answer.seconds_to_first_token) == ("generating", 0.5)
     session.apply(RunFinished(1, "eos", "Hi", 1, 0.06, 0.1, 0.4, None))
     assert (answer.state, answer.seconds_to_first_token) == ("finished", 0.4)

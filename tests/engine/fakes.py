@@ -123,6 +123,7 @@ class FakeBackend:
         cache: FakeCache,
         control: Any,
         given: int = 0,
+        clock: Any = None,
     ) -> Generator[Round, None, None]:
         assert list(prompt[: len(cache.tokens)]) == cache.tokens
         assert len(cache.tokens) < len(prompt)

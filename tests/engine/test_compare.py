@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -13,9 +14,14 @@ from typing import Any
 
 import pytest
 
-from engine import answering
+from engine import decoding
+from engine.backend import LoadedDrafter
+from engine.cache import cache_length, make_prompt_cache
 from engine.compare import CompareRequest, Sample, SampleRequest
+from engine.drafters import DraftModel, DraftPen
+from engine.drafters.base import Proposals
 from engine.errors import DraftlightError
+from engine.gamma import AutoGamma
 from engine.metrics import summarise, violations
 from engine.trace import read
 from engine.types import (
@@ -36,35 +42,47 @@ from engine.types import (
     TaskFailed,
 )
 from engine.worker import Engine
-from tests.engine.fakes import PATIENCE, FakeBackend
+from tests.engine.fakes import PATIENCE, FakeBackend, FakeTarget
+from tests.engine.small_models import tiny_llama
 from tests.engine.tiny_models import weights, write_gguf
 
 TINY = DecodingOptions(seed=3, max_tokens=24, temperature=0.9, gamma=3)
 
 
 class PacedBackend(FakeBackend):
-    """Its rounds take as long as `paces` says of the drafter, on a clock that only moves when something is done.
+    """Its rounds take as long as `paces` says of the drafter, on a time that only moves when something is done.
 
     A part of the next round is queued: it is done when the round is asked for, or has been waited for.
     """
 
     paces = {"none": 0.030, "quick": 0.010}
     queued = 0.004
+    loading, reading = 7.0, 2.0
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 100.0
 
-    def clock(self) -> float:
+    def time(self) -> float:
         return self.now
 
+    def load(self, *arguments: Any) -> FakeTarget:
+        self.now += self.loading
+        return super().load(*arguments)
+
+    def drafter(self, *arguments: Any) -> LoadedDrafter:
+        self.now += self.loading
+        return super().drafter(*arguments)
+
     def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+        clock = arguments[-1]
         began: float | None = None
+        self.now += self.reading
         for made in super().decode(*arguments):
-            began = self.now if began is None else began
-            start = self.now
+            began = clock() if began is None else began
+            start = clock() - clock.take_waited()
             self.now += self.paces[made.drafter] - (self.queued if made.index else 0)
-            times = Milliseconds((self.now - start) * 1e3)
+            times = Milliseconds((clock() - start) * 1e3)
             yield replace(made, started=(start - began) * 1e3, milliseconds=times)
 
     def finish_queued(self) -> None:
@@ -138,10 +156,16 @@ def test_answers_take_turns_and_each_has_its_own_ids_traces_and_whole_text(desk:
     assert tuple(desk.order()[:3]) == runs, "each has its first turn before any has its second"
 
 
+def script(monkeypatch: pytest.MonkeyPatch, time: Callable[[], float]) -> None:
+    """Gives the clocks of answers a time of the test's own."""
+    for module in ("clock", "interleaving", "run"):
+        monkeypatch.setattr(f"engine.{module}.time", SimpleNamespace(perf_counter=time))
+
+
 @pytest.fixture
 def paced(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Desk, PacedBackend]]:
     backend = PacedBackend()
-    monkeypatch.setattr(answering, "time", SimpleNamespace(perf_counter=backend.clock))
+    script(monkeypatch, backend.time)
     desk = Desk(lambda: backend)
     yield desk, backend
     assert desk.engine.close(PATIENCE)
@@ -173,6 +197,122 @@ def test_the_figures_of_an_answer_are_those_it_has_alone(paced: tuple[Desk, Pace
         rounds = desk.rounds(run)
         for earlier, later in pairwise(rounds):
             assert later.started >= earlier.started + earlier.milliseconds.total - 1e-6, "two rounds of one answer overlap"
+
+
+def test_the_time_to_the_first_token_is_that_of_the_answer_alone(paced: tuple[Desk, PacedBackend]) -> None:
+    desk, backend = paced
+    wanted = (request("quick"), request(), request("quick"), request())
+    together = desk.engine.compare(CompareRequest(wanted))
+    ends = desk.ends(together)
+    for asked, compared in zip(wanted, together, strict=True):
+        alone = desk.engine.submit(asked)
+        own = backend.reading + backend.paces[asked.drafter]
+        for end in (ends[compared], desk.ends((alone,))[alone]):
+            assert isinstance(end, RunFinished) and end.trace_path is not None
+            assert end.seconds_to_first_token == pytest.approx(own)
+            assert end.prefill_seconds == pytest.approx(backend.reading)
+            summary = read(end.trace_path).summary
+            assert summary is not None and summary["seconds_to_first_token"] == end.seconds_to_first_token
+        told = {
+            event.seconds_to_first_token for event in desk.seen if isinstance(event, RoundFinished) and event.run_id == compared
+        }
+        assert told == {ends[compared].seconds_to_first_token}, "known from the first round on"  # type: ignore[union-attr]
+
+
+class PacedModel:
+    """A tiny model whose passes take the device's time."""
+
+    def __init__(self, device: Device, seed: int, seconds: float) -> None:
+        self.model = tiny_llama(seed, vocab=128)
+        self.layers = self.model.layers
+        self.device, self.seconds = device, seconds
+
+    def __call__(self, tokens: Any, cache: Any = None) -> Any:
+        self.device.now += self.seconds + 0.001 * tokens.shape[1]
+        return self.model(tokens, cache=cache)
+
+
+class QueuingDraft(DraftModel):
+    """Its first step is queued: the device does it once that is waited for, or once it has to."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        super().__init__(device.small, "draft")
+
+    def prefetch(self) -> None:
+        before = self.device.now
+        super().prefetch()
+        self.device.now, self.device.pending = before, self.device.now - before
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        self.device.catch_up()
+        return super().propose(limit, pen)
+
+
+class Device(FakeBackend):
+    """Decodes for real, with tiny models, on a device whose time is scripted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now, self.pending = 100.0, 0.0
+        self.target, self.small = PacedModel(self, 1, 0.020), PacedModel(self, 2, 0.006)
+
+    def time(self) -> float:
+        return self.now
+
+    def catch_up(self) -> None:
+        self.now, self.pending = self.now + self.pending, 0.0
+
+    def finish_queued(self) -> None:
+        self.catch_up()
+
+    def drafter(self, name: str, target: Any, progress: Any) -> LoadedDrafter:
+        make = functools.partial(QueuingDraft, self)
+        return LoadedDrafter(name, make(), make=make)
+
+    def control(self, on_prefill: Callable[[int, int], None]) -> Any:
+        return decoding.Control(on_prefill)
+
+    def make_cache(self, target: Any) -> Any:
+        return make_prompt_cache(self.target)
+
+    def cache_length(self, cache: Any) -> int:
+        return cache_length(cache) or 0
+
+    def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
+        given, clock = rest
+        return decoding.decode(self.target, prompt, drafter, options, cache=cache, control=control, given=given, clock=clock)
+
+
+def test_auto_gamma_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[list[tuple[int, float]]] = []
+
+    class Watched(AutoGamma):
+        def __init__(self) -> None:
+            super().__init__()
+            learned.append([])
+            self.mine = learned[-1]
+
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+            self.mine.append((len(finished.proposals), round(finished.milliseconds.total, 6)))
+            super().observe(finished, chances)
+
+    device = Device()
+    monkeypatch.setattr(decoding, "AutoGamma", Watched)
+    script(monkeypatch, device.time)
+    options = DecodingOptions(max_tokens=30, seed=1, gamma="auto", rule="rejection", phase_every=6)
+    wanted = Request((Message("user", "hello"),), options, drafter="draft")
+    desk = Desk(lambda: device)
+    alone = desk.engine.submit(wanted)
+    desk.ends((alone,))
+    together = desk.engine.compare(CompareRequest((wanted, wanted)))
+    desk.ends(together)
+    assert desk.engine.close(PATIENCE)
+    assert len(learned) == 3 and len({gamma for gamma, _ in learned[0]}) > 2
+    assert learned[1] == learned[2] == learned[0]
+    for compared in together:
+        times = [(each.started, each.milliseconds) for each in desk.rounds(compared)]
+        assert times == pytest.approx([(each.started, each.milliseconds) for each in desk.rounds(alone)])
 
 
 def test_what_an_answer_has_queued_is_waited_for_in_its_own_turn(desk: Desk, backend: FakeBackend) -> None:

@@ -226,7 +226,8 @@ def test_changes_take_effect_in_the_middle_of_an_answer(desk: Desk) -> None:
     assert [round.rule for round in rounds] == ["gumbel"] * change.index + ["rejection"] * (6 - change.index)
     assert [round.drafter for round in rounds] == ["none"] * change.index + ["ngram"] * (6 - change.index)
     # The change is told before the first round under it, in the events as in the trace.
-    assert desk.seen.index(change) == desk.seen.index(RoundFinished(run_id, rounds[change.index])) - 1
+    after = desk.seen[desk.seen.index(change) + 1]
+    assert isinstance(after, RoundFinished) and after.round == rounds[change.index]
     found = read(finished.trace_path)
     assert found.changes == ({"index": change.index, "rule": "rejection", "gamma": 7, "drafter": "ngram"},)
 

@@ -1,0 +1,32 @@
+"""The clock of one answer, on which the turns of others take no time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class Clock:
+    """Seconds of one answer's own, from an arbitrary moment on."""
+
+    def __init__(self) -> None:
+        self._away = 0.0
+        self._waited = 0.0
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self._away
+
+    def leave_out(self, since: float) -> None:
+        """What happened since that reading counts for others."""
+        self._away += self() - since
+
+    def wait(self, finish_queued: Callable[[], None]) -> None:
+        """Waits, before others have their turn, for what the answer has queued for its next round."""
+        began = self()
+        finish_queued()
+        self._waited = self() - began
+
+    def take_waited(self) -> float:
+        """How long the last `wait` took, told once: it counts for the next round, which would have waited had it been alone."""
+        waited, self._waited = self._waited, 0.0
+        return waited
