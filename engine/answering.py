@@ -175,12 +175,11 @@ class _Answer:
         conversation = self._request.conversation
         cache = self._library.caches.take(conversation, self._read) or self._backend.make_cache(self._target)
         self._reused = self._backend.cache_length(cache)
-        control = self._backend.control(self._prefilled)
-        self._run.attach(control)
+        self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
         self._began = self._clock()
         drafter = self._made(self._drafter)
         rounds = self._backend.decode(
-            self._target, self._read, drafter, self._request.options, cache, control, len(self._given.ids), self._clock
+            self._target, self._read, drafter, self._request.options, cache, self._run, len(self._given.ids), self._clock
         )
         with contextlib.closing(rounds):  # on this thread, not whenever the collector runs
             for round in rounds:
@@ -192,7 +191,6 @@ class _Answer:
                 self._count(round)
                 writer.round(round)
                 self._emit(RoundFinished(self._run.id, round, self._first_token))
-                self._change(control)
                 if round.finish is None and not self._alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
         if not self._rounds:
@@ -214,11 +212,8 @@ class _Answer:
         yield used
         self._clock.leave_out(left)
 
-    def _change(self, control: Any) -> None:
-        """Hand on what was wished for since the last round; the next round is the first under it."""
-        wishes = self._run.take_changes()
-        if not wishes:
-            return
+    def _changed(self, wishes: dict[str, Any]) -> dict[str, Any]:
+        """What takes effect of the wishes, with the drafter in place of its name. The next round is the first under it."""
         given = dict(wishes)
         if "drafter" in wishes:
             try:
@@ -226,11 +221,11 @@ class _Answer:
             except DraftlightError:  # DrafterRefused says why; the answer goes on as it was
                 del given["drafter"], wishes["drafter"]
             except Closing:  # the run is stopped already and ends before the next round
-                return
+                return {}
         if given:
-            control.update(**given)
             self._in_force.update(wishes)
             self._is_changing = True
+        return given
 
     def _prefilled(self, done: int, total: int) -> None:
         self._emit(PrefillProgress(self._run.id, done, total))

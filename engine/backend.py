@@ -56,9 +56,6 @@ class Backend(Protocol):
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
         """A drafter that fits the target; raises DraftlightError with the reasons."""
 
-    def control(self, on_prefill: Callable[[int, int], None]) -> Any:
-        """A new `Control` for one answer."""
-
     def decode(
         self,
         target: Any,
@@ -169,11 +166,6 @@ class MlxBackend:
         head = self._head.load_head(folder)
         make = functools.partial(self._drafters.FeatureHead, head, target, name)
         return LoadedDrafter(name, make(), head.sha256, make=make)
-
-    def control(self, on_prefill: Callable[[int, int], None]) -> Any:
-        control = self._decoding.Control()
-        control.on_prefill = on_prefill
-        return control
 
     def decode(
         self,

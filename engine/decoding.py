@@ -7,11 +7,10 @@ then does the host learn what was accepted, roll the caches back, queue the draf
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from engine import cache as caches
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
 from engine.clock import Clock
+from engine.control import Control
 from engine.distribution import Distribution, Shaper
 from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of
 from engine.errors import DraftlightError
@@ -36,63 +36,12 @@ from engine.types import (
     Finish,
     Milliseconds,
     Round,
-    Rule,
 )
 
 __all__ = ["Control", "DecodingOptions", "decode"]
 
 CLEAR_CACHE_EVERY = 256
 """Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
-
-
-class _Keep:
-    """Marks an argument that was not given, where None means something."""
-
-
-_KEEP = _Keep()
-
-
-class Control:
-    """The handle by which another thread steers a running answer. Requests take effect at a round boundary.
-
-    Args:
-        on_prefill: called on the decoding thread with (prompt tokens read, prompt tokens to read).
-    """
-
-    def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
-        self.on_prefill: Callable[[int, int], None] = on_prefill or (lambda done, total: None)
-        self._stopped = threading.Event()
-        self._lock = threading.Lock()
-        self._changes: dict[str, Any] = {}
-
-    def stop(self) -> None:
-        """Ends the answer within one round or one chunk of the prompt."""
-        self._stopped.set()
-
-    @property
-    def stopped(self) -> bool:
-        return self._stopped.is_set()
-
-    def update(
-        self,
-        *,
-        rule: Rule | None = None,
-        gamma: int | Literal["auto"] | None = None,
-        drafter: Drafter | _Keep | None = _KEEP,
-    ) -> None:
-        """Changes what is given; `drafter=None` goes on without one. Raises ValueError for impossible values."""
-        changes: dict[str, Any] = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
-        DecodingOptions(**changes)
-        if not isinstance(drafter, _Keep):
-            changes["drafter"] = drafter
-        with self._lock:
-            self._changes.update(changes)
-
-    def take_changes(self) -> dict[str, Any]:
-        """What was requested since the last call."""
-        with self._lock:
-            changes, self._changes = self._changes, {}
-        return changes
 
 
 def decode(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from engine.backend import Backend
+from engine.control import Control
 from engine.library import Closing, Library
 from engine.logs import explain
 from engine.types import Event, Request, TaskEnd, TaskFailed, TaskProgress
@@ -18,60 +18,21 @@ REPORT_EVERY = 0.25
 Wanted = TypeVar("Wanted")
 
 
-class Stoppable:
-    """What decodes at another thread's wish, and ends at its wish.
-
-    Attributes:
-        stopped: whether `stop` was called.
-    """
-
-    def __init__(self) -> None:
-        self.stopped = False
-        self._lock = threading.Lock()
-        self._control: Any = None
-
-    def stop(self) -> None:
-        """End within a round or a chunk of a prompt. Any thread."""
-        with self._lock:
-            self.stopped = True
-            if self._control is not None:
-                self._control.stop()
-
-    def attach(self, control: Any) -> None:
-        """From now on `stop` reaches this decoding."""
-        with self._lock:
-            self._control = control
-            if self.stopped:
-                control.stop()
-
-
-class Run(Stoppable):
-    """A submitted request, and what other threads ask of it meanwhile: to stop, or to change its settings."""
+class Run(Control):
+    """A submitted request, and what other threads ask of it meanwhile: to stop, or to change its settings, drafters by name."""
 
     def __init__(self, run_id: int, request: Request) -> None:
         super().__init__()
         self.id = run_id
         self.request = request
         self.submitted = time.perf_counter()
-        self._changes: dict[str, Any] = {}
-
-    def change(self, changes: dict[str, Any]) -> None:
-        """Wish for another rule, gamma or drafter; the latest wish of each counts. Any thread."""
-        with self._lock:
-            self._changes.update(changes)
-
-    def take_changes(self) -> dict[str, Any]:
-        """The wishes since the last call."""
-        with self._lock:
-            changes, self._changes = self._changes, {}
-        return changes
 
 
 class Stopped(Exception):
     """Breaks a task off where it stands, because it was told to stop."""
 
 
-class LongTask(Stoppable, Generic[Wanted]):
+class LongTask(Control, Generic[Wanted]):
     """A submitted request that is neither an answer nor a load: a proof, a benchmark, samples, a training.
 
     A kind of task says what it is called, what it does, and how it ends early; queue, thread and command line treat all alike.

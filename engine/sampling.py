@@ -53,11 +53,9 @@ class _Source:
         seed = ((self._request.options.seed or 0) + index) % SEED_LIMIT
         options = self._request.options.replace(seed=seed)
         cache = self._read_cache()
-        control = self._backend.control(lambda done, total: None)
-        self._task.attach(control)
         rounds: list[Round] = []
         with contextlib.closing(
-            self._backend.decode(self._target, self._prompt, self._drafter, options, cache, control)
+            self._backend.decode(self._target, self._prompt, self._drafter, options, cache, self._task)
         ) as decoded:
             rounds.extend(decoded)
         self._cache = cache

@@ -138,7 +138,7 @@ class Engine:
         DecodingOptions().replace(**options)
         run = self._find(run_id)
         if isinstance(run, Run):
-            run.change(options if drafter is None else {**options, "drafter": drafter})
+            run.update(**(options if drafter is None else {**options, "drafter": drafter}))
 
     def stop(self, run_id: int) -> None:
         """End a queued or running answer or task within a round or a chunk of the prompt; without effect once it has ended."""

@@ -16,6 +16,7 @@ from typing import Any
 from engine.backend import Backend, LoadedDrafter
 from engine.bench.statistics import repeated
 from engine.bench.values import BenchPrompt, BenchRow, PeerToken, Setting
+from engine.control import Control
 from engine.metrics import Totals
 from engine.run import Stopped
 from engine.types import DecodingOptions, Finish
@@ -47,20 +48,18 @@ def own_answer(
     drafter: LoadedDrafter,
     prompt: Sequence[int],
     options: DecodingOptions,
-    attach: Callable[[Any], None],
+    control: Control,
     tick: Tick,
 ) -> Answer:
     """Decode with a drafter that has seen nothing before and an empty cache.
 
     Args:
-        attach: is given the run's control, by which it can be stopped.
+        control: by which it can be stopped.
 
     Raises:
         Stopped: it was.
     """
     cache = backend.make_cache(target)
-    control = backend.control(lambda done, total: None)
-    attach(control)
     fresh = drafter.renewed()
     backend.settle()
     tokens: list[int] = []

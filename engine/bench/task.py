@@ -210,7 +210,7 @@ class _Bench:
         drafter = self._drafters[setting.drafter]
         if setting.maker == "mlx-lm":
             return peer_answer(self._backend, self._target, drafter.model, ids, options, proceed)
-        return own_answer(self._backend, self._target, drafter, ids, options, self._task.attach, proceed)
+        return own_answer(self._backend, self._target, drafter, ids, options, self._task, proceed)
 
     def _options(self, setting: Setting, index: int, turn: int) -> DecodingOptions:
         options = DecodingOptions(

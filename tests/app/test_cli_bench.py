@@ -58,7 +58,7 @@ class BenchedBackend(FakeBackend):
             raise DraftlightError("the machine is on fire")
         if self.answers == self.wait_after:
             self.reached.set()
-            assert arguments[5].stopped.wait(PATIENCE)
+            assert arguments[5]._stopped.wait(PATIENCE)
         yield from super().decode(*arguments)
 
     def peer(

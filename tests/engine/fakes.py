@@ -51,18 +51,6 @@ class FakeCache:
     tokens: list[int] = field(default_factory=list)
 
 
-class FakeControl:
-    def __init__(self) -> None:
-        self.stopped = threading.Event()
-        self.changes: dict[str, Any] = {}
-
-    def stop(self) -> None:
-        self.stopped.set()
-
-    def update(self, **changes: Any) -> None:
-        self.changes.update(changes)
-
-
 class FakeBackend:
     """Answers "abc..." a letter a round, reads prompts in chunks of four, and notes who called.
 
@@ -109,11 +97,6 @@ class FakeBackend:
         self.loads.append(name)
         return LoadedDrafter(name, FakeDrafter(name, has_distribution=name != "ngram"), "11")
 
-    def control(self, on_prefill: Callable[[int, int], None]) -> FakeControl:
-        control = FakeControl()
-        control.on_prefill = on_prefill  # type: ignore[attr-defined]
-        return control
-
     def decode(
         self,
         target: FakeTarget,
@@ -132,15 +115,15 @@ class FakeBackend:
         control.on_prefill(0, len(fresh))
         for start in range(0, len(fresh), 4):
             self._pass()
-            if control.stopped.is_set():
+            if control.stopped:
                 return
             cache.tokens.extend(fresh[start : start + 4])
             control.on_prefill(min(start + 4, len(fresh)), len(fresh))
         committed = list(prompt)
         for index in range(options.max_tokens - given):
-            if control.stopped.is_set():
+            if control.stopped:
                 return
-            changes, control.changes = control.changes, {}
+            changes = control.take_changes()
             drafter = changes.pop("drafter", drafter)
             options = options.replace(**changes)
             self._pass()
@@ -149,7 +132,7 @@ class FakeBackend:
             letter = ord("a") + index % 26
             cache.tokens.append(committed[-1])
             committed.append(letter)
-            finish = "cancelled" if control.stopped.is_set() else "length" if index + 1 == options.max_tokens - given else None
+            finish = "cancelled" if control.stopped else "length" if index + 1 == options.max_tokens - given else None
             if self.forget_eos and finish == "length":
                 return
             proposals = () if drafter is None else (Proposal(1, "x", b"x", "rejected"),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -12,14 +13,31 @@ import numpy as np
 import pytest
 
 from engine import decoding
+from engine.backend import LoadedDrafter
 from engine.cache import cache_length, check_cache, make_prompt_cache
 from engine.decoding import Control, decode
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
 from engine.gamma import AutoGamma
+from engine.interleaving import Comparison, carry_out
+from engine.library import Library
 from engine.metrics import violations
+from engine.run import Run
 from engine.taps import tap
-from engine.types import RULES, DecodingOptions, Round, Rule
+from engine.trace import Trace, read
+from engine.types import (
+    RULES,
+    DecodingOptions,
+    Event,
+    Message,
+    Request,
+    Round,
+    RoundFinished,
+    Rule,
+    RunFailed,
+    RunFinished,
+)
+from tests.engine.fakes import FakeBackend
 from tests.engine.small_models import NEAR_TIE, PROMPT, emitted_ids, greedy_of_mlx_lm, tiny_llama
 from tests.engine.test_feature_head import CONFIG, TAPS, random_head
 
@@ -261,3 +279,87 @@ def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monke
         rounds = Answer("draft", 2, act, options=OPTIONS.replace(rule="match", gamma="auto", max_tokens=12)).decoded().rounds
         groups = [list(group) for _, group in itertools.groupby(rounds, lambda current: (current.rule, current.drafter))]
         assert learned == groups and len(rounds) > 4
+
+
+# The same through requests, events and traces
+
+
+class Tiny(FakeBackend):
+    """The models of this module under the names of their kinds."""
+
+    def drafter(self, name: str, target: Any, progress: Any) -> LoadedDrafter:
+        return LoadedDrafter(name, made(name), make=lambda: made(name))
+
+    def make_cache(self, target: Any) -> Any:
+        return make_prompt_cache(TARGET)
+
+    def cache_length(self, cache: Any) -> int:
+        return cache_length(cache) or 0
+
+    def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
+        given, clock = rest
+        return decode(
+            TARGET, prompt, drafter, options, tokenizer=Letters(), cache=cache, control=control, given=given, clock=clock
+        )
+
+
+def turns_taken(act: Callable[[Run, Round], None], *kinds: str, **options: Any) -> list[Trace]:
+    """The traces of answers that take turns. Whatever is done to the first is done right after one of its rounds."""
+    events: list[Any] = []
+
+    def emit(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, RoundFinished) and event.run_id == 0:
+            act(runs[0], event.round)
+
+    requests = [Request((Message("user", "ABAB"),), OPTIONS.replace(**options), drafter=kind, template=False) for kind in kinds]
+    runs = tuple(Run(number, request) for number, request in enumerate(requests))
+    backend = Tiny()
+    carry_out(Comparison(runs), backend, Library(backend, emit, lambda: None), emit)
+    traces = []
+    for run in runs:
+        (end,) = (event for event in events if isinstance(event, (RunFinished, RunFailed)) and event.run_id == run.id)
+        assert isinstance(end, RunFinished) and end.trace_path is not None, end
+        found = read(end.trace_path)
+        assert found.missing is None and violations(found.rounds) == ()
+        assert list(found.rounds) == [e.round for e in events if isinstance(e, RoundFinished) and e.run_id == run.id]
+        assert end.text == b"".join(map(Letters().token_bytes, emitted_ids(found.rounds))).decode()
+        for change in found.changes:
+            current = found.rounds[change["index"]]
+            assert (change["rule"], change["drafter"]) == (current.rule, current.drafter)
+        for earlier, later in itertools.pairwise(found.rounds):
+            assert later.started >= earlier.started + earlier.milliseconds.total - 1e-6
+        traces.append(found)
+    return traces
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_that_take_turns_may_change_and_stop_at_every_round(home: Path, kind: str) -> None:
+    whole = [emitted_ids(found.rounds) for found in turns_taken(lambda run, current: None, kind, "head")]
+    to = KINDS[(KINDS.index(kind) + 2) % len(KINDS)]
+    for at in range(TOKENS - 1):
+
+        def change(run: Run, current: Round, at: int = at) -> None:
+            if current.index == at:
+                run.update(rule="match", gamma="auto", drafter=to)
+
+        def stop(run: Run, current: Round, at: int = at) -> None:
+            if current.index == at:
+                run.stop()
+
+        assert [emitted_ids(found.rounds) for found in turns_taken(change, kind, "head")] == whole
+        stopped, beside = (emitted_ids(found.rounds) for found in turns_taken(stop, kind, "head"))
+        assert stopped == whole[0][: len(stopped)] and beside == whole[1]
+
+
+def test_a_change_that_a_stop_prevented_is_not_told_as_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change_and_stop(run: Run, current: Round) -> None:
+        if current.index == 1:
+            monkeypatch.setattr(DraftModel, "begin", lambda *arguments: run.stop())
+            run.update(rule="match", drafter="draft")
+
+    (whole,) = turns_taken(lambda run, current: None, "none")
+    text = whole.summary["text"]  # type: ignore[index]
+    (found,) = turns_taken(change_and_stop, "none", stop=(text[1:] + "!",))
+    assert found.summary is not None and found.summary["text"] == text[:3]
+    assert [(change["rule"], change["drafter"]) for change in found.changes] == [("match", "none")]

@@ -1,0 +1,64 @@
+"""How other threads steer an answer under way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+
+from engine.types import DecodingOptions, Rule
+
+
+class _Keep:
+    """Marks an argument that was not given, where None means something."""
+
+
+_KEEP = _Keep()
+
+
+class Control:
+    """The handle by which another thread steers a running answer. Requests take effect at a round boundary.
+
+    Args:
+        on_prefill: called on the decoding thread with (prompt tokens read, prompt tokens to read).
+
+    Attributes:
+        on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
+            requested by name, it puts them in its place.
+    """
+
+    def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
+        self.on_prefill: Callable[[int, int], None] = on_prefill or (lambda done, total: None)
+        self.on_changes: Callable[[dict[str, Any]], dict[str, Any]] = lambda changes: changes
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._changes: dict[str, Any] = {}
+
+    def stop(self) -> None:
+        """Ends the answer within one round or one chunk of the prompt."""
+        self._stopped.set()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def update(
+        self,
+        *,
+        rule: Rule | None = None,
+        gamma: int | Literal["auto"] | None = None,
+        drafter: Any = _KEEP,
+    ) -> None:
+        """Changes what is given; `drafter=None` goes on without one. Raises ValueError for impossible values."""
+        changes: dict[str, Any] = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
+        DecodingOptions(**changes)
+        if not isinstance(drafter, _Keep):
+            changes["drafter"] = drafter
+        with self._lock:
+            self._changes.update(changes)
+
+    def take_changes(self) -> dict[str, Any]:
+        """What takes effect of what was requested since the last call."""
+        with self._lock:
+            changes, self._changes = self._changes, {}
+        return self.on_changes(changes) if changes else changes
