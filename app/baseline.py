@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
+from engine.drafter_kinds import NO_DRAFTER
 from engine.types import Message, Request, RunFinished
 
 PLAIN_TOKENS = 32
@@ -61,4 +62,4 @@ class Baselines:
 def plain_request(request: Request) -> Request:
     """The same request answered plainly and briefly, outside the conversation."""
     options = request.options.replace(max_tokens=PLAIN_TOKENS, stop=())
-    return replace(request, options=options, drafter="none", conversation="", trace_path=None, given=())
+    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, given=())

@@ -9,6 +9,7 @@ from typing import Literal
 
 from engine.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.bench.values import BenchRequest
+from engine.drafter_kinds import benched
 from engine.types import MAX_GAMMA, RULES, Rule
 
 DESCRIPTION = (
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drafters",
         metavar="A,B",
-        help="as for --drafter of other commands (default: ngram; for builtin head and builtin-draft too)",
+        help=f"as for --drafter of other commands (default: {', '.join(benched('builtin'))}, as far as they fit the target)",
     )
     parser.add_argument("--rules", metavar="A,B", default=_RULES, help=f"of {', '.join(RULES)} (default: %(default)s)")
     parser.add_argument("--temperatures", metavar="X,Y", default=_TEMPERATURES, help="default: %(default)s")
@@ -50,12 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def request_of(arguments: argparse.Namespace) -> BenchRequest:
     """The request. Raises ValueError for what cannot be, before anything is loaded."""
     target = arguments.target or "builtin"
-    drafters = "ngram,head,builtin-draft" if target == "builtin" else "ngram"
     check_output(arguments.json_path)
     return BenchRequest(
         prompts=read_prompts(arguments.prompts, arguments.limit),
         target=target,
-        drafters=_list("drafters", drafters if arguments.drafters is None else arguments.drafters),
+        drafters=benched(target) if arguments.drafters is None else _list("drafters", arguments.drafters),
         rules=tuple(_rule(name) for name in _list("rules", arguments.rules)),
         temperatures=tuple(_temperature(text) for text in _list("temperatures", arguments.temperatures)),
         gammas=tuple(_gamma(text) for text in _list("gamma", arguments.gamma)),

@@ -6,7 +6,8 @@ from itertools import groupby
 
 from engine.bench.report import Results
 from engine.bench.statistics import BenchFigures, Interval, noise_of_plain, summarise
-from engine.bench.values import PLAIN, Setting
+from engine.bench.values import Setting
+from engine.drafter_kinds import NO_DRAFTER
 
 _HEADINGS = ("", "drafter", "rule", "T", "gamma", "tokens/s", "plain", "speed-up", "", "alpha", "", "tau", "first s", "repeated")
 _TEXTS = ("drafter", "rule", "")
@@ -72,7 +73,7 @@ def name_of(setting: Setting) -> str:
     """The drafter, and who decodes if it is not Draftlight."""
     if setting.maker == "draftlight":
         return setting.drafter
-    return "mlx-lm" if setting.drafter == PLAIN else f"mlx-lm, {setting.drafter}"
+    return "mlx-lm" if setting.drafter == NO_DRAFTER else f"mlx-lm, {setting.drafter}"
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -14,6 +14,7 @@ from app.session import Answer
 from app.theme import Theme
 from app.word_line import figure_at, paint_words
 from app.wording import FINISH_WORDS, RULE_TITLES, drafter_title, number, seconds
+from engine.drafter_kinds import NO_DRAFTER
 from engine.types import Rule
 
 PAD = 14.0
@@ -173,8 +174,8 @@ def settings_words(answer: Answer) -> list[str]:
     gammas = dict.fromkeys([answer.options.gamma, *(change.gamma for change in answer.changes)])
     given = () if answer.request is None else answer.request.given
     words = [f"branched at token {len(given)}"] if given else []
-    words.append(" → ".join("no drafter" if name == "none" else drafter_title(name) for name in drafters))
-    if list(drafters) != ["none"]:
+    words.append(" → ".join("no drafter" if name == NO_DRAFTER else drafter_title(name) for name in drafters))
+    if list(drafters) != [NO_DRAFTER]:
         words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer))))
         words.append("gamma " + " → ".join(str(gamma) for gamma in gammas))
     words.append(f"temperature {answer.options.temperature:g}")

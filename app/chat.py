@@ -12,7 +12,8 @@ from app.baseline import FEWEST_TOKENS, plain_request
 from app.link import EngineLike, EngineLink
 from app.session import Answer, Session, Turn
 from app.settings import Settings
-from app.wording import FINISH_WORDS, FOR_THE_BUILTIN, drafter_title, target_title
+from app.wording import FINISH_WORDS, drafter_title, target_title
+from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.errors import DraftlightError
 from engine.types import (
     DecodingOptions,
@@ -205,16 +206,16 @@ class Chat(QObject):
     def _drafter_for(self, target: str) -> str:
         """The drafter the user wishes for, or none where that fits the built-in target only."""
         wished = self._put_aside or self.settings.drafter
-        fits = target == "builtin" or wished not in FOR_THE_BUILTIN
+        fits = may_fit(wished, target)
         self._put_aside = None if fits else wished
-        return wished if fits else "none"
+        return wished if fits else NO_DRAFTER
 
     def keep(self, **changes: object) -> None:
         """Puts settings in force and writes them down; a drafter that only stands in is not written down."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         if self._settings_path is not None:
             lasting = self.settings
-            if self._put_aside is not None and (lasting.target == "builtin" or self._put_aside not in FOR_THE_BUILTIN):
+            if self._put_aside is not None and may_fit(self._put_aside, lasting.target):
                 lasting = replace(lasting, drafter=self._put_aside)
             try:
                 stored.save(self._settings_path, lasting)
@@ -234,7 +235,7 @@ class Chat(QObject):
     def load_models(self) -> None:
         """Asks for the models of the settings. What is loading is said at once: the engine may be long in starting."""
         there = self.session.model is not None and self.session.target == self.settings.target
-        self.session.loading = self.settings.drafter if there and self.settings.drafter != "none" else self.settings.target
+        self.session.loading = self.settings.drafter if there and self.settings.drafter != NO_DRAFTER else self.settings.target
         self.session.load_step, self.session.load_fraction = "", None
         self.link.load(self.settings.target, self.settings.drafter)
 
@@ -246,7 +247,7 @@ class Chat(QObject):
             if self._plain is not None and getattr(event, "run_id", None) == self._plain[0]:
                 self._measured(event)
                 continue
-            if self._plain is not None and isinstance(event, DrafterReady) and event.name == "none":
+            if self._plain is not None and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
                 continue  # of the plain run; the conversation goes on with its own
             self.session.apply(event)
             self._react(event)
@@ -290,10 +291,10 @@ class Chat(QObject):
             return
         before = self.session.drafter
         if before == refused:
-            before = "none"
+            before = NO_DRAFTER
             if not self.session.was_ready(refused):  # one that fitted an earlier target only is not wished for any longer
                 self._put_aside = refused
-        going_on = "without a drafter" if before == "none" else f"with {drafter_title(before)}"
+        going_on = "without a drafter" if before == NO_DRAFTER else f"with {drafter_title(before)}"
         self.said.emit(f"{message} Answers go on {going_on}.", "error")
         self.keep(drafter=before)
 

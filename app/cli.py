@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import bench_options, cli_export, train_options
+from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, default_drafter
 from engine.errors import DraftlightError
 from engine.logs import log_path, log_to_file
 from engine.provenance import version
@@ -105,7 +106,7 @@ def _add_models(parser: argparse.ArgumentParser, default: str | None) -> None:
         "--drafter",
         metavar="DRAFTER",
         default=default,
-        help="none, ngram, ngram-mod, head, builtin-draft, or the path of a head or draft model",
+        help=f"{', '.join(DRAFTERS)}, or the path of a {' or '.join(kind.title.lower() for kind in BY_PATH.values())}",
     )
 
 
@@ -181,7 +182,7 @@ def _add_models_command(parser: argparse.ArgumentParser) -> None:
     download.set_defaults(command=_models_download)
     check = actions.add_parser("check", help="load a model, and a drafter for it, and say whether they can be used")
     check.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
-    check.add_argument("--drafter", metavar="DRAFTER", default="none", help="also check that this fits the model")
+    check.add_argument("--drafter", metavar="DRAFTER", default=NO_DRAFTER, help="also check that this fits the model")
     check.set_defaults(command=_models_check)
     remove = actions.add_parser("remove", help="delete a model from the models folder")
     remove.add_argument("name", metavar="MODEL")
@@ -213,11 +214,6 @@ def _window(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     arguments.trace = read(arguments.path)
     return _window(arguments)
-
-
-def default_drafter(target: str) -> str:
-    """The drafter where none was asked for: the built-in target's own, which fits no other model."""
-    return "head" if target == "builtin" else "none"
 
 
 def _chat(arguments: argparse.Namespace) -> int:

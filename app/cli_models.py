@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from engine import builtin
+from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
@@ -60,7 +61,7 @@ def check_model(name: str, drafter: str) -> int:
                         print(f"draftlight: {message}", file=sys.stderr)
                         return 1
                     case DrafterReady(drafter_name):
-                        if drafter_name != "none":
+                        if drafter_name != NO_DRAFTER:
                             print(f"{drafter_name} can draft for it")
                         return 0
     finally:

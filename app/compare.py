@@ -14,6 +14,7 @@ from typing import Literal
 from app.pieces import Spot
 from app.session import Answer, Session
 from app.wording import RULE_TITLES, drafter_title, target_title
+from engine.drafter_kinds import HEAD, NO_DRAFTER
 from engine.types import DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
 
 LETTERS = "ABCD"
@@ -29,19 +30,19 @@ class ColumnSetup:
     """The settings of one column. `prompt` is the column's own; empty means the one of all."""
 
     rule: Rule = "gumbel"
-    drafter: str = "head"
+    drafter: str = HEAD
     gamma: int | Literal["auto"] = "auto"
     temperature: float = 0.8
     prompt: str = ""
 
     def title(self, target: str) -> str:
         """Drafter and rule in words; without a drafter there is nothing to judge."""
-        return "No drafter" if self.drafter == "none" else f"{drafter_words(self.drafter, target)}, {RULE_TITLES[self.rule]}"
+        return "No drafter" if self.drafter == NO_DRAFTER else f"{drafter_words(self.drafter, target)}, {RULE_TITLES[self.rule]}"
 
     @property
     def invariant(self) -> bool:
         """Whether the text depends on seed, prompt and options alone, whoever drafts."""
-        return self.drafter == "none" or self.temperature == 0 or self.rule in ("match", "gumbel")
+        return self.drafter == NO_DRAFTER or self.temperature == 0 or self.rule in ("match", "gumbel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +303,7 @@ class Comparison:
     def speed_up(self, index: int) -> float | None:
         """Throughput over that of the plain column with the same prompt; None for that one itself, or without one."""
         column = self.columns[index]
-        plain = next((c for c in self.columns if c.setup.drafter == "none" and c.prompt == column.prompt), None)
+        plain = next((c for c in self.columns if c.setup.drafter == NO_DRAFTER and c.prompt == column.prompt), None)
         if plain is None or plain is column:
             return None
         own, base = column.answer.tokens_per_second, plain.answer.tokens_per_second

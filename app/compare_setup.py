@@ -24,12 +24,13 @@ from PySide6.QtWidgets import (
 
 from app import theme as themes
 from app.compare import ColumnSetup, Setup, drafter_words
-from app.header import DRAFTERS, ModelSelector
+from app.header import ModelSelector
 from app.presets import PRESETS
 from app.theme import Theme
 from app.widgets import Chip, FlowLayout, icon_button, tint
 from app.wording import RULE_NOTES, RULE_TITLES
 from engine.compare import MAX_SAMPLES
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.types import MAX_GAMMA, RULES, SEED_LIMIT
 
 LONGEST = 4096
@@ -321,7 +322,7 @@ class ColumnControls(QWidget):
 
     def _show_use(self) -> None:
         """Without a drafter there is nothing to judge."""
-        drafts = self.drafter.currentData() != "none"
+        drafts = self.drafter.currentData() != NO_DRAFTER
         self.rule.setEnabled(drafts)
         self.gamma.setEnabled(drafts)
 

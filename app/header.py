@@ -24,12 +24,12 @@ from app import theme as themes
 from app.settings import Settings
 from app.theme import Theme
 from app.widgets import Chip, FlowLayout, RuleSelector, icon_button, tint
-from app.wording import DRAFTER_TITLES, FOR_THE_BUILTIN, coincidence, drafter_title, rule_note, target_title
+from app.wording import coincidence, drafter_note, drafter_title, rule_note, target_title
+from engine.drafter_kinds import BY_PATH, DRAFTERS
 from engine.types import MAX_GAMMA, SEED_LIMIT
 
 OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
 BUILT_IN = " (built in)"
-DRAFTERS = ("none", "ngram", "ngram-mod", "head", "builtin-draft")
 
 
 class Header(QWidget):
@@ -168,7 +168,7 @@ class Header(QWidget):
         controls = (self.target, self.drafter, self.gamma, self.temperature, self.seed)
         blockers = [QSignalBlocker(control) for control in controls]
         self._fill(self.target, ("builtin",), settings.target, "target")
-        self._fill(self.drafter, DRAFTERS, settings.drafter, "drafter")
+        self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter")
         self.rule.set_rule(settings.rule)
         self.gamma.setValue(0 if settings.gamma == "auto" else settings.gamma)
         self.temperature.setValue(settings.temperature)
@@ -193,14 +193,19 @@ class Header(QWidget):
     def _fill(self, box: QComboBox, names: tuple[str, ...], current: str, kind: str) -> None:
         box.clear()
         for name in names if current in names else (*names, current):
-            title = drafter_title(name) if kind == "drafter" else target_title(name)
-            box.addItem(title + BUILT_IN if name in ("builtin", *FOR_THE_BUILTIN) else title, name)
-            tip = name if name not in DRAFTER_TITLES and name != "builtin" else ""
+            drafter = DRAFTERS.get(name) if kind == "drafter" else None
+            title = target_title(name) if kind == "target" else drafter_title(name)
+            built_in = name == "builtin" or (drafter is not None and drafter.fits == "builtin")
+            box.addItem(title + BUILT_IN if built_in else title, name)
+            tip = drafter_note(drafter) if drafter is not None else "" if built_in else name
             box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         box.setCurrentIndex(box.findData(current))
         box.updateGeometry()
         box.insertSeparator(box.count())
         box.addItem("Open model folder…", OPEN_FOLDER)
+        if kind == "drafter":
+            tip = "\n".join(f"{chosen.title}: {drafter_note(chosen)}" for chosen in BY_PATH.values())
+            box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         box.addItem("Open GGUF file…", OPEN_FILE)
 
     def _picked(self, index: int) -> None:

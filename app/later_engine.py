@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from app.link import EngineLike, Gamma
 from engine.compare import CompareRequest, SampleRequest
+from engine.drafter_kinds import NO_DRAFTER
 from engine.types import Event, Request, Rule
 
 
@@ -23,7 +24,7 @@ class LaterEngine:
             self._engine = self._make()
         return self._engine
 
-    def load(self, target: str, drafter: str = "none") -> None:
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
         self.engine.load(target, drafter)
 
     def submit(self, request: Request) -> int:

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from engine.compare import CompareRequest, SampleRequest
+from engine.drafter_kinds import NO_DRAFTER
 from engine.types import (
     DrafterReady,
     DrafterRefused,
@@ -30,7 +31,7 @@ BUDGET_SECONDS = 0.008
 class EngineLike(Protocol):
     """What the window needs of `engine.worker.Engine`."""
 
-    def load(self, target: str, drafter: str = "none") -> None: ...
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None: ...
     def submit(self, request: Request) -> int: ...
     def compare(self, request: CompareRequest) -> tuple[int, ...]: ...
     def sample(self, request: SampleRequest) -> int: ...

@@ -15,10 +15,10 @@ from PySide6.QtWidgets import QApplication
 from app import accessibility, compare_reader
 from app import settings as stored
 from app import theme as themes
-from app.cli import default_drafter
 from app.later_engine import LaterEngine
 from app.settings import Settings
 from app.window import Window
+from engine.drafter_kinds import default_drafter
 from engine.trace import Trace
 from engine.worker import Engine
 

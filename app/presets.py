@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.compare import ColumnSetup, Setup
 from app.settings import Settings
+from engine.drafter_kinds import NGRAM, NO_DRAFTER, default_drafter
 
 STORY = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 CODE = "Write a Python function that returns the first n prime numbers, with a docstring and an example."
@@ -41,9 +42,9 @@ def usual(settings: Settings) -> Setup:
 
 def _drafter(settings: Settings) -> str:
     """The drafter of the settings; where there is none, one that fits the target."""
-    if settings.drafter != "none":
+    if settings.drafter != NO_DRAFTER:
         return settings.drafter
-    return "head" if settings.target == "builtin" else "ngram"
+    return default_drafter(settings.target, NGRAM)
 
 
 def _temperature(settings: Settings) -> float:
@@ -71,7 +72,7 @@ def _rejection_gumbel(settings: Settings) -> Setup:
 
 
 def _with_without(settings: Settings) -> Setup:
-    columns = (_column(settings, rule="gumbel", drafter="none"), _column(settings, rule="gumbel"))
+    columns = (_column(settings, rule="gumbel", drafter=NO_DRAFTER), _column(settings, rule="gumbel"))
     return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER)
 
 
@@ -84,7 +85,7 @@ def _random_number(settings: Settings) -> Setup:
 
 def _three_times(settings: Settings) -> Setup:
     prompt = f"The same paragraph three times:\n\n{PARAGRAPH}\n\n{FIRST_SENTENCE}."
-    columns = tuple(ColumnSetup(rule="gumbel", drafter=drafter, temperature=0.0) for drafter in ("none", "ngram"))
+    columns = tuple(ColumnSetup(rule="gumbel", drafter=drafter, temperature=0.0) for drafter in (NO_DRAFTER, NGRAM))
     return Setup(prompt, columns, seed=settings.seed, max_tokens=COPIES, template=False)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from app.session import Answer, Session, Turn
 from engine.codec import FINISHES, options_from_json
+from engine.drafter_kinds import NO_DRAFTER
 from engine.exports.tables import given_text, messages_of, prompt_tokens, table_of
 from engine.trace import Trace
 from engine.types import (
@@ -212,7 +213,7 @@ class Replay:
         name = table_of(self.trace.header.get("drafter")).get("name")
         if isinstance(name, str):
             return name
-        return self.trace.rounds[0].drafter if self.trace.rounds else "none"
+        return self.trace.rounds[0].drafter if self.trace.rounds else NO_DRAFTER
 
 
 def _conversation(trace: Trace) -> tuple[str, list[Turn]]:
@@ -245,7 +246,7 @@ def _twin(answer: Answer) -> Answer:
 
 def _earlier(text: str) -> Answer:
     """An answer of which only the text is known."""
-    answer = Answer(options=DecodingOptions(), drafter="none", submitted=0.0, model="Earlier answer", state="finished")
+    answer = Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, model="Earlier answer", state="finished")
     answer.text.begin(text)
     return answer
 

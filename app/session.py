@@ -14,6 +14,7 @@ from typing import Literal
 from app.baseline import Baseline, Baselines
 from app.pieces import AnswerText
 from app.tally import Tally
+from engine.drafter_kinds import NO_DRAFTER, kind_of
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -97,7 +98,7 @@ class Answer:
 
 def is_plain(answer: Answer) -> bool:
     """Whether no drafter took part."""
-    return answer.drafter == "none" and all(change.drafter == "none" for change in answer.changes)
+    return answer.drafter == NO_DRAFTER and all(change.drafter == NO_DRAFTER for change in answer.changes)
 
 
 @dataclass(slots=True)
@@ -149,7 +150,7 @@ class Session:
         self.load_step = ""
         self.load_fraction: float | None = None
         self._asked_for = ""
-        self.drafter = "none"
+        self.drafter = NO_DRAFTER
         self.baselines = Baselines()
         self.measuring = False
         self._distributions: dict[str, bool] = {}
@@ -208,7 +209,7 @@ class Session:
 
     def has_distribution(self, drafter: str) -> bool:
         """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
-        return self._distributions.get(drafter, drafter not in ("none", "ngram", "ngram-mod"))
+        return self._distributions.get(drafter, kind_of(drafter).has_distribution)
 
     def was_ready(self, drafter: str) -> bool:
         """Whether the engine could ever use a drafter since the window opened."""

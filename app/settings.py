@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from app.chart_data import CHARTS
 from app.theme import APPEARANCES, Appearance
+from engine.drafter_kinds import HEAD
 from engine.paths import data_folder
 from engine.types import DecodingOptions, Rule
 
@@ -41,7 +42,7 @@ class Settings:
     text_scale: float = 1.0
     geometry: tuple[int, ...] = ()
     target: str = "builtin"
-    drafter: str = "head"
+    drafter: str = HEAD
     rule: Rule = "gumbel"
     temperature: float = 0.8
     gamma: int | Literal["auto"] = "auto"

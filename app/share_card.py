@@ -14,6 +14,7 @@ import numpy as np
 from app.chart_data import proposals_shown
 from app.pictures import content
 from app.text_layout import Measure, Run, estimated, lay_out
+from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.files import write_together
@@ -96,8 +97,8 @@ def _head(drawing: Drawing, trace: Trace) -> None:
     palette = drawing.palette
     drawing.text(MARGIN, 62, "Draftlight", palette.text, 24, bold=True)
     target = table_of(trace.header.get("target")).get("name") or "unknown target"
-    drafter = table_of(trace.header.get("drafter")).get("name") or "none"
-    with_drafter = "without a drafter" if drafter == "none" else f"drafted by {Path(str(drafter)).name}"
+    drafter = table_of(trace.header.get("drafter")).get("name") or NO_DRAFTER
+    with_drafter = "without a drafter" if drafter == NO_DRAFTER else f"drafted by {Path(str(drafter)).name}"
     words = f"{Path(str(target)).name}, {with_drafter}"
     drawing.text(WIDTH - MARGIN, 62, words if len(words) <= 84 else words[:83] + "…", size=16, anchor="end")
 

@@ -14,6 +14,7 @@ from app.session import Session
 from app.theme import Theme
 from app.widgets import ElidedLabel
 from app.wording import DEFINITIONS, FINISH_WORDS, LEGEND, drafter_title, number, seconds
+from engine.drafter_kinds import kind_of
 
 LEGEND_KINDS: tuple[Kind, ...] = ("accepted", "rejected", "unjudged", "correction", "bonus")
 
@@ -156,8 +157,11 @@ def phase_text(session: Session) -> str:
 def _loading_text(session: Session) -> str:
     if session.loading is None:
         return ""
-    names = {"builtin": "the built-in model", "head": "the trained head", "builtin-draft": "the small draft model"}
-    name = names.get(session.loading) or drafter_title(session.loading)
+    name = drafter_title(session.loading)
+    if session.loading == "builtin":
+        name = "the built-in model"
+    elif kind_of(session.loading).fits == "builtin":
+        name = f"the {name.lower()}"
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     share = f", {100 * session.load_fraction:.0f} %" if session.load_fraction is not None else ""
     return f"Loading {name}{step}{share}"

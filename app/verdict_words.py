@@ -5,10 +5,8 @@ from __future__ import annotations
 from app.pieces import Spot, candidate_words, visible
 from app.residual import block_weight
 from app.wording import drafter_title
+from engine.drafter_kinds import kind_of
 from engine.types import Candidate, Proposal, Round
-
-ONE_HOT = ("ngram", "ngram-mod")
-"""Drafters whose proposals come without probabilities: q is 1 for the token they propose."""
 
 
 def decision(round_: Round, spot: Spot, greedy: bool) -> str:
@@ -26,13 +24,13 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
             return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; {drawn} is."
         return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; that is {target}."
     if round_.rule == "gumbel":
-        if round_.drafter in ONE_HOT:
+        if not kind_of(round_.drafter).has_distribution:
             return _without_noise(drawn, target, stands)
         if stands:
             return f"Draft and target drew with the same noise, and both have their arg-max at {drawn}."
         return f"Draft and target drew with the same noise: the draft's arg-max is {drawn}, the target's is {target}."
     if round_.rule == "match":
-        if round_.drafter in ONE_HOT:
+        if not kind_of(round_.drafter).has_distribution:
             return _without_noise(drawn, target, stands)
         if stands:
             return f"Draft and target drew on their own, and both drew {drawn}."
@@ -120,7 +118,7 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         return ("This answer was made without analysis: its probabilities were not recorded.",)
     if proposal is not None and proposal.status == "unjudged":
         notes.append("Its p is not known: it would be that of a text that was not kept.")
-    looked_up = round_.drafter in ONE_HOT and spot.at < len(round_.proposals)
+    looked_up = not kind_of(round_.drafter).has_distribution and spot.at < len(round_.proposals)
     if greedy:
         unjudged = proposal is not None and proposal.status == "unjudged"
         alone = looked_up or spot.at >= len(round_.proposals)

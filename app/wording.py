@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, DrafterKind, Fits
 from engine.types import Finish, Rule
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
@@ -11,15 +12,12 @@ RULE_NOTES: dict[Rule, str] = {
     "gumbel": "Gumbel: draft and target draw with the same noise, so they agree more often. The text is the target's own.",
     "block": "Block: the proposals of a round are judged together; on average at least as many stand as under Rejection.",
 }
-DRAFTER_TITLES = {
-    "none": "None",
-    "ngram": "N-gram",
-    "ngram-mod": "N-gram hashing (ngram-mod)",
-    "head": "Trained head",
-    "builtin-draft": "Small draft model",
+FITS_WORDS: dict[Fits, str] = {
+    "any": "",
+    "builtin": "Fits the built-in target only.",
+    "vocabulary": "Fits targets with the same vocabulary.",
+    "own": "Fits the target that it was trained for.",
 }
-FOR_THE_BUILTIN = ("head", "builtin-draft")
-"""Drafters that were trained for the built-in target and fit no other."""
 FINISH_WORDS: dict[Finish, str] = {
     "eos": "end of answer",
     "stop": "stop text reached",
@@ -74,7 +72,7 @@ DEFINITIONS = {
 
 def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str:
     """Why the rules cannot differ under these settings, in words; empty when they can."""
-    if drafter == "none":
+    if drafter == NO_DRAFTER:
         return "Without a drafter there is nothing to judge: every rule gives the target's own text."
     if temperature == 0:
         return "At temperature 0 every rule keeps what equals the target's arg-max, so switching rules changes nothing."
@@ -93,7 +91,13 @@ def rule_note(rule: Rule, temperature: float, drafter: str, has_distribution: bo
 
 def drafter_title(name: str) -> str:
     """A drafter's name as a person would say it; a path gives its last part."""
-    return DRAFTER_TITLES.get(name) or name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    return DRAFTERS[name].title if name in DRAFTERS else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def drafter_note(kind: DrafterKind) -> str:
+    """What a drafter does and what it fits."""
+    own_length = "With gamma on auto it decides how many tokens to propose." if kind.sets_own_length else ""
+    return " ".join(filter(None, (kind.does, own_length, FITS_WORDS[kind.fits])))
 
 
 def target_title(name: str) -> str:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from engine import provenance
-from engine.backend import Backend, LoadedDrafter
+from engine.backend import Backend
 from engine.branching import Beginning, beginning
 from engine.clock import Clock
 from engine.codec import options_to_json, plain
+from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.library import Closing, Library
 from engine.logs import explain

@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from engine.bench.values import PeerToken
 from engine.clock import Clock
+from engine.drafter_kinds import DRAFTERS, LoadedDrafter, kind_of
 from engine.errors import DraftlightError
 from engine.proof.findings import Finding
 from engine.training.request import HeldOut, Trained, TrainRequest
 from engine.types import DecodingOptions, ProveRequest, Round
 
 Progress = Callable[[str, float | None], None]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedDrafter:
-    """A drafter for the current target.
-
-    Attributes:
-        name: as the user selected it.
-        drafter: what `decode` takes; None for "none".
-        sha256: of its model, None if it has none.
-        model: the LoadedModel that drafts; None for anything but an ordinary draft model.
-        make: makes another drafter of the kind without loading anything.
-    """
-
-    name: str
-    drafter: Any
-    sha256: str | None = None
-    model: Any = None
-    make: Callable[[], Any] | None = None
-
-    def renewed(self) -> Any:
-        """A drafter that has seen nothing yet; the very same one where it cannot be made anew."""
-        return self.drafter if self.make is None else self.make()
-
-    @property
-    def has_distribution(self) -> bool:
-        """Whether its proposals are drawn from a distribution rather than one-hot."""
-        return self.drafter is not None and bool(self.drafter.has_distribution)
 
 
 class Backend(Protocol):
@@ -118,15 +89,14 @@ class MlxBackend:
         try:
             import mlx.core
 
-            from engine import cache, decoding, drafters, head, models
+            from engine import cache, decoding, models, tokenizer_files
         except ImportError as error:
             raise DraftlightError(f"MLX cannot be used here ({error}). Install Draftlight again on macOS or Linux.") from error
         self._mx = mlx.core
         self._cache = cache
         self._decoding = decoding
-        self._drafters = drafters
-        self._head = head
         self._models = models
+        self._read_json = tokenizer_files.read_json
         self._target: tuple[str, Any] = ("", None)
 
     def load(self, name: str, progress: Progress) -> Any:
@@ -138,34 +108,22 @@ class MlxBackend:
         return model
 
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
-        if name == "none":
+        kind = kind_of(name)
+        if name not in DRAFTERS:
+            stated = self._read_json(Path(name).expanduser() / "config.json", required=False)
+            kind = kind_of(name, stated.get("model_type"))
+        if not kind.build:
             return LoadedDrafter(name, None)
-        lookup = {"ngram": self._drafters.NGram, "ngram-mod": self._drafters.NGramMod}.get(name)
-        if lookup is not None:
-            self._require_rollback(target)
-            return LoadedDrafter(name, lookup(), make=lookup)
-        folder = self._head.BUILTIN_HEAD if name == "head" else Path(name).expanduser()
-        if name == "head" or self._head.is_head(folder):
-            return self._feature_head(name, folder, target)
-        loaded_as, loaded = self._target
-        itself = loaded is target and loaded_as == name  # a target that drafts for itself is loaded already
-        model = target if itself else self._models.load(name, progress, target=target)
-        report = self._models.check_pair(target, model)
-        if not report.usable:
-            raise DraftlightError(f"{name} cannot draft for {target.name}: {' '.join(report.reasons)}")
-        make = functools.partial(self._drafters.DraftModel, model, name)
-        return LoadedDrafter(name, make(), model.sha256, model, make)
-
-    def _require_rollback(self, target: Any) -> None:
         reason = self._models.cache_reason(target.model)
         if reason is not None:
             raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
 
-    def _feature_head(self, name: str, folder: Path, target: Any) -> LoadedDrafter:
-        self._require_rollback(target)
-        head = self._head.load_head(folder)
-        make = functools.partial(self._drafters.FeatureHead, head, target, name)
-        return LoadedDrafter(name, make(), head.sha256, make=make)
+        def load() -> Any:
+            """The model of the drafter's name. A target that drafts for itself is loaded already."""
+            loaded_as, loaded = self._target
+            return target if loaded is target and loaded_as == name else self._models.load(name, progress, target=target)
+
+        return kind.builder()(name, target, load)
 
     def decode(
         self,

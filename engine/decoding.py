@@ -20,6 +20,7 @@ from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
 from engine.clock import Clock
 from engine.control import Control
 from engine.distribution import Distribution, Shaper
+from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of
 from engine.errors import DraftlightError
 from engine.gamma import AutoGamma, FixedGamma
@@ -273,7 +274,7 @@ class _Run:
         finished = Round(
             index=self.index,
             position=position,
-            drafter=self.drafter.name if self.drafter is not None else "none",
+            drafter=self.drafter.name if self.drafter is not None else NO_DRAFTER,
             rule=self.options.rule,
             proposals=described,
             emitted=emitted,

@@ -30,6 +30,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
+from engine.drafter_kinds import HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.exports.files import write_together
 from engine.hashes import files_sha256
@@ -39,7 +40,7 @@ from engine.tokenizer_files import read_json
 if TYPE_CHECKING:
     from engine.models import LoadedModel
 
-MODEL_TYPE = "draftlight_head"
+MODEL_TYPE = HEAD_FOLDER
 
 BUILTIN_HEAD = Path(__file__).resolve().parent.parent / "assets" / "drafters" / "smollm2-135m-head"
 """The head trained for the built-in target."""
@@ -153,11 +154,6 @@ class HeadModel(nn.Module):
     def logits(self, feature: mx.array) -> mx.array:
         """(..., columns) from the layer's output (..., hidden)."""
         return self.head(self.norm(feature))
-
-
-def is_head(folder: Path) -> bool:
-    """Whether a folder says that it holds a head."""
-    return (folder / "config.json").is_file() and read_json(folder / "config.json").get("model_type") == MODEL_TYPE
 
 
 def save_head(head: HeadModel, folder: Path, card: str) -> None:

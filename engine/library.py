@@ -7,8 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from engine.backend import Backend, LoadedDrafter
+from engine.backend import Backend
 from engine.conversation import ConversationCaches
+from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.logs import explain
 from engine.types import (

@@ -20,6 +20,7 @@ import mlx_lm.utils
 from huggingface_hub import snapshot_download
 
 from engine import builtin, cut_draft, gguf
+from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError
 from engine.gguf_header import read_header
 from engine.hashes import files_sha256
@@ -89,7 +90,7 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
         path = builtin.fetch_builtin(report)
         report("loading the model", None)
         return _load_gguf(path, builtin.NAME)
-    if name_or_path == "builtin-draft":
+    if name_or_path == SMALL_DRAFT:
         if not BUILTIN_DRAFT.is_dir():
             raise DraftlightError("This installation lacks the built-in draft model. Install Draftlight again, or choose ngram.")
         return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target)

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from engine.drafter_kinds import NO_DRAFTER
+
 if TYPE_CHECKING:
     from engine.bench.values import BenchRow, BenchSetup
     from engine.compare import Sample
@@ -296,7 +298,7 @@ class Request:
     Attributes:
         messages: the conversation so far, ending with the user's turn.
         options: a seed of None is drawn by the engine and reported in `RunStarted`.
-        target, drafter: names or paths as `engine.models.load` and DESIGN section 7 know them.
+        target: name or path as `engine.models.load` knows it. drafter: name or path as `engine.drafter_kinds` knows it.
         conversation: requests with the same value may share a prompt cache.
         trace_path: where the trace goes; None writes it to the data folder.
         given: ids of the tokens the answer begins with, decided already; the first round goes on behind them.
@@ -306,7 +308,7 @@ class Request:
     messages: tuple[Message, ...]
     options: DecodingOptions = field(default_factory=DecodingOptions)
     target: str = "builtin"
-    drafter: str = "none"
+    drafter: str = NO_DRAFTER
     conversation: str = ""
     trace_path: str | None = None
     given: tuple[int, ...] = ()

@@ -25,6 +25,7 @@ from engine.backend import Backend, MlxBackend
 from engine.bench.task import BenchTask
 from engine.bench.values import BenchRequest
 from engine.compare import CompareRequest, SampleRequest
+from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.interleaving import take_turns
 from engine.library import Closing, Library
@@ -84,7 +85,7 @@ class Engine:
         self._thread.start()
         atexit.register(self.close)
 
-    def load(self, target: str, drafter: str = "none") -> None:
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
         """Load a target, unless it is the current one, and then a drafter for it.
 
         Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then DrafterReady or DrafterRefused.

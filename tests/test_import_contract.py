@@ -96,3 +96,10 @@ for module in pkgutil.walk_packages(package.__path__, root + "."):
 def test_every_module_imports_without_the_other_side(package: str, hidden: tuple[str, ...]) -> None:
     """What the contracts say of the source also holds of a running interpreter, where imports can hide from them."""
     subprocess.run([sys.executable, "-c", IMPORT_ALL, package, *hidden], cwd=REPOSITORY, check=True, timeout=300)
+
+
+def test_the_window_leaves_mlx_to_the_engine_thread() -> None:
+    """Whichever thread imports MLX first owns its streams, so what the window knows of drafters must come without it."""
+    code = "import sys, app.window, engine.drafter_kinds; print({'mlx', 'mlx.core', 'mlx_lm'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=300)
+    assert shown.stdout.strip() == "set()"

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.backend import Backend, LoadedDrafter
+from engine.backend import Backend
 from engine.bench.statistics import repeated
 from engine.bench.values import BenchPrompt, BenchRow, PeerToken, Setting
 from engine.control import Control
+from engine.drafter_kinds import LoadedDrafter
 from engine.metrics import Totals
 from engine.run import Stopped
 from engine.types import DecodingOptions, Finish

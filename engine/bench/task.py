@@ -13,9 +13,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 
-from engine.backend import Backend, LoadedDrafter
+from engine.backend import Backend
 from engine.bench.measure import Answer, own_answer, peer_answer, row_of
-from engine.bench.values import PLAIN, BenchDrafter, BenchPrompt, BenchRequest, BenchSetup, Setting
+from engine.bench.values import BenchDrafter, BenchPrompt, BenchRequest, BenchSetup, Setting
+from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter
 from engine.library import Library
 from engine.run import LongTask
 from engine.types import (
@@ -61,7 +62,7 @@ def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[t
             for rule in request.rules
         ]
         if request.peers:
-            settings.append(Setting("mlx-lm", PLAIN, None, temperature, None))
+            settings.append(Setting("mlx-lm", NO_DRAFTER, None, temperature, None))
             settings += [
                 Setting("mlx-lm", drafter.name, "match", temperature, gamma)
                 for drafter in drafters
@@ -86,10 +87,10 @@ class _Bench:
         self._task, self._request = task, task.request
         self._backend, self._emit = backend, emit
         self._target = library.target(self._request.target)
-        named = [name for name in self._request.drafters if name != PLAIN]
+        named = [name for name in self._request.drafters if name != NO_DRAFTER]
         self._drafters = {name: library.drafter(name) for name in named}
         self._settings, self._notes = planned(self._request, list(self._drafters.values()))
-        self._drafters[PLAIN] = library.drafter(PLAIN)
+        self._drafters[NO_DRAFTER] = library.drafter(NO_DRAFTER)
         turns = sum(len(prompt.turns) for prompt in self._request.prompts)
         self._runs = turns * (2 * len(self._settings) + len(self._request.temperatures))
         self._run = 0
@@ -121,7 +122,7 @@ class _Bench:
             drafters=tuple(
                 BenchDrafter(drafter.name, drafter.sha256, drafter.has_distribution)
                 for name, drafter in self._drafters.items()
-                if name != PLAIN
+                if name != NO_DRAFTER
             ),
             device=self._backend.device(),
             settings=self._settings,
@@ -135,13 +136,13 @@ class _Bench:
         ids = next((ids for prompt in self._request.prompts if (ids := self._ids(prompt, []))), None)
         if ids is None:
             return
-        for setting in (Setting("draftlight", PLAIN, None, self._request.temperatures[0], None), *self._settings):
+        for setting in (Setting("draftlight", NO_DRAFTER, None, self._request.temperatures[0], None), *self._settings):
             options = self._options(setting, 0, 0)
             self._answer(setting, ids, options.replace(max_tokens=min(WARM_UP_TOKENS, options.max_tokens)), lambda tokens: None)
 
     def _prompt(self, index: int, prompt: BenchPrompt, temperature: float) -> None:
         """One prompt at one temperature, each setting between two plain runs."""
-        plain = Setting("draftlight", PLAIN, None, temperature, None)
+        plain = Setting("draftlight", NO_DRAFTER, None, temperature, None)
         ids, reference = self._conversation(index, prompt, plain)
         settings = [setting for setting in self._settings if setting.temperature == temperature]
         missing = len(prompt.turns) - len(ids)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.drafter_kinds import NGRAM, NO_DRAFTER
 from engine.types import DecodingOptions, Finish, ModelInfo, Rule
 
 Maker = Literal["draftlight", "mlx-lm"]
-PLAIN = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class BenchRequest:
 
     prompts: tuple[BenchPrompt, ...]
     target: str = "builtin"
-    drafters: tuple[str, ...] = ("ngram",)
+    drafters: tuple[str, ...] = (NGRAM,)
     rules: tuple[Rule, ...] = ("rejection", "gumbel")
     temperatures: tuple[float, ...] = (0.0, 0.8)
     gammas: tuple[int | Literal["auto"], ...] = (4,)
@@ -75,7 +75,7 @@ class Setting:
     @property
     def is_baseline(self) -> bool:
         """Whether this is what everything else at its temperature is compared with."""
-        return self.maker == "draftlight" and self.drafter == PLAIN
+        return self.maker == "draftlight" and self.drafter == NO_DRAFTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Drafters: whatever proposes tokens. A new one is a file here and a branch in `engine.backend.MlxBackend.drafter`.
+"""Drafters: whatever proposes tokens. A new one is a file here and a line in `engine.drafter_kinds`.
 
 `base` holds the interface; nothing here judges proposals or knows the rules.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import mlx.core as mx
 
 from engine.cache import check_cache, logits_width, make_prompt_cache, read_prompt, require_rollback, trim_to
+from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
-from engine.models import LoadedModel
+from engine.errors import DraftlightError
+from engine.models import LoadedModel, check_pair
 
 
 class DraftModel:
@@ -140,3 +143,13 @@ class DraftModel:
         if self._ahead:
             trim_to(self._cache, self._read, "drafter")
             self._ahead = 0
+
+
+def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
+    """As in `engine.drafter_kinds.Build`."""
+    model = load()
+    report = check_pair(target, model)
+    if not report.usable:
+        raise DraftlightError(f"{name} cannot draft for {target.name}: {' '.join(report.reasons)}")
+    make = functools.partial(DraftModel, model, name)
+    return LoadedDrafter(name, make(), model.sha256, model, make)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from mlx_lm.models.cache import KVCache
 
 from engine.cache import make_prompt_cache, read_prompt, trim_to
 from engine.conversation import common_prefix
+from engine.drafter_kinds import HEAD, LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing
 from engine.drafters.lookup import Lookup, Odds
-from engine.head import HeadModel, load_head
+from engine.head import BUILTIN_HEAD, HeadModel, load_head
 from engine.models import LoadedModel
 from engine.taps import Taps, embedding_of, tap
 from engine.types import DrafterStatistics
@@ -301,3 +303,10 @@ class FeatureHead:
         attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=self._head.config.head_size**-0.5)
         after: mx.array = self._head.leave(feature[None], attended)[0]
         return after, self._head.logits(after[-1])
+
+
+def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
+    """As in `engine.drafter_kinds.Build`."""
+    head = load_head(BUILTIN_HEAD if name == HEAD else Path(name).expanduser())
+    make = functools.partial(FeatureHead, head, target, name)
+    return LoadedDrafter(name, make(), head.sha256, make=make)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
 
 from engine.distribution import OneHot
+from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.drafters.lookup import Lookup, Odds
 from engine.types import MAX_GAMMA, DrafterStatistics
@@ -91,3 +92,8 @@ class NGram:
 
     def finish(self) -> None:
         """Nothing is kept on the device."""
+
+
+def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:
+    """As in `engine.drafter_kinds.Build`."""
+    return LoadedDrafter(name, NGram(), make=NGram)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
 
 from engine.distribution import OneHot
+from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.types import DrafterStatistics
 
@@ -165,3 +166,8 @@ class NGramMod:
             capacity=self._size,
             resets=self._resets,
         )
+
+
+def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:
+    """As in `engine.drafter_kinds.Build`."""
+    return LoadedDrafter(name, NGramMod(), make=NGramMod)

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from engine.backend import Backend, LoadedDrafter
+from engine.backend import Backend
+from engine.drafter_kinds import HEAD, NGRAM, LoadedDrafter
 from engine.errors import DraftlightError
 from engine.library import Library
 from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for
 from engine.run import LongTask
 from engine.types import Event, ModelInfo, ProofReport, ProveRequest, TaskFinished
-
-PREFERRED_DRAFTER, FALLBACK_DRAFTER = "head", "ngram"
 
 
 class ProofTask(LongTask[ProveRequest]):
@@ -54,9 +53,9 @@ def _drafter(name: str | None, library: Library) -> tuple[LoadedDrafter, str]:
     if name is not None:
         return library.drafter(name), ""
     try:
-        return library.drafter(PREFERRED_DRAFTER), ""
+        return library.drafter(HEAD), ""
     except DraftlightError as error:
-        return library.drafter(FALLBACK_DRAFTER), f"{FALLBACK_DRAFTER} drafts instead of {PREFERRED_DRAFTER}: {error}"
+        return library.drafter(NGRAM), f"{NGRAM} drafts instead of {HEAD}: {error}"
 
 
 def _info(target: Any) -> ModelInfo:

@@ -16,8 +16,8 @@ import pytest
 from app import cli, cli_bench
 from app.cli import main
 from app.progress import Progress, duration
-from engine.backend import LoadedDrafter
 from engine.bench.values import PeerToken
+from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.types import DecodingOptions, Round, TaskProgress
 from engine.worker import Engine

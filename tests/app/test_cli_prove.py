@@ -123,7 +123,7 @@ def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
 ) -> None:
     assert main(["prove", "--drafter", "misfit"]) == 1
     assert "token 7 differs" in capsys.readouterr().err
-    monkeypatch.setattr("engine.proof.task.PREFERRED_DRAFTER", "misfit")
+    monkeypatch.setattr("engine.proof.task.HEAD", "misfit")
     assert main(["prove"]) == 0
     assert "Note: ngram drafts instead of misfit" in capsys.readouterr().out
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.backend import LoadedDrafter
+from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Proposal, Round
 

@@ -1,0 +1,168 @@
+"""What drafters there are. A new one is a file in `engine/drafters/` and a line here; nothing else has to know it.
+
+The file has the drafter (`engine.drafters.base.Drafter`) and a function that builds it (`Build`); the line says the rest. Window
+and command line read the line, so nothing here imports MLX: the engine thread imports the file when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+Fits = Literal["any", "builtin", "vocabulary", "own"]
+"""Which targets a drafter can draft for: any; the built-in one; those with the same tokens; the one it was trained for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDrafter:
+    """A drafter for the current target.
+
+    Attributes:
+        name: as the user selected it.
+        drafter: what `decode` takes; None without a drafter.
+        sha256: of its model, None if it has none.
+        model: the LoadedModel that drafts; None for anything but an ordinary draft model.
+        make: makes another drafter of the kind without loading anything.
+    """
+
+    name: str
+    drafter: Any
+    sha256: str | None = None
+    model: Any = None
+    make: Callable[[], Any] | None = None
+
+    def renewed(self) -> Any:
+        """A drafter that has seen nothing yet; the very same one where it cannot be made anew."""
+        return self.drafter if self.make is None else self.make()
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether its proposals are drawn from a distribution rather than one-hot."""
+        return self.drafter is not None and bool(self.drafter.has_distribution)
+
+
+Build = Callable[[str, Any, Callable[[], Any]], LoadedDrafter]
+"""Builds a drafter from the name it was asked for by, the target (a LoadedModel whose cache can be rolled back), and a function
+that loads the model of that name, for whoever needs one. Raises DraftlightError with the reasons where it does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterKind:
+    """What is known of a drafter before anything is loaded.
+
+    Attributes:
+        name: by which it is selected, typed and stored; of a kind that is selected by path, the model type in its config.json.
+        title: as a person would say it.
+        does: one sentence for the user.
+        build: "module:function", a `Build`; empty where nothing drafts.
+        fits: which targets.
+        has_distribution: whether proposals are drawn from a distribution q; otherwise they are copied, and q is 1.
+        sets_own_length: whether it decides itself how many tokens to propose where gamma is automatic.
+        benched: whether `draftlight bench` measures it unless told what to measure.
+    """
+
+    name: str
+    title: str
+    does: str
+    build: str
+    fits: Fits = "any"
+    has_distribution: bool = True
+    sets_own_length: bool = False
+    benched: bool = False
+
+    def builder(self) -> Build:
+        """The function that `build` names. Imports MLX, so only the engine thread may call it."""
+        module, _, function = self.build.partition(":")
+        return cast(Build, getattr(importlib.import_module(module), function))
+
+
+NO_DRAFTER, NGRAM, HEAD, SMALL_DRAFT = "none", "ngram", "head", "builtin-draft"
+HEAD_FOLDER = "draftlight_head"
+
+DRAFTERS: dict[str, DrafterKind] = {
+    kind.name: kind
+    for kind in (
+        DrafterKind(NO_DRAFTER, "None", "The target writes every token by itself.", "", has_distribution=False),
+        DrafterKind(
+            NGRAM,
+            "N-gram",
+            "Copies what followed the same words earlier in the conversation.",
+            "engine.drafters.ngram:build",
+            has_distribution=False,
+            sets_own_length=True,
+            benched=True,
+        ),
+        DrafterKind(
+            "ngram-mod",
+            "N-gram hashing (ngram-mod)",
+            "Copies long repeats only, which it finds by hashing n-grams as llama.cpp does.",
+            "engine.drafters.ngram_mod:build",
+            has_distribution=False,
+            sets_own_length=True,
+        ),
+        DrafterKind(
+            HEAD,
+            "Trained head",
+            "One small layer that reads the target's own features, and copies what followed the same words before.",
+            "engine.drafters.feature_head:build",
+            fits="builtin",
+            sets_own_length=True,
+            benched=True,
+        ),
+        DrafterKind(
+            SMALL_DRAFT,
+            "Small draft model",
+            "A small language model that was distilled from the target.",
+            "engine.drafters.draft_model:build",
+            fits="builtin",
+            sets_own_length=True,
+            benched=True,
+        ),
+    )
+}
+"""Those with a name, in the order in which they are offered."""
+
+BY_PATH: dict[str, DrafterKind] = {
+    kind.name: kind
+    for kind in (
+        DrafterKind(
+            HEAD_FOLDER,
+            "Head",
+            "One small layer that reads its target's features, made by draftlight train-drafter.",
+            "engine.drafters.feature_head:build",
+            fits="own",
+            sets_own_length=True,
+        ),
+        DrafterKind(
+            "",
+            "Draft model",
+            "A smaller language model.",
+            "engine.drafters.draft_model:build",
+            fits="vocabulary",
+            sets_own_length=True,
+        ),
+    )
+}
+"""Those that are selected by path, by the model type that the folder's config.json states; "" is any other model."""
+
+
+def kind_of(name: str, model_type: object = "") -> DrafterKind:
+    """The kind of a drafter. A path is a model's, unless the `model_type` that its config.json states says otherwise."""
+    return DRAFTERS.get(name) or BY_PATH.get(str(model_type), BY_PATH[""])
+
+
+def may_fit(name: str, target: str) -> bool:
+    """False where names alone tell that a drafter cannot draft for a target."""
+    return kind_of(name).fits != "builtin" or target == "builtin"
+
+
+def default_drafter(target: str, otherwise: str = NO_DRAFTER) -> str:
+    """The drafter where none was asked for: the built-in target's own, and `otherwise` for a target that it does not fit."""
+    return HEAD if may_fit(HEAD, target) else otherwise
+
+
+def benched(target: str) -> tuple[str, ...]:
+    """What `draftlight bench` measures on a target where nothing was asked for."""
+    return tuple(name for name, kind in DRAFTERS.items() if kind.benched and may_fit(name, target))

@@ -1,0 +1,136 @@
+"""What the table of drafters says is so, and it is the only place that says it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine import models
+from engine.backend import MlxBackend
+from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, kind_of, may_fit
+from engine.drafters.base import sets_own_length
+from engine.errors import DraftlightError
+from engine.head import BUILTIN_HEAD
+from engine.models import LoadedModel
+from tests.engine.tiny_models import write_gguf
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def quiet(step: str, fraction: float | None) -> None:
+    """Takes no notice of progress."""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in DRAFTERS if name != NO_DRAFTER] + [str(BUILTIN_HEAD), str(models.BUILTIN_DRAFT)]
+)
+def test_the_table_says_what_the_drafter_is(name: str, builtin: LoadedModel) -> None:
+    """The window knows the line before the engine has made the drafter, which has the last word."""
+    loaded = MlxBackend().drafter(name, builtin, quiet)
+    kind = kind_of(name)
+    assert (loaded.name, loaded.drafter.name) == (name, name)
+    assert kind.has_distribution == loaded.has_distribution
+    assert kind.sets_own_length == sets_own_length(loaded.drafter)
+    assert (loaded.model is not None) == (kind.build == "engine.drafters.draft_model:build" and name != str(BUILTIN_HEAD))
+    assert loaded.renewed() is not loaded.drafter and type(loaded.renewed()) is type(loaded.drafter)
+
+
+def test_without_a_drafter_there_is_none() -> None:
+    loaded = MlxBackend().drafter(NO_DRAFTER, None, quiet)
+    assert (loaded.drafter, loaded.has_distribution) == (None, False)
+
+
+def test_a_drafter_for_the_built_in_target_fits_no_other(tmp_path: Path) -> None:
+    """What `may_fit` rules out is refused when it is tried, and nothing else is."""
+    backend = MlxBackend()
+    other = backend.load(str(write_gguf(tmp_path / "other.gguf")), quiet)
+    for name in DRAFTERS:
+        assert may_fit(name, "builtin")
+        if may_fit(name, other.path):
+            assert backend.drafter(name, other, quiet).name == name
+        else:
+            with pytest.raises(DraftlightError):
+                backend.drafter(name, other, quiet)
+
+
+def test_defaults_fit_their_target() -> None:
+    assert (default_drafter("builtin"), default_drafter("/models/other")) == ("head", "none")
+    assert (default_drafter("builtin", "ngram"), default_drafter("/models/other", "ngram")) == ("head", "ngram")
+    assert (benched("builtin"), benched("/models/other")) == (("ngram", "head", "builtin-draft"), ("ngram",))
+
+
+def test_every_kind_is_described() -> None:
+    for kind in (*DRAFTERS.values(), *BY_PATH.values()):
+        assert kind.title and kind.does.endswith(".") and len(kind.does) > 15
+        assert bool(kind.build) == (kind.name != NO_DRAFTER)
+
+
+@pytest.mark.parametrize("name", ["ngram", "ngram-mod", "head", "builtin-draft", "/models/some"])
+def test_a_target_that_cannot_take_tokens_back_is_refused_before_anything_is_loaded(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "cache_reason", lambda model: "cannot take back rejected proposals: it is recurrent.")
+    monkeypatch.setattr(models, "load", lambda *_, **__: pytest.fail("loaded a drafter in vain"))
+    target = SimpleNamespace(name="Mamba", model=None)
+    with pytest.raises(DraftlightError, match="Nothing can draft for Mamba: it cannot take back"):
+        MlxBackend().drafter(name, target, quiet)
+
+
+# One fact in one place
+
+UNMISTAKABLE = set(DRAFTERS) - {"none", "head"}
+"""Names that mean nothing but a drafter wherever they stand."""
+
+
+def names_written(source: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each drafter that is named in code: alone in a string, or anywhere beside something called drafter."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and node.value in UNMISTAKABLE:
+            yield node.lineno, node.value
+        if isinstance(node, ast.arguments):
+            pairs: list[tuple[Any, Any]] = [*zip(node.args[::-1], node.defaults[::-1], strict=False)]
+            pairs += zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            near = [(entry.arg, default) for entry, default in pairs]
+        elif isinstance(node, ast.Compare):
+            near = [(ast.unparse(node), part) for part in ast.walk(node)]
+        elif isinstance(node, ast.keyword):
+            near = [(node.arg, node.value)]
+        elif isinstance(node, ast.AnnAssign | ast.Assign) and node.value is not None:
+            near = [(ast.unparse(node).partition("=")[0], part) for part in ast.walk(node.value)]
+        else:
+            near = []
+        for what, part in near:
+            if "drafter" in str(what).lower() and isinstance(part, ast.Constant) and part.value in DRAFTERS:
+                yield part.lineno, part.value
+
+
+def test_no_other_file_names_a_drafter() -> None:
+    found = []
+    for folder in ("app", "engine"):
+        for path in sorted((REPOSITORY / folder).rglob("*.py")):
+            if path.name != "drafter_kinds.py" and path.parent.name != "drafters":
+                found += [f"{path.name}:{line}: {name!r}" for line, name in names_written(path.read_text(encoding="utf-8"))]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'LOOKED_UP = ("ngram", "other")',
+        'drafter = "head"',
+        'class Column:\n    drafter: str = "none"',
+        'plain = column.drafter == "none"',
+        'plain = list(drafters) != ["none"]',
+        'ask(drafter="none")',
+        'def load(target, drafter="none"): ...',
+        'def load(target, *, drafter="none"): ...',
+        'words = {"builtin-draft": "the small draft model"}',
+    ],
+)
+def test_a_planted_name_is_found(planted: str) -> None:
+    assert list(names_written(planted))
