@@ -54,8 +54,9 @@ class Row:
 
 def rows(logits: Floats, inverse_temperature: float) -> list[Row]:
     """The distributions of (rows, vocab) float32 logits; -inf is probability 0."""
-    scores = logits * np.float32(inverse_temperature)
-    scores -= scores.max(axis=-1, keepdims=True)
+    scores = logits - logits.max(axis=-1, keepdims=True)  # before the scaling, so that no temperature is too small
+    with np.errstate(over="ignore"):
+        scores *= np.float32(inverse_temperature)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
     return [Row(row) for row in scores]

@@ -17,7 +17,11 @@ from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 from engine.types import DecodingOptions
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
-"""Beyond it float32(logit) * float32(1/T) overflows: such a temperature is 0 in all but name."""
+"""Above it float32(1/T) soon overflows, and infinity times a difference of 0 is not a number. Any two logits that differ are
+further apart than noise reaches long before."""
+SCALED_AS_THEY_ARE = 10.0
+"""Up to this 1/T logits are scaled as they come. Above it float32 keeps ever fewer digits of the product, of a logit of 20 at
+T = 1e-6 none for a difference of 1 or for noise, so each row is first taken less its maximum, which costs a pass over it."""
 SMALLEST_INVERSE_TEMPERATURE = 1e-30
 """Below it every logit weighs the same, and far below it float32(1/T) is 0, and 0 times a masked -inf is not a number."""
 
@@ -159,8 +163,9 @@ class Shaper:
         self.options = options
         self.known = known
         temperature = options.temperature
-        self.greedy = temperature == 0 or 1 / temperature > LARGEST_INVERSE_TEMPERATURE
-        self.inverse_temperature = 1.0 if self.greedy else max(1 / temperature, SMALLEST_INVERSE_TEMPERATURE)
+        self.greedy = temperature == 0
+        wanted = 1.0 if self.greedy else 1 / temperature
+        self.inverse_temperature = min(max(wanted, SMALLEST_INVERSE_TEMPERATURE), LARGEST_INVERSE_TEMPERATURE)
         self.penalises = options.repetition_penalty != 1 and options.repetition_context > 0
 
     def shape(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None) -> Distribution:
@@ -179,6 +184,8 @@ class Shaper:
             logits = self._penalise(logits, history, proposals)
         if not self.greedy:
             logits = self._filter(logits)
+        if self.inverse_temperature > SCALED_AS_THEY_ARE:
+            logits = less_maximum(logits)
         return Distribution(logits, self.inverse_temperature)
 
     def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
@@ -210,6 +217,12 @@ class Shaper:
         if use_top_k:
             log_probabilities = apply_top_k(log_probabilities, options.top_k)
         return mx.where(log_probabilities == -math.inf, -math.inf, logits)
+
+
+def less_maximum(logits: mx.array) -> mx.array:
+    """(rows, vocab) logits, the largest of each row 0. A row whose largest is not finite is left as it is."""
+    highest = mx.max(logits, axis=-1, keepdims=True)
+    return logits - mx.where(mx.isfinite(highest), highest, 0.0)
 
 
 def latest(history: Sequence[int] | mx.array, count: int) -> mx.array:

@@ -182,11 +182,13 @@ class FeatureHead:
             column = int(columns.shape[0])
             columns = mx.concatenate([columns, mx.array([copied], dtype=columns.dtype)])
             logits = mx.concatenate([logits, mx.array([-mx.inf], dtype=logits.dtype)])
-        scores = np.array(logits.astype(mx.float32)) * scale
-        own = scores[column]
-        scores[column] = -np.inf
-        highest = scores.max()
-        others = highest + np.log(np.exp(scores - highest).sum())  # of all tokens but the copied one
+        row = np.array(logits.astype(mx.float32))
+        copied_logit, row[column] = row[column], -np.inf
+        highest = (
+            row.max()
+        )  # of all tokens but the copied one; subtracted before the scaling, which float32 bears at any temperature
+        scores, own = (row - highest) * scale, (copied_logit - highest) * scale
+        others = np.log(np.exp(scores).sum())
         chance = min(share + (1 - share) / (1 + np.exp(np.clip(others - own, -50, 50))), MOST_COPIED)
         scores[column] = others + np.log(chance / (1 - chance))
         return mx.array(scores / scale), columns

@@ -95,12 +95,14 @@ def test_the_text_of_a_seed_does_not_depend_on_the_head(target, rule, gamma):
     assert emitted(decode(target, PROMPT, FeatureHead(random_head(), target), replace(OPTIONS, rule=rule, gamma=gamma))) == plain
 
 
-def test_where_the_text_repeats_itself_a_head_shares_its_chances_with_the_copy(target):
+@pytest.mark.parametrize("temperature", [0.9, 1e-6, 1e-30])
+def test_where_the_text_repeats_itself_a_head_shares_its_chances_with_the_copy(target, temperature):
     head = random_head()
     text = list(PROMPT)  # ends with 5, 7, and 9 followed these before
     ids = list(np.array(head.target_ids))
-    first = next(iter(decode(target, text, FeatureHead(head, target), replace(OPTIONS, rule="rejection")))).proposals[0]
-    row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
+    options = replace(OPTIONS, rule="rejection", temperature=temperature)
+    first = next(iter(decode(target, text, FeatureHead(head, target), options))).proposals[0]
+    row = reference_logits(target, head, text)[-1].astype(np.float64) / temperature
     own = dict(zip(ids, np.exp(row - row.max()) / np.exp(row - row.max()).sum(), strict=True))
     share = PRIOR_ODDS[1]  # of a match of two tokens
     expected = {token: (1 - share) * chance for token, chance in own.items()}
