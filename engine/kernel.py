@@ -13,6 +13,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 
 from engine import noise_reference as reference
 
@@ -126,12 +127,13 @@ def _agrees() -> bool:
     A GPU or driver on which the kernel does not compile, or draws anything else, must cost speed and not the answer: the draws
     then fall back to numpy and MLX operations, which are the same noise.
     """
-    rows, vocab_size, seed = 3, 4099, 2**33 + 5
+    rows, vocab_size, seed, scale = 4, 4099, 2**33 + 5, 1.25
     logits = np.random.default_rng(seed).normal(size=(rows, vocab_size)).astype(np.float32)
-    expected = reference.gumbel_argmax(logits, 1.25, seed, list(range(rows)), "draft", 7)
+    logits[-1] = _tied_unless_contracted(scale, reference.gumbel(seed, rows - 1, vocab_size, "draft", 7))
+    expected = reference.gumbel_argmax(logits, scale, seed, list(range(rows)), "draft", 7)
     stream = mx.array([seed >> 32, seed & 0xFFFFFFFF, reference.DOMAINS["draft"], 1, 7], mx.uint32)
     try:
-        drawn, _ = gumbel_argmax(mx.array(logits), 1.25, mx.arange(rows, dtype=mx.uint32), stream)
+        drawn, _ = gumbel_argmax(mx.array(logits), scale, mx.arange(rows, dtype=mx.uint32), stream)
         agrees = np.array(drawn).tolist() == expected.tolist()
     except Exception as error:  # a compiler or driver may raise anything; none of it may end the answer
         _LOG.warning("The Metal kernel cannot run here, drawing without it: %s", error)
@@ -139,3 +141,15 @@ def _agrees() -> bool:
     if not agrees:
         _LOG.warning("The Metal kernel draws other tokens than its reference on this machine, drawing without it.")
     return agrees
+
+
+def _tied_unless_contracted(inverse_temperature: float, noise: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """A row of logits that shows whether product and sum are rounded separately: (vocab,) float32 for (vocab,) noise.
+
+    Every score that is not masked is then exactly 1/2, so the lowest id wins. Contracted into one operation (fused multiply-add),
+    what the product's rounding took away comes back, and whichever token it lifts most wins. Random rows cannot tell: their two
+    best scores would have to lie within a last bit of each other.
+    """
+    score, scale = np.float32(0.5), np.float32(inverse_temperature)
+    logits = (score - noise) / scale
+    return np.where(logits * scale + noise == score, logits, -np.float32(np.inf))

@@ -130,6 +130,33 @@ def test_a_kernel_that_does_not_compile_is_left_out(monkeypatch: pytest.MonkeyPa
     assert "Unable to build" in caplog.text
 
 
+CONTRACTED = ("return tempered + noise;", "return __builtin_fmaf(logit, inverse_temperature, noise);")
+
+
+@needs_compiler
+@pytest.mark.parametrize("mutation", [None, CONTRACTED], ids=["as it stands", "contracted"])
+def test_the_first_draw_tells_a_contracted_kernel(
+    mutation: tuple[str, str] | None, build: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a driver that ignores the pragma would draw, from the kernel's own source. A random row does not show it."""
+    asked: list[npt.NDArray[np.float32]] = []
+
+    def in_cpp(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
+        with monkeypatch.context() as real:
+            real.setattr(kernel, "gumbel_argmax", bound)  # whoever generates the source calls it
+            asked.append(np.array(logits))
+            draw = cases.Draw("first draw", asked[-1], "float32", scale, 2**33 + 5, 0, "draft", stream.tolist()[4])
+            assert draw.positions == positions.tolist() and stream_of(draw) == stream.tolist()
+            ids, margins = drawn_in_cpp(draw, build, mutation=mutation)
+        return mx.array(ids), mx.array(margins)
+
+    bound = kernel.gumbel_argmax
+    monkeypatch.setattr(kernel, "gumbel_argmax", in_cpp)
+    assert _agrees_afresh() == (mutation is None)
+    assert ("draws other tokens" in caplog.text) == (mutation is not None)
+    assert np.isfinite(asked[0]).sum(axis=1).min() > 1000, "every row leaves many tokens to be drawn"
+
+
 def test_hard_rows_hold_what_their_names_promise() -> None:
     names, logits = cases.hard_rows()
     ids = dict(zip(names, cases.Draw("hard", logits).expected[0].tolist(), strict=True))
@@ -199,7 +226,7 @@ MUTATIONS = [
     ("position in place of the round", "stream[3] != 0u ? stream[4] : positions[row]", "positions[row]"),
     ("no round means round 0", "stream[3] != 0u ? stream[4] : positions[row]", "stream[4]"),
     ("every row at the first position", "positions[row], stream[2]", "positions[0], stream[2]"),
-    ("contracted product and sum", "return tempered + noise;", "return __builtin_fmaf(logit, inverse_temperature, noise);"),
+    ("contracted product and sum", *CONTRACTED),
     ("sum in half precision", "return tempered + noise;", "return float(long((tempered + noise) * 1024)) / 1024;"),
     ("temperature forgotten", "logit * inverse_temperature", "logit"),
     ("a wrong unit", "1.0f / 524288.0f", "1.0f / 524287.0f"),
