@@ -1,7 +1,7 @@
 """The plain throughput that a speed-up is measured against: always measured, never derived. No Qt in here.
 
-Speed-up is throughput over that of a plain run on the same prompt, model and machine. A plain run is an answer without any
-proposal, or the short one that `Request`s of `plain_request` ask for.
+Speed-up is throughput over that of a plain run of the same question: the same target, conversation, beginning and options. A
+plain run is an answer without any proposal, or the short one that `Request`s of `plain_request` ask for.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 
 from engine.drafter_kinds import NO_DRAFTER
-from engine.types import Message, Request, RunFinished
+from engine.types import DecodingOptions, Request, RunFinished
 
 PLAIN_TOKENS = 32
 """Tokens of a plain run that is made only to be measured."""
 FEWEST_TOKENS = 12
 """A shorter run says little about speed: the first round is slower than the rest."""
 KEPT = 64
-"""Prompts whose baseline is remembered."""
+"""Questions whose baseline is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,40 +26,54 @@ class Baseline:
 
     Attributes:
         throughput: tokens per second, as for any answer. tokens: how many it was measured over.
-        same_prompt: whether it answered the prompt it is compared on.
+        fits: whether it is a run of the very question it is held against; a speed-up needs that.
     """
 
     throughput: float
     tokens: int
-    same_prompt: bool = True
+    fits: bool = True
 
 
 class Baselines:
-    """The newest plain run of each target and prompt in a session."""
+    """The newest plain run of each question in a session."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, tuple[Message, ...]], Baseline] = OrderedDict()
+        self._known: OrderedDict[Request, Baseline] = OrderedDict()
 
-    def add(self, target: str, messages: tuple[Message, ...], finished: RunFinished) -> Baseline | None:
-        """Remembers a finished plain run; None if it was too short to measure."""
+    def add(self, request: Request, finished: RunFinished) -> Baseline | None:
+        """Remembers a finished plain run of what `request` asked; None if it was too short to measure."""
         if finished.tokens < FEWEST_TOKENS or not finished.seconds > 0:
             return None
-        baseline = Baseline(finished.tokens / finished.seconds, finished.tokens)
-        self._known[target, messages] = baseline
-        self._known.move_to_end((target, messages))
+        question, baseline = _question(request), Baseline(finished.tokens / finished.seconds, finished.tokens)
+        self._known[question] = baseline
+        self._known.move_to_end(question)
         while len(self._known) > KEPT:
             self._known.popitem(last=False)
         return baseline
 
-    def of(self, target: str, messages: tuple[Message, ...]) -> Baseline | None:
-        """The plain run of this prompt, else the newest of this target, marked as one of another prompt."""
-        if (target, messages) in self._known:
-            return self._known[target, messages]
-        newest = next((known for (name, _), known in reversed(self._known.items()) if name == target), None)
-        return None if newest is None else replace(newest, same_prompt=False)
+    def of(self, request: Request) -> Baseline | None:
+        """The plain run of what `request` asks, else the newest on its target, marked as not fitting."""
+        question = _question(request)
+        if question in self._known:
+            return self._known[question]
+        newest = next((known for other, known in reversed(self._known.items()) if other.target == request.target), None)
+        return None if newest is None else replace(newest, fits=False)
+
+
+def _question(request: Request) -> Request:
+    """What a plain run of a request depends on, with everything else at its default.
+
+    Left out are drafter, rule and gamma, which a plain run has no use for, and the seed: it decides which tokens are drawn and
+    not what drawing one costs, and a new one is drawn for every answer. Temperature, filters and penalties are work of their own
+    for every token, and with the stop texts and the greatest length they decide how far the text goes; each token reads all
+    before it, so the conversation and what the answer begins with count too.
+    """
+    anything = DecodingOptions()
+    options = request.options.replace(rule=anything.rule, gamma=anything.gamma, seed=anything.seed)
+    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None)
 
 
 def plain_request(request: Request) -> Request:
-    """The same request answered plainly and briefly, outside the conversation."""
-    options = request.options.replace(max_tokens=PLAIN_TOKENS, stop=())
-    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, given=())
+    """The same request answered plainly and briefly, outside the conversation. Given tokens count for its length."""
+    options = request.options.replace(max_tokens=len(request.given) + PLAIN_TOKENS, stop=())
+    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None)

@@ -151,14 +151,15 @@ class Material:
 
     Attributes:
         changes: rounds from which other settings were in force.
-        plain: measured throughput without a drafter, None if nobody measured it; `same_prompt` tells of which prompt.
+        plain: measured throughput without a drafter, None if nobody measured it; `plain_fits` tells whether
+            for this prompt under these settings.
     """
 
     tally: Tally
     span: Span
     changes: Sequence[int] = field(default=())
     plain: float | None = None
-    same_prompt: bool = True
+    plain_fits: bool = True
 
 
 def place_across(name: ChartName, tally: Tally, round_: int | None, proposal: int | None) -> float | None:

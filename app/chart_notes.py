@@ -46,8 +46,8 @@ def _throughput(material: Material, theme: Theme) -> tuple[Words, ...]:
         return _said(f"{speed_note()}; a plain answer"), _said(speed_note()), _said("")
     if material.plain is None:
         return _said(f"{speed_note()}; no baseline yet: answer once without a drafter"), _said("no baseline yet"), _said("")
-    prompt = "measured" if material.same_prompt else "measured on another prompt"
-    line = (theme.dim, "╍╍", f"plain {material.plain:.1f}, {prompt}")
+    where = "measured" if material.plain_fits else "measured under other conditions"
+    line = (theme.dim, "╍╍", f"plain {material.plain:.1f}, {where}")
     return _legend(f"{speed_note()}", line), _legend("", line), _legend("", (theme.dim, "╍╍", f"plain {material.plain:.1f}"))
 
 

@@ -147,7 +147,7 @@ class ChartsPage(QWidget):
             span=self.range.span(),
             changes=[change.index for change in answer.changes],
             plain=None if baseline is None else baseline.throughput,
-            same_prompt=baseline is None or baseline.same_prompt,
+            plain_fits=baseline is None or baseline.fits,
         )
 
     @Slot()
@@ -168,7 +168,7 @@ class ChartsPage(QWidget):
         ended = answer is not None and not answer.running and answer.request is not None and answer.tally.rounds > 0
         ended = ended and answer is not None and not is_plain(answer)
         known: Baseline | None = None if answer is None else self.session.baseline(answer)
-        lacking = known is None or not known.same_prompt
+        lacking = known is None or not known.fits
         there = ended and lacking and self.sections["throughput"].open
         self.measure.setVisible(there)
         self.sections["throughput"].extra.setContentsMargins(6 if there else 0, 0, 0, 0)

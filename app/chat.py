@@ -261,7 +261,7 @@ class Chat(QObject):
         self._plain, self.session.measuring = None, False
         if isinstance(event, RunFailed):
             self.said.emit(f"The plain speed could not be measured. {event.message}", "error")
-        elif answer.request is not None and self.session.baselines.add(answer.model, answer.request.messages, event) is None:
+        elif answer.request is not None and self.session.baselines.add(answer.request, event) is None:
             self.said.emit(f"The plain answer ended before {FEWEST_TOKENS} tokens: too short to measure a speed.", "note")
 
     def _react(self, event: Event) -> None:

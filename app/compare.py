@@ -301,9 +301,11 @@ class Comparison:
         return min(found, default=None)
 
     def speed_up(self, index: int) -> float | None:
-        """Throughput over that of the plain column with the same prompt; None for that one itself, or without one."""
+        """Throughput over that of the plain column with the same prompt and temperature; None for that one itself, or without
+        one. Whatever else a plain run depends on, all columns share."""
         column = self.columns[index]
-        plain = next((c for c in self.columns if c.setup.drafter == NO_DRAFTER and c.prompt == column.prompt), None)
+        alike = (c for c in self.columns if c.prompt == column.prompt and c.setup.temperature == column.setup.temperature)
+        plain = next((c for c in alike if c.setup.drafter == NO_DRAFTER), None)
         if plain is None or plain is column:
             return None
         own, base = column.answer.tokens_per_second, plain.answer.tokens_per_second

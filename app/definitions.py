@@ -55,15 +55,15 @@ def _throughput(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     speed = answer.tokens_per_second
     if baseline is None or speed is None:
-        return ("Nobody has measured a plain answer to this prompt yet.",)
-    if not baseline.same_prompt:
+        return ("Nobody has measured a plain answer to this prompt under these settings yet.",)
+    if not baseline.fits:
         return (baseline_words(baseline),)
     return (f"{speed:.1f} / {baseline.throughput:.1f} tokens/s = {speed / baseline.throughput:.2f}", baseline_words(baseline))
 
 
 def baseline_words(baseline: Baseline) -> str:
     """Where the plain throughput comes from."""
-    which = "this prompt" if baseline.same_prompt else "another prompt, so no speed-up is given"
+    which = "this prompt" if baseline.fits else "another prompt or under other settings, so no speed-up is given"
     return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {baseline.tokens:,} tokens on {which}."
 
 

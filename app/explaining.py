@@ -46,7 +46,7 @@ class Explaining(QObject):
             key in WITH_BASELINE
             and answer is self.panel.shown.answer
             and self.can_measure
-            and (baseline is None or not baseline.same_prompt)
+            and (baseline is None or not baseline.fits)
         ):
             action = ("Measure the plain speed of this prompt", self.measure_plain)
         self.popover.show_definition(define(key, answer, baseline), place, action)

@@ -46,7 +46,7 @@ class Figures(QWidget):
         """Brings the tiles to an answer; dashes where there is none yet."""
         known = answer is not None and answer.tally.rounds > 0
         speed = answer.tokens_per_second if answer is not None and known else None
-        compared = baseline is not None and baseline.same_prompt and speed is not None
+        compared = baseline is not None and baseline.fits and speed is not None
         if self.tiles["speed_up"].isHidden() == compared:
             self.tiles["speed_up"].setVisible(compared)
             self._make_room()

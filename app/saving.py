@@ -123,7 +123,7 @@ class Saving(QObject):
     def _plain_speed(self) -> float | None:
         answer = self.panel.shown.answer
         baseline = None if answer is None else self.chat.session.baseline(answer)
-        return baseline.throughput if baseline is not None and baseline.same_prompt else None
+        return baseline.throughput if baseline is not None and baseline.fits else None
 
     def _folder(self) -> Path:
         kept = Path(self.chat.settings.export_folder)

@@ -205,7 +205,7 @@ class Session:
         """The measured plain run to compare an answer with; None for an answer that is one itself."""
         if answer.request is None or is_plain(answer):
             return None
-        return self.baselines.of(answer.model, answer.request.messages)
+        return self.baselines.of(answer.request)
 
     def has_distribution(self, drafter: str) -> bool:
         """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
@@ -285,6 +285,6 @@ class Session:
                 answer.seconds_to_first_token = event.seconds_to_first_token
                 answer.trace_path = event.trace_path or answer.trace_path
                 if answer.request is not None and is_plain(answer):
-                    self.baselines.add(answer.model, answer.request.messages, event)
+                    self.baselines.add(answer.request, event)
             case RunFailed(_, message):
                 answer.state, answer.message = "failed", message

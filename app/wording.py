@@ -52,8 +52,8 @@ DEFINITIONS = {
     "others, of which only the whole is known. A dotted line is a pause before the next round.",
     "throughput_plot": "Emitted tokens per second over the last 8 rounds. The dashed line is the measured throughput of a plain "
     "answer of the same target; without one there is no line.",
-    "speed_up": "Speed-up: throughput divided by that of a plain answer, one without a drafter, measured on the same prompt, "
-    "model and machine. It is never derived from other figures.",
+    "speed_up": "Speed-up: throughput divided by that of a plain answer, one without a drafter, measured on the same prompt "
+    "under the same settings, on the same model and machine. It is never derived from other figures.",
     "tau_plot": "Emitted tokens per round since the answer began. The dashed line is what alpha so far predicts: the mean over "
     "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Under Block there is none, because it judges jointly.",
     "lengths_plot": "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is what to expect if each "

@@ -202,6 +202,16 @@ def test_the_speed_up_is_measured_against_the_plain_column_of_the_same_prompt() 
     assert compared(GUMBEL, REJECTION).speed_up(0) is None
 
 
+def test_no_speed_up_is_measured_against_a_plain_column_at_another_temperature() -> None:
+    cold = replace(GUMBEL, temperature=0.0)
+    comparison = compared(PLAIN, cold, replace(PLAIN, temperature=0.0))
+    for run, seconds in ((1, 4.0), (2, 0.5), (3, 1.0)):
+        grow(comparison, run, rounds_of(TEXT))
+        end(comparison, run, seconds=seconds)
+    assert comparison.speed_up(1) == pytest.approx(2.0)
+    assert compared(PLAIN, cold).speed_up(1) is None
+
+
 def test_a_failed_run_says_why_and_the_other_goes_on() -> None:
     comparison = compared(PLAIN, GUMBEL)
     comparison.failed("The engine is closed.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -13,7 +14,7 @@ from app.definitions import FORMULAS, define
 from app.figures import NAMES
 from app.session import Answer, Session
 from app.wording import DEFINITIONS
-from engine.types import DecodingOptions, Message, Request, Round, RunFinished
+from engine.types import DecodingOptions, Message, Request, Round, RunFinished, option_names
 from tests.app.fakes import make_round, story_rounds
 
 MESSAGES = (Message("user", "Tell me a story."),)
@@ -73,7 +74,7 @@ def test_a_speed_up_needs_a_measured_plain_run() -> None:
 
 def test_no_speed_up_is_computed_from_another_prompt() -> None:
     _, answer = answered(story_rounds())
-    here = define("speed_up", answer, Baseline(10.0, 32, same_prompt=False)).here
+    here = define("speed_up", answer, Baseline(10.0, 32, fits=False)).here
     assert len(here) == 1
     assert "no speed-up is given" in here[0]
 
@@ -87,20 +88,67 @@ def test_a_plain_answer_becomes_the_baseline_of_its_prompt() -> None:
     assert session.baseline(drafted) == Baseline(10.0, 20)
 
 
-def test_a_baseline_of_another_prompt_is_marked_so_and_of_another_target_is_none() -> None:
+ASKED = Request(MESSAGES, DecodingOptions(seed=7), target="small", drafter="head", conversation="window-1")
+
+
+def test_a_baseline_of_another_target_is_none() -> None:
     known = Baselines()
-    known.add("small", MESSAGES, finished(32, 2.0))
-    assert known.of("small", MESSAGES) == Baseline(16.0, 32)
-    other = known.of("small", (Message("user", "Something else"),))
-    assert other is not None and not other.same_prompt
-    assert known.of("large", MESSAGES) is None
+    known.add(ASKED, finished(32, 2.0))
+    assert known.of(ASKED) == Baseline(16.0, 32)
+    assert known.of(replace(ASKED, target="large")) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ASKED, messages=(Message("user", "Something else"),)),
+        replace(ASKED, messages=(Message("system", "Be brief."), *MESSAGES)),
+        replace(ASKED, messages=(Message("user", "Hello"), Message("assistant", "Hi"), *MESSAGES)),
+        replace(ASKED, given=(4, 5)),
+        replace(ASKED, template=False),
+        *(
+            replace(ASKED, options=ASKED.options.replace(**{name: value}))
+            for name, value in {
+                "temperature": 0.0,
+                "top_p": 0.9,
+                "top_k": 40,
+                "min_p": 0.05,
+                "repetition_penalty": 1.1,
+                "repetition_context": 64,
+                "max_tokens": 64,
+                "stop": ("END",),
+                "analyse": False,
+                "phase_every": 0,
+            }.items()
+        ),
+    ],
+)
+def test_a_plain_run_of_another_question_gives_no_speed_up(other: Request) -> None:
+    """Divided by it, an answer's throughput would be a comparison of prompts, filters or lengths."""
+    known = Baselines()
+    known.add(ASKED, finished(32, 2.0))
+    found = known.of(other)
+    assert found == Baseline(16.0, 32, fits=False)
+    known.add(other, finished(32, 1.0))
+    assert known.of(other) == Baseline(32.0, 32) and known.of(ASKED) == Baseline(16.0, 32)
+
+
+def test_every_option_either_makes_another_question_or_means_nothing_to_a_plain_run() -> None:
+    """An option that is added later has to be decided on here."""
+    known = Baselines()
+    known.add(ASKED, finished(32, 2.0))
+    for changes in ({"rule": "block"}, {"gamma": 7}, {"gamma": "auto"}, {"seed": 8}, {"seed": None}):
+        found = known.of(replace(ASKED, options=ASKED.options.replace(**changes), drafter="ngram", conversation="window-2"))
+        assert found is not None and found.fits
+    decided = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "repetition_context", "max_tokens", "stop"}
+    assert set(option_names()) == decided | {"analyse", "phase_every", "rule", "gamma", "seed"}
 
 
 def test_a_run_too_short_to_measure_is_no_baseline() -> None:
     known = Baselines()
-    assert known.add("small", MESSAGES, finished(FEWEST_TOKENS - 1, 1.0)) is None
-    assert known.add("small", MESSAGES, finished(FEWEST_TOKENS, 0.0)) is None
-    assert known.of("small", MESSAGES) is None
+    assert known.add(ASKED, finished(FEWEST_TOKENS - 1, 1.0)) is None
+    assert known.add(ASKED, finished(FEWEST_TOKENS, 0.0)) is None
+    assert known.of(ASKED) is None
 
 
 def test_the_plain_run_is_the_same_request_without_drafter_outside_the_conversation() -> None:
@@ -108,6 +156,8 @@ def test_the_plain_run_is_the_same_request_without_drafter_outside_the_conversat
     plain = plain_request(request)
     assert (plain.drafter, plain.conversation, plain.options.max_tokens) == ("none", "", PLAIN_TOKENS)
     assert plain.messages == request.messages and plain.options.seed == 7
+    branched = plain_request(replace(request, given=(4, 5, 6)))
+    assert branched.given == (4, 5, 6) and branched.options.max_tokens == 3 + PLAIN_TOKENS, "given tokens count for the length"
 
 
 def test_the_popover_holds_the_whole_definition_inside_the_screen(qtbot: QtBot) -> None:

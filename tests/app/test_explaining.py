@@ -91,13 +91,33 @@ def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: Qt
     assert len(window.session.turns) == 1 and window.session.answer is answer
     assert window.transcript.plain_text() == text
     baseline = window.session.baseline(answer)
-    assert baseline is not None and baseline.same_prompt and baseline.throughput == pytest.approx(20.0)
+    assert baseline is not None and baseline.fits and baseline.throughput == pytest.approx(20.0)
     speed = answer.tokens_per_second
     assert speed is not None
     assert window.panel.figures.tiles["speed_up"].value.text() == f"{speed / 20.0:.2f}"
     chart = window.panel.charts.sections["throughput"].chart
     assert chart.plain.isVisible() and chart.plain.value() == pytest.approx(20.0)  # type: ignore[attr-defined]
     assert window.panel.charts.measure.isHidden()
+
+
+def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
+    qtbot: QtBot, open_window: Callable[..., Opened]
+) -> None:
+    window, engine = open_window()
+    story = list(engine.rounds)
+    engine.rounds = list(PLAIN)
+    window.explaining.measure_plain()
+    qtbot.waitUntil(lambda: not window.session.measuring)
+    window.panel.refresh()
+    assert not window.panel.figures.tiles["speed_up"].isHidden()
+    engine.rounds = story
+    window.chat.keep(temperature=0.0)
+    window.chat.regenerate()
+    qtbot.waitUntil(lambda: window.session.running is None)
+    window.panel.refresh()
+    assert window.panel.figures.tiles["speed_up"].isHidden()
+    assert not window.panel.charts.measure.isHidden() and window.explaining.can_measure
+    assert "other conditions" in window.panel.charts.sections["throughput"].note.words
 
 
 def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
