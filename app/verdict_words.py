@@ -24,14 +24,14 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
             return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; {drawn} is."
         return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; that is {target}."
     if round_.rule == "gumbel":
-        if not kind_of(round_.drafter).has_distribution:
-            return _without_noise(drawn, target, stands)
+        if was_copied(round_, proposal):
+            return _without_noise(round_, drawn, target, stands)
         if stands:
             return f"Draft and target drew with the same noise, and both have their arg-max at {drawn}."
         return f"Draft and target drew with the same noise: the draft's arg-max is {drawn}, the target's is {target}."
     if round_.rule == "match":
-        if not kind_of(round_.drafter).has_distribution:
-            return _without_noise(drawn, target, stands)
+        if was_copied(round_, proposal):
+            return _without_noise(round_, drawn, target, stands)
         if stands:
             return f"Draft and target drew on their own, and both drew {drawn}."
         return f"Draft and target drew on their own: the draft drew {drawn}, the target {target}."
@@ -68,10 +68,17 @@ def _told_apart(coin: float, ratio: float) -> tuple[str, str]:
     return words
 
 
-def _without_noise(drawn: str, target: str, stands: bool) -> str:
-    if stands:
-        return f"{drawn} was looked up, not drawn; the target drew the same."
-    return f"{drawn} was looked up, not drawn; the target drew {target}."
+def was_copied(round_: Round, proposal: Proposal) -> bool:
+    """Whether the drafter proposed a token outright instead of drawing it. Traces from before that was recorded show it by a q
+    of 1 without alternatives, which a filter that left one token can bring about too."""
+    if proposal.copied is not None:
+        return proposal.copied
+    return not kind_of(round_.drafter).has_distribution or (proposal.q == 1 and len(proposal.draft_top) == 1)
+
+
+def _without_noise(round_: Round, drawn: str, target: str, stands: bool) -> str:
+    found = "copied from earlier in the text" if kind_of(round_.drafter).has_distribution else "looked up"
+    return f"{drawn} was {found}, not drawn; the target drew {'the same' if stands else target}."
 
 
 def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
@@ -118,16 +125,18 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         return ("This answer was made without analysis: its probabilities were not recorded.",)
     if proposal is not None and proposal.status == "unjudged":
         notes.append("Its p is not known: it would be that of a text that was not kept.")
-    looked_up = not kind_of(round_.drafter).has_distribution and spot.at < len(round_.proposals)
+    copied = spot.at < len(round_.proposals) and was_copied(round_, round_.proposals[spot.at])
     if greedy:
         unjudged = proposal is not None and proposal.status == "unjudged"
-        alone = looked_up or spot.at >= len(round_.proposals)
+        alone = copied or spot.at >= len(round_.proposals)
         which = "q is that" if unjudged else "p is that" if alone else "p and q are those"
         notes.append(f"{which} of temperature 1 without filters: at temperature 0 there is only 0 and 1.")
-    elif looked_up:
+    elif copied and not kind_of(round_.drafter).has_distribution:
         notes.append(
             f"{drafter_title(round_.drafter)} proposes without probabilities: q is 1 for its token, so every rule accepts with p."
         )
+    elif copied:
+        notes.append("The proposal here was copied: q is 1 for it, so every rule accepts it with p.")
     if spot.own and not greedy and round_.rule in ("rejection", "block") and round_.emitted[spot.at].origin == "correction":
         notes.append("A residual draw has no margin on record.")
     if spot.own and round_.emitted[spot.at].origin in ("bonus", "plain"):

@@ -114,6 +114,7 @@ def _proposal(value: Mapping[str, Any]) -> Proposal:
         target_argmax=_optional_whole(value.get("target_argmax")),
         draft_top=_candidates(value.get("draft_top", ())),
         target_top=_candidates(value.get("target_top", ())),
+        copied=_optional_truth(value.get("copied")),
     )
 
 
@@ -192,6 +193,12 @@ def _optional_number(value: object) -> float | None:
 
 def _optional_whole(value: object) -> int | None:
     return None if value is None else _whole(value)
+
+
+def _optional_truth(value: object) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise ValueError(f"{value!r} is neither true nor false")
 
 
 def _text(value: object) -> str:

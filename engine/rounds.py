@@ -52,6 +52,9 @@ class Verdict:
             return "accepted"
         return "rejected" if index == self.accepted else "unjudged"
 
+    def is_copied(self, index: int) -> bool:
+        return self.proposals is not None and self.proposals.is_copied(index)
+
     def origin(self, index: int) -> Origin:
         if index < self.accepted:
             return "accepted"
@@ -76,7 +79,7 @@ def describe(
             for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
         )
         bare = tuple(
-            Proposal(token, text.text_of(token), text.bytes_of(token), verdict.status(index))
+            Proposal(token, text.text_of(token), text.bytes_of(token), verdict.status(index), copied=verdict.is_copied(index))
             for index, token in enumerate(verdict.drafted)
         )
         return emitted, bare, ()
@@ -167,6 +170,7 @@ def _judged(
         target_argmax=None if host.draws is None else host.draws[index],
         draft_top=q.candidates(text.text_of),
         target_top=p.candidates(text.text_of),
+        copied=verdict.is_copied(index),
     )
 
 
@@ -183,4 +187,5 @@ def _unjudged(verdict: Verdict, host: _Judged, index: int, q: analysis.Row, text
         q=q.of(token),
         acceptance=host.acceptance[index] if shown and host.acceptance is not None else None,
         coin=host.coins[index] if shown and host.coins is not None else None,
+        copied=verdict.is_copied(index),
     )

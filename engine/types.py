@@ -151,6 +151,8 @@ class Proposal:
         coin: the uniform number that was compared, under rejection and block.
         draft_argmax, target_argmax: the two draws that were compared, under match and gumbel and at temperature 0.
         draft_top, target_top: at most five likeliest tokens of either side, likeliest first.
+        copied: whether the drafter proposed it outright, with q = 1 and no draw, as what it finds in the text; None in traces
+            from before that was recorded.
     """
 
     id: int
@@ -165,6 +167,7 @@ class Proposal:
     target_argmax: int | None = None
     draft_top: tuple[Candidate, ...] = ()
     target_top: tuple[Candidate, ...] = ()
+    copied: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,20 @@ class Proposals:
     Attributes:
         tokens: (gamma,) int32 ids of the target's vocabulary, lazy or not.
         q: the distributions the tokens were drawn from, on the target's ids; `OneHot` for a deterministic drafter.
+        placed: the places of tokens that were proposed outright among drawn ones; a `OneHot` needs none.
     """
 
     tokens: mx.array
     q: Draft
+    placed: frozenset[int] = frozenset()
 
     @property
     def gamma(self) -> int:
         return int(self.tokens.shape[0])
+
+    def is_copied(self, index: int) -> bool:
+        """Whether a token was proposed outright instead of being drawn."""
+        return isinstance(self.q, OneHot) or index in self.placed
 
 
 class DraftPen:
@@ -141,7 +147,7 @@ class DraftPen:
             tokens = mx.concatenate(self._tokens)
             return Proposals(tokens, OneHot(tokens, self.vocab_size))
         q = Distribution(mx.concatenate(self._rows), self._shaper.inverse_temperature)
-        return Proposals(mx.concatenate(self._tokens), q)
+        return Proposals(mx.concatenate(self._tokens), q, frozenset(self._placed))
 
 
 @runtime_checkable

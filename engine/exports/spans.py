@@ -75,6 +75,8 @@ def proposal_details(round: Round, place: int, emitted: Emitted | None = None) -
     if proposal.p is not None and proposal.q:
         chances.append(f"p/q {proposal.p / proposal.q:.3g}")
     lines.append("   ".join(chances))
+    if proposal.copied:
+        lines.append("copied by the drafter, not drawn")
     if proposal.acceptance is not None:
         coin = f", coin {proposal.coin:.3f}" if proposal.coin is not None else ""
         lines.append(f"chance to accept {proposal.acceptance:.3f}{coin}")

@@ -56,6 +56,7 @@ PROPOSAL_COLUMNS: dict[str, Kind] = {
     "coin": "number",
     "draft_argmax": "whole",
     "target_argmax": "whole",
+    "copied": "whole",
     "expected_match": "number",
     "expected_gumbel": "number",
     "expected_rejection": "number",
@@ -256,6 +257,7 @@ def proposal_values(proposal: Proposal) -> Row:
         "coin": proposal.coin,
         "draft_argmax": proposal.draft_argmax,
         "target_argmax": proposal.target_argmax,
+        "copied": None if proposal.copied is None else int(proposal.copied),
         "draft_top": _candidates(proposal.draft_top),
         "target_top": _candidates(proposal.target_top),
     }

@@ -201,6 +201,44 @@ def test_one_hot_proposals_are_called_looked_up_and_never_drawn() -> None:
     assert "same noise" not in verdict.text()
 
 
+ALL_ON_SEA = np.where(np.arange(8) == 1, 1, 0).astype(np.float32)
+
+
+def proposed(rule: Rule, copied: bool | None) -> Round:
+    """A head's round whose first proposal has all of q."""
+    base = rejected_round(rule, q=ALL_ON_SEA, drafter="head")
+    return replace(base, proposals=(replace(base.proposals[0], copied=copied), base.proposals[1]))
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel"])
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands: bool) -> None:
+    base = proposed(rule, copied=True)
+    if stands:
+        kept = replace(base.proposals[0], status="accepted", target_argmax=1)
+        base = replace(base, proposals=(kept, base.proposals[1]), emitted=(replace(base.emitted[0], id=1, text=" sea"),))
+    verdict = judge(answer(base), GHOST)
+    assert verdict is not None
+    drew = "the same" if stands else "“·the”"
+    assert verdict.decision == f"“·sea” was copied from earlier in the text, not drawn; the target drew {drew}."
+    assert "was copied: q is 1" in " ".join(verdict.unknown)
+    assert not re.search("noise|both drew|on their own", verdict.text())
+
+
+def test_a_token_that_a_filter_left_alone_was_drawn_all_the_same() -> None:
+    verdict = judge(answer(proposed("gumbel", copied=False)), GHOST)
+    assert verdict is not None
+    assert "drew with the same noise" in verdict.decision
+    assert "copied" not in verdict.text()
+
+
+def test_a_trace_that_does_not_say_shows_a_copy_by_its_q() -> None:
+    verdict = judge(answer(proposed("gumbel", copied=None)), GHOST)
+    assert verdict is not None and "copied" in verdict.decision
+    drawn = judge(answer(rejected_round("gumbel", drafter="head")), GHOST)
+    assert drawn is not None and "same noise" in drawn.decision
+
+
 @pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])
 def test_at_temperature_0_the_rule_plays_no_part(rule: Rule) -> None:
     base = rejected_round(rule)

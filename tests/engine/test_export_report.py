@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -89,6 +90,15 @@ def test_every_token_tells_its_state_without_colour_and_its_reason_on_hover(tmp_
     assert all((tag == "del") == (state in ("rejected", "unjudged")) for tag, state, _ in told)
     rejected = next(details for _, state, details in told if state == "rejected")
     assert rejected is not None and all(words in rejected for words in ("p 0.300", "q 0.400", "chance to accept", "gumbel"))
+
+
+def test_a_token_that_was_copied_says_so() -> None:
+    base = make_round(0, ["one"], "two", ["three"])
+    copied = replace(base, proposals=tuple(replace(proposal, q=1.0, copied=True) for proposal in base.proposals))
+    details = {span.text: span.details for span in spans([copied])}
+    assert "copied by the drafter, not drawn" in details["one"] and "copied by the drafter" in details["three"]
+    assert "copied" not in details["two"]
+    assert not any("copied" in span.details for span in spans([base]))
 
 
 def test_what_users_and_models_write_stays_text(tmp_path: Path) -> None:

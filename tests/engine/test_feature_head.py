@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from engine.acceptance import RoundNoise
 from engine.cache import make_prompt_cache
 from engine.decoding import Control, DecodingOptions, decode
-from engine.distribution import onto_target_ids
-from engine.drafters import FeatureHead
+from engine.distribution import Shaper, onto_target_ids
+from engine.drafters import FeatureHead, NGram
+from engine.drafters.base import DraftPen
 from engine.drafters.lookup import PRIOR_ODDS
 from engine.errors import DraftlightError
 from engine.gamma import AutoGamma
 from engine.head import MODEL_TYPE, HeadConfig, HeadModel, load_head
 from engine.models import LoadedModel
+from engine.noise import NoiseSource
 from engine.taps import tap
 from tests.engine.small_models import PROMPT, VOCAB, tiny_llama
 from tests.engine.test_drafters import round_of
@@ -129,6 +132,33 @@ def test_what_has_been_right_so_far_is_copied_outright(target):
     copied = [proposal.id for proposal in first.proposals]
     assert copied[:8] == [3, 1, 4, 1, 5, 9, 2, 6], "a match of forty tokens"
     assert len(copied) > 8
+
+
+def test_a_draft_that_goes_from_copying_to_drawing_and_back_knows_which_was_which():
+    pen = DraftPen(Shaper(OPTIONS), "gumbel", RoundNoise(NoiseSource(1, VOCAB), len(PROMPT)), PROMPT, VOCAB)
+    pen.place(3, 0.9)
+    pen.draw(mx.zeros(VOCAB))
+    pen.place(4, 0.9)
+    proposals = pen.proposals()
+    assert proposals is not None
+    assert [proposals.is_copied(place) for place in range(3)] == [True, False, True]
+
+
+@pytest.mark.parametrize(("rule", "analyse"), [("gumbel", True), ("gumbel", False), ("block", True)])
+def test_a_round_says_which_of_its_proposals_were_copied_and_which_drawn(target, rule, analyse):
+    text = [3, 1, 4, 1, 5, 9, 2, 6] * 6
+    options = replace(OPTIONS, rule=rule, gamma=5, max_tokens=60, analyse=analyse)
+
+    def said(drafter):
+        return [[proposal.copied for proposal in current.proposals] for current in decode(target, text, drafter, options)]
+
+    by_round = said(FeatureHead(random_head(), target))
+    assert {copied for of_round in by_round for copied in of_round} == {True, False}
+    assert not any(map(any, said(FeatureHead(random_head(), target, copies=False))))
+    assert all(map(all, said(NGram())))
+    if analyse:
+        drafted = decode(target, text, FeatureHead(random_head(), target), options)
+        assert all((proposal.q == 1) == proposal.copied for current in drafted for proposal in current.proposals)
 
 
 @pytest.mark.parametrize("rule", ["match", "rejection", "gumbel", "block"])
