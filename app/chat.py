@@ -27,6 +27,7 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
+from engine.whole_file import NotWritten
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that act in the middle of an answer."""
@@ -219,11 +220,11 @@ class Chat(QObject):
                 lasting = replace(lasting, drafter=self._put_aside)
             try:
                 stored.save(self._settings_path, lasting)
-            except OSError as error:
+            except NotWritten as error:
                 self._say_unsaved(error)
         self.changed.emit()
 
-    def _say_unsaved(self, error: OSError) -> None:
+    def _say_unsaved(self, error: NotWritten) -> None:
         """Once, and again only for another reason: a folder that cannot be written to must not cost a note per click."""
         reason = error.strerror or str(error)
         if reason != self._unsaved:

@@ -12,8 +12,8 @@ from app.progress import Progress
 from engine.bench.report import Results, document, text_of
 from engine.bench.values import BenchRequest
 from engine.errors import DraftlightError
-from engine.export import write_whole
 from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event, TaskFailed
+from engine.whole_file import write_whole
 from engine.worker import Engine
 
 INTERRUPTED = 130

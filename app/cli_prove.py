@@ -12,9 +12,9 @@ from app.progress import Progress
 from engine import provenance
 from engine.codec import plain
 from engine.errors import DraftlightError
-from engine.export import write_whole
 from engine.proof.plants import DESCRIPTIONS
 from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
+from engine.whole_file import write_whole
 from engine.worker import Engine
 
 INTERRUPTED = 130

@@ -12,10 +12,10 @@ from app.session import Answer, Turn
 from engine import export
 from engine.codec import options_to_json, plain
 from engine.errors import DraftlightError
-from engine.exports.files import write_together
 from engine.provenance import version
 from engine.trace import Trace, read
 from engine.types import Message
+from engine.whole_file import write_together
 
 PNG_FACTOR = 2.0
 """Pixels of a PNG per unit of the drawing."""

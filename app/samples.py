@@ -14,9 +14,9 @@ from typing import Any
 from app.compare import ColumnSetup, Setup
 from engine.codec import round_to_json
 from engine.compare import Sample
-from engine.export import write_whole
 from engine.metrics import wilson_interval
 from engine.types import Rule
+from engine.whole_file import write_whole
 
 SCHEMA = "draftlight.samples/1"
 NUMBERS = range(1, 11)

@@ -13,6 +13,7 @@ from app.theme import APPEARANCES, Appearance
 from engine.drafter_kinds import HEAD
 from engine.paths import data_folder
 from engine.types import DecodingOptions, Rule
+from engine.whole_file import write_whole
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
 PanelPage = Literal["rounds", "charts", "table"]
@@ -131,8 +132,5 @@ def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
 
 
 def save(path: Path, settings: Settings) -> None:
-    """Writes the file beside its place and moves it there, so that a crash leaves the old or the new one. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(asdict(settings), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(draft, path)
+    """Writes the whole file or leaves the old one. Raises `engine.whole_file.NotWritten`."""
+    write_whole(path, json.dumps(asdict(settings), indent=2, ensure_ascii=False) + "\n")

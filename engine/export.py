@@ -20,12 +20,12 @@ from engine.exports import captions
 from engine.exports.charts import CHARTS, throughput_chart
 from engine.exports.csv_files import csv_files, csv_texts, read_rounds_csv
 from engine.exports.drawing import CAPTION, DARK, LIGHT
-from engine.exports.files import write_together, write_whole
 from engine.exports.json_file import read_json, to_json, total
 from engine.exports.parquet_files import parquet_files, read_rounds_parquet
 from engine.exports.report import to_html
 from engine.metrics import RoundCounts
 from engine.trace import Trace, read
+from engine.whole_file import write_together
 
 Form = Literal["json", "csv", "parquet", "html", "svg"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -41,7 +41,6 @@ __all__ = [
     "to_json",
     "total",
     "write",
-    "write_whole",
 ]
 
 

@@ -5,14 +5,14 @@ Hashing a large model takes seconds, so results are recorded in the data folder 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.paths import data_folder
+from engine.whole_file import NotWritten, write_whole
 
 
 def file_sha256(path: Path, trust_record: bool = True) -> str:
@@ -29,7 +29,8 @@ def file_sha256(path: Path, trust_record: bool = True) -> str:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     kept = {known: value for known, value in record.items() if not known.startswith(f"{path.resolve()}|")}
-    _write_record(kept | {key: digest})
+    with contextlib.suppress(NotWritten):  # then the next start hashes again
+        write_whole(_record_path(), json.dumps(kept | {key: digest}, indent=1))
     return digest
 
 
@@ -51,15 +52,3 @@ def _read_record() -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}
-
-
-def _write_record(record: dict[str, str]) -> None:
-    """Replace the record in one step. Where it cannot be written, the next start hashes again."""
-    path = _record_path()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix="hashes-", delete=False, encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-        os.replace(file.name, path)
-    except OSError:
-        return

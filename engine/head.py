@@ -20,7 +20,6 @@ The embedding is the target's.
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -32,10 +31,10 @@ from mlx.utils import tree_flatten
 
 from engine.drafter_kinds import HEAD_FOLDER
 from engine.errors import DraftlightError
-from engine.exports.files import write_together
 from engine.hashes import files_sha256
 from engine.safetensors_header import check_safetensors
 from engine.tokenizer_files import read_json
+from engine.whole_file import write_together
 
 if TYPE_CHECKING:
     from engine.models import LoadedModel
@@ -166,17 +165,9 @@ def save_head(head: HeadModel, folder: Path, card: str) -> None:
     arrays = {name.removesuffix(".weight"): array.astype(mx.float16) for name, array in weights.items()}
     arrays["target_ids"] = head.target_ids.astype(mx.int32)
     config = {"model_type": MODEL_TYPE, **asdict(head.config)}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as partial:
-            path = Path(partial) / "model.safetensors"
-            mx.save_safetensors(str(path), arrays, {"format": "mlx"})
-            written = path.read_bytes()
-    except (OSError, RuntimeError) as error:
-        raise DraftlightError(f"The head cannot be written to {folder} ({error}).") from error
     write_together(
         {
-            folder / "model.safetensors": written,
+            folder / "model.safetensors": lambda file: mx.save_safetensors(file, arrays, {"format": "mlx"}),
             folder / "config.json": json.dumps(config, indent=2) + "\n",
             folder / "MODEL_CARD.md": card,
         }

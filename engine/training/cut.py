@@ -31,6 +31,7 @@ from mlx_lm.models.llama import Model
 from engine.cut_draft import MODEL_TYPE, CutModel, load_cut
 from engine.errors import DraftlightError
 from engine.training import selfplay, teacher
+from engine.whole_file import write_together, write_whole
 
 CONFIG_FIELDS = (
     "hidden_size",
@@ -173,9 +174,8 @@ class Training:
     def save(self, file: Path, origin: str) -> None:
         """Write a checkpoint; `origin` says what the state came from and must be given again to resume."""
         state = {"draft": self.draft.trainable_parameters(), "optimiser": self.optimiser.state}
-        partial = file.with_suffix(".partial.safetensors")
-        mx.save_safetensors(str(partial), dict(tree_flatten(state)), {"step": str(self.step), "origin": origin})
-        partial.rename(file)
+        arrays, described = dict(tree_flatten(state)), {"step": str(self.step), "origin": origin}
+        write_whole(file, lambda opened: mx.save_safetensors(opened, arrays, described))
 
     def resume(self, file: Path, origin: str) -> None:
         """Go on from a checkpoint. Raises DraftlightError if it belongs to a training of other origin."""
@@ -214,14 +214,17 @@ def measure(training: Training, records: Sequence[selfplay.Record], labels: Mapp
 
 def write(draft: CutModel, target_ids: np.ndarray, target_sha256: str, folder: Path) -> None:
     """Write the folder that `engine.models` loads: config.json and float16 weights, without the embedding."""
-    folder.mkdir(parents=True, exist_ok=True)
     config = {"model_type": MODEL_TYPE, **{name: getattr(draft.args, name) for name in CONFIG_FIELDS}}
     config |= {"num_hidden_layers": len(draft.layers), "target_sha256": target_sha256}
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     weights = dict(tree_flatten(draft.trainable_parameters()))
     arrays = {name.removeprefix("model."): value.astype(mx.float16) for name, value in weights.items()}
     arrays["target_ids"] = mx.array(target_ids.astype(np.int32))
-    mx.save_safetensors(str(folder / "model.safetensors"), arrays, {"format": "mlx"})
+    write_together(
+        {
+            folder / "model.safetensors": lambda file: mx.save_safetensors(file, arrays, {"format": "mlx"}),
+            folder / "config.json": json.dumps(config, indent=2) + "\n",
+        }
+    )
 
 
 def parser() -> argparse.ArgumentParser:

@@ -24,6 +24,7 @@ from engine.training.chains import soft_loss, unroll
 from engine.training.features import Example
 from engine.training.lessons import SHARPNESS, Lessons, Targets, common_prefix, groups, shuffled, softmax
 from engine.training.request import HeldOut
+from engine.whole_file import write_whole
 
 MOST_HELD_OUT = 80
 COUNTED_FROM = 0.5
@@ -257,9 +258,4 @@ def held_out(described: dict[str, Any]) -> HeldOut:
 
 
 def _write(file: Path, arrays: dict[str, mx.array], progress: dict[str, Any]) -> None:
-    partial = file.with_name(f"partial-{file.name}")
-    try:
-        mx.save_safetensors(str(partial), arrays, {"progress": json.dumps(progress)})
-        partial.replace(file)
-    except (OSError, RuntimeError) as error:
-        raise DraftlightError(f"{file} cannot be written ({error}). Is the disk full? The same command goes on.") from error
+    write_whole(file, lambda opened: mx.save_safetensors(opened, arrays, {"progress": json.dumps(progress)}))

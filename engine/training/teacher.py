@@ -10,6 +10,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import mlx.core as mx
@@ -20,6 +21,7 @@ import numpy as np
 from engine import models
 from engine.errors import DraftlightError
 from engine.training import selfplay
+from engine.whole_file import write_whole
 
 LABELS = 48
 TEMPERATURE = 0.8
@@ -74,9 +76,7 @@ def label(model: nn.Module, records: Sequence[selfplay.Record], folder: Path, ca
             done += len(ids)
         columns = [np.concatenate([kept[index][column] for index in range(len(shard))]) for column in (0, 1)]
         answers = np.concatenate([record.answer for record in shard])
-        partial = file.with_suffix(".partial.npz")
-        np.savez(partial, ids=columns[0], logs=columns[1], answers=answers)
-        partial.rename(file)
+        write_whole(file, partial(np.savez, ids=columns[0], logs=columns[1], answers=answers))
         rate = done / (time.perf_counter() - started)
         print(f"labelled {start + len(shard)} of {len(records)} records, {rate:.0f} positions/s", flush=True)
 

@@ -8,7 +8,6 @@ tokens are the prompt), ``groups`` uint32 (equal for records of the same prompt 
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from engine.errors import DraftlightError
 from engine.tokenization import Tokenizer
 from engine.training import selfplay
 from engine.training.request import SUFFIXES
+from engine.whole_file import write_whole
 
 RECORDS = 64
 """In a file of given text."""
@@ -50,17 +50,15 @@ def group_of(tokens: Sequence[int] | np.ndarray) -> int:
 
 
 def save(path: Path, records: Sequence[Record]) -> None:
-    """Write a file in one step."""
-    partial = path.with_name(f"partial-{path.name}")
-    np.savez(
-        partial,
-        tokens=np.concatenate([record.tokens for record in records]).astype(np.uint32),
-        lengths=np.array([len(record.tokens) for record in records], np.int32),
-        prompts=np.array([record.prompt_length for record in records], np.int32),
-        groups=np.array([record.group for record in records], np.uint32),
-        temperatures=np.array([record.temperature for record in records], np.float32),
-    )
-    os.replace(partial, path)
+    """Write a whole file. Raises DraftlightError."""
+    arrays = {
+        "tokens": np.concatenate([record.tokens for record in records]).astype(np.uint32),
+        "lengths": np.array([len(record.tokens) for record in records], np.int32),
+        "prompts": np.array([record.prompt_length for record in records], np.int32),
+        "groups": np.array([record.group for record in records], np.uint32),
+        "temperatures": np.array([record.temperature for record in records], np.float32),
+    }
+    write_whole(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
 
 def load(path: Path) -> list[Record]:
@@ -79,7 +77,7 @@ def load(path: Path) -> list[Record]:
 
 def files(folder: Path) -> list[Path]:
     """The files of a folder, oldest first: given text, then what was written."""
-    return sorted(path for path in folder.glob("*.npz") if not path.name.startswith("partial-"))
+    return sorted(folder.glob("*.npz"))
 
 
 def find(sources: Sequence[Path]) -> list[Path]:

@@ -21,10 +21,10 @@ import numpy as np
 
 from engine.cache import make_prompt_cache
 from engine.errors import DraftlightError
-from engine.exports.files import write_whole
 from engine.models import LoadedModel
 from engine.training import tasks, texts
 from engine.training.batches import Reader
+from engine.whole_file import write_whole
 
 TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
 ANSWER_TOKENS = 256

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import export
+from engine import export, whole_file
 from engine.errors import DraftlightError
 from engine.export import csv_texts, read_export, read_traces, to_json, total
-from engine.exports import files
 from engine.exports.csv_files import guarded, unguarded
 from engine.exports.tables import PROPOSAL_COLUMNS
 from engine.metrics import Summary, summarise
@@ -208,7 +207,7 @@ def test_writing_replaces_whole_files_or_leaves_them(
         if next(calls) == len(written) - 1:  # the last of the files that belong together
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(whole_file.os, "fsync", full)
     with pytest.raises(DraftlightError, match="No space left"):
         export.write(traces[1:], form, path)
     assert {name: name.read_bytes() for name in folder.iterdir()} == whole, "nothing is changed and nothing left behind"
