@@ -18,10 +18,10 @@ from app.cursor import Place
 from app.lane_reading import LanesInterface
 from app.lanes import Lanes
 from app.layout import slice_units, units
-from app.pieces import NOWHERE
 from app.places import place_of, spot_of
 from app.transcript import Transcript
 from app.verdict import judge
+from engine.pieces import NOWHERE
 
 
 def verdict_words(transcript: Transcript, place: Place | None) -> str:

@@ -9,13 +9,14 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
 from app.layout import Box, Chunk, Flow, Style
-from app.pieces import Kind, Piece
 from app.session import Answer
 from app.theme import Theme
 from app.word_line import figure_at, paint_words
-from app.wording import FINISH_WORDS, RULE_TITLES, drafter_title, number, seconds
+from app.wording import RULE_TITLES, drafter_title, number, seconds
 from engine.drafter_kinds import NO_DRAFTER
+from engine.pieces import Kind, Piece
 from engine.types import Rule
+from engine.words import FINISHES
 
 PAD = 14.0
 GAP = 26.0
@@ -205,7 +206,7 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
         words += [("  tau", dim, False), (number(summary.tau), strong, True)]
         words += [("  first token", dim, False), (seconds(answer.seconds_to_first_token), strong, True)]
     if answer.finish is not None:
-        words.append((f"  {FINISH_WORDS[answer.finish]}", dim, False))
+        words.append((f"  {FINISHES[answer.finish]}", dim, False))
         if summary.proposals and answer.invariant and answer.options.seed is not None:
             words.append(("  same with any drafter", dim, False))
     if answer.state == "failed":

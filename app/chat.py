@@ -12,7 +12,7 @@ from app.baseline import FEWEST_TOKENS, plain_request
 from app.link import EngineLike, EngineLink
 from app.session import Answer, Session, Turn
 from app.settings import Settings
-from app.wording import FINISH_WORDS, drafter_title, target_title
+from app.wording import drafter_title, target_title
 from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.errors import DraftlightError
 from engine.types import (
@@ -28,6 +28,7 @@ from engine.types import (
     RunStarted,
 )
 from engine.whole_file import NotWritten
+from engine.words import FINISHES
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that act in the middle of an answer."""
@@ -277,7 +278,7 @@ class Chat(QObject):
             case RunStarted(_, options):
                 self.seed_drawn.emit(options.seed)
             case RunFinished(finish=finish, trace_error=trace_error):
-                self.finished.emit(f"Answer finished: {FINISH_WORDS[finish]}")
+                self.finished.emit(f"Answer finished: {FINISHES[finish]}")
                 if trace_error:
                     self.said.emit(f"{trace_error} The answer is whole, but its metrics cannot be exported.", "note")
             case RunFailed(_, message):

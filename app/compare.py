@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.pieces import Spot
 from app.session import Answer, Session
 from app.wording import RULE_TITLES, drafter_title, target_title
 from engine.drafter_kinds import HEAD, NO_DRAFTER
+from engine.pieces import Spot
 from engine.types import DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
 
 LETTERS = "ABCD"

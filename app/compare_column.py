@@ -21,7 +21,8 @@ from app.session import Answer
 from app.theme import DARK, Theme
 from app.verdict import Verdict, judge
 from app.widgets import icon_button, tint
-from app.wording import DEFINITIONS, FINISH_WORDS, number
+from app.wording import DEFINITIONS, number
+from engine.words import FINISHES
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
 POINT = "Point at a token, or go through them with Left and Right, to see the verdict on it in every column."
@@ -304,7 +305,7 @@ def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
     if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
         figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
     figures.append((number(summary.tau), "tau"))
-    ending = f", {FINISH_WORDS[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
+    ending = f", {FINISHES[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
     figures.append((f"{summary.emitted:,}", f"tokens{ending}"))
     return figures
 

@@ -6,8 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
 
 from app.compare import LETTERS, Comparison
-from app.pieces import ghost_text
-from engine.types import Proposal
+from engine.pieces import visible
 
 
 class PartingLine(QFrame):
@@ -51,7 +50,7 @@ def parting_words(comparison: Comparison) -> str:
             parts.append(f"{letter} has ended" if run.answer.finish is not None else f"{letter} has not come so far")
             continue
         token = run.tokens[position]
-        shown = ghost_text(Proposal(token.id, token.text, token.bytes, "accepted")).strip("\n")
+        shown = visible(token.text, token.bytes, running=True)
         margin = "no margin" if token.margin is None else f"margin {token.margin:.3g}"
         parts.append(f"{letter} “{shown}” ({margin})")
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLine
 
 from app.layout import Chunk, Flow, lines_of
-from app.pieces import NOWHERE, Spot
+from engine.pieces import NOWHERE, Spot
 
 _END = Spot(2**62, True, 0)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.pieces import visible
 from app.wording import RULE_TITLES, drafter_title
+from engine.pieces import visible
 from engine.types import Round
 
 Kind = Literal["accepted", "rejected", "unjudged", "correction", "bonus", "plain"]
@@ -78,7 +78,7 @@ class LaneScale:
 
 
 def shown_text(text: str, raw: bytes = b"") -> str:
-    """A token's text on a chip: as `app.pieces.visible` says, but without the blank before a word."""
+    """A token's text on a chip: as `engine.pieces.visible` says, but without the blank before a word."""
     if text.startswith(" ") and text.strip():
         text, raw = text[1:], raw[1:]
     return visible(text, raw)

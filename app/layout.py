@@ -17,8 +17,8 @@ from itertools import islice, pairwise
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
 
-from app.pieces import NOWHERE, Kind, Piece, Spot
 from app.theme import Theme
+from engine.pieces import NOWHERE, Kind, Piece, Spot
 
 MAX_LINES = 12
 KEPT_LINES = 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.cursor import Place
-from app.pieces import NOWHERE, Spot, spot_of_emitted
 from app.session import Answer, Turn
+from engine.pieces import NOWHERE, Spot, spot_of_emitted
 
 
 def place_of(turn: int, spot: Spot) -> Place:

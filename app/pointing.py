@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 from app.blocks import AnswerBlock
 from app.cursor import Cursor, Place
 from app.finding import boxes_of, gap_before, spot_at, spot_before, spot_from
-from app.pieces import GHOSTS, Spot, kind_of
 from app.places import neighbour, place_of, spot_of
 from app.session import Session
 from app.theme import Theme
+from engine.pieces import GHOSTS, Spot, kind_of
 
 LAST = 2**31
 MARGIN = 60

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.pieces import Spot, candidate_words, visible
+from engine.pieces import Spot, visible, visible_candidate
 from engine.types import Proposal, Round
 
 TOP = 5
@@ -49,7 +49,7 @@ def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
     mass = 1 - round_.expected[spot.at].rejection
     if weight is None or weight < 1 or mass < LEAST_MASS:
         return ()
-    listed = [(entry.id, candidate_words(entry), entry.probability) for entry in rejected.target_top]
+    listed = [(entry.id, visible_candidate(entry), entry.probability) for entry in rejected.target_top]
     drawn = round_.emitted[spot.at] if spot.at < len(round_.emitted) else None
     if drawn is not None and drawn.p is not None and all(drawn.id != token for token, _, _ in listed):
         listed.append((drawn.id, visible(drawn.text, drawn.bytes), drawn.p))

@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor
 
 from app.session import Answer
 from app.wording import RULE_TITLES, drafter_title, number
+from engine.pieces import visible
 from engine.types import Round
 
 Value = int | float | str | None
@@ -74,7 +75,7 @@ COLUMNS = (
     Column(
         "Text",
         "What the round added to the answer; ⏎ is a line break.",
-        lambda round_: round_.text.replace("\r\n", "⏎").replace("\n", "⏎").replace("\t", "⇥"),
+        lambda round_: visible(round_.text, running=True) if round_.text else "",
         "a few words of the text",
     ),
     Column("Emitted", "Tokens that the round added to the answer.", lambda round_: len(round_.emitted), "Emitted"),

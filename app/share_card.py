@@ -17,9 +17,9 @@ from app.text_layout import Measure, Run, estimated, lay_out
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
-from engine.exports.spans import spans
 from engine.exports.tables import table_of
 from engine.metrics import Summary, summarise
+from engine.pieces import pieces
 from engine.trace import Trace
 from engine.whole_file import write_together
 
@@ -56,7 +56,7 @@ def card_svg(trace: Trace, theme: str = "dark", plain_speed: float | None = None
     """The card as an SVG document. `measure` knows the font it will be seen in; tokens keep their places in any other."""
     palette = LIGHT if theme == "light" else DARK
     answer, _ = lay_out(
-        ((span.text, span.state) for span in spans(trace.rounds) if span.state in SHOWN), INSIDE, ANSWER_LINES, TEXT, measure
+        ((piece.text, piece.kind) for piece in pieces(trace.rounds) if piece.kind in SHOWN), INSIDE, ANSWER_LINES, TEXT, measure
     )
     prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(_prompt(trace))), INSIDE - 48, PROMPT_LINES, 18, measure)
     made_with = captions.lines([*captions.provenance(trace), *_machine(trace)], INSIDE, 12.5)

@@ -9,14 +9,12 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWi
 from app import theme as themes
 from app.blocks import paint_marks
 from app.layout import Box, Style
-from app.pieces import Kind
 from app.session import Session
 from app.theme import Theme
 from app.widgets import ElidedLabel
-from app.wording import DEFINITIONS, FINISH_WORDS, LEGEND, drafter_title, number, seconds
+from app.wording import DEFINITIONS, drafter_title, number, seconds
 from engine.drafter_kinds import kind_of
-
-LEGEND_KINDS: tuple[Kind, ...] = ("accepted", "rejected", "unjudged", "correction", "bonus")
+from engine.words import FINISHES, LEGEND
 
 
 class Legend(QWidget):
@@ -26,8 +24,8 @@ class Legend(QWidget):
         super().__init__()
         self.setObjectName("legend")
         self.setAccessibleName("Legend")
-        self.setAccessibleDescription("; ".join(f"{name}: {words}" for name, words in LEGEND))
-        self.setToolTip("<br>".join(f"<b>{name}</b>: {words}" for name, words in LEGEND))
+        self.setAccessibleDescription("; ".join(f"{name}: {words}" for name, words in LEGEND.items()))
+        self.setToolTip("<br>".join(f"<b>{name}</b>: {words}" for name, words in LEGEND.items()))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -41,7 +39,7 @@ class Legend(QWidget):
 
     def sizeHint(self) -> QSize:
         metrics = QFontMetricsF(self.font())
-        width = sum(metrics.horizontalAdvance(kind) + 8 for kind in LEGEND_KINDS) + self._gap * (len(LEGEND_KINDS) - 1)
+        width = sum(metrics.horizontalAdvance(kind) + 8 for kind in LEGEND) + self._gap * (len(LEGEND) - 1)
         return QSize(round(width), round(metrics.height() + 8))
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -50,7 +48,7 @@ class Legend(QWidget):
         metrics = QFontMetricsF(self.font())
         x, baseline = 0.0, 4 + metrics.ascent()
         colours = {"rejected": theme.rejected, "unjudged": theme.unjudged}
-        for kind in LEGEND_KINDS:
+        for kind in LEGEND:
             width = metrics.horizontalAdvance(kind)
             box = Box(QRectF(x, 4, width + 8, metrics.height()), baseline - 1.5, kind)
             paint_marks(painter, [box], self._style)
@@ -150,7 +148,7 @@ def phase_text(session: Session) -> str:
             return f"Generating, round {answer.tally.rounds:,}"
         case "failed":
             return "Stopped by an error"
-    words = FINISH_WORDS[answer.finish or "eos"]
+    words = FINISHES[answer.finish or "eos"]
     return loading or (words.capitalize() if answer.finish == "cancelled" else f"Done: {words}")
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Mapping
 from typing import TextIO
 
 from engine.metrics import Summary
+from engine.pieces import Kind, ReadingOrder, without_controls
 from engine.types import Finish, Round
+from engine.words import FINISHES
 
-STYLES = {
+STYLES: dict[Kind, str] = {
     "accepted": "38;5;37",
     "correction": "4;38;5;172",
     "bonus": "3;38;5;68",
@@ -19,17 +20,6 @@ STYLES = {
     "unjudged": "2;3;9",
 }
 """Select Graphic Rendition codes. Each origin differs by more than its colour, but accepted from plain, as most text is."""
-
-FINISHES: dict[Finish, str] = {
-    "eos": "the model ended",
-    "stop": "stop text",
-    "length": "length reached",
-    "context": "context full",
-    "cancelled": "stopped",
-}
-_VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
-_VISIBLE |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
-_GHOST_BREAKS = str.maketrans({"\n": "↵", "\t": "⇥"})
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
@@ -49,31 +39,12 @@ class RoundPainter:
 
     def __init__(self, ghosts: bool = True) -> None:
         self._ghosts = ghosts
-        self._waiting: deque[tuple[str, str]] = deque()
+        self._order = ReadingOrder()
 
     def paint(self, round: Round) -> str:
         """What the round adds, with colour codes."""
-        for token in round.emitted:
-            if token.origin == "correction" and self._ghosts:
-                self._waiting.extend(
-                    (proposal.status, proposal.text) for proposal in round.proposals if proposal.status != "accepted"
-                )
-            self._waiting.append((token.origin, token.text))
-        painted = []
-        left = len(round.text)
-        while self._waiting and left > 0:
-            kind, text = self._waiting.popleft()
-            if kind in ("rejected", "unjudged"):
-                painted.append(_styled(text.translate(_GHOST_BREAKS), kind))
-                continue
-            if len(text) > left:
-                self._waiting.appendleft((kind, text[left:]))
-                text = text[:left]
-            left -= len(text)
-            painted.append(_styled(text, kind))
-        if left > 0:  # a character that the answer's end left unfinished belongs to no token
-            painted.append(_styled(round.text[-left:], "plain"))
-        return "".join(painted)
+        pieces = self._order.add(round)
+        return "".join(_styled(piece.text, piece.kind) for piece in pieces if self._ghosts or not piece.ghost)
 
 
 def legend() -> str:
@@ -99,9 +70,9 @@ def _figure(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
 
 
-def _styled(text: str, kind: str) -> str:
+def _styled(text: str, kind: Kind) -> str:
     """The text in its style. Styles end before a line does, so that they cannot run on into what follows."""
-    visible = text.translate(_VISIBLE)
+    visible = without_controls(text)
     code = STYLES[kind]
     if not code:
         return visible

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.compare import NEAR_TIE, NEAR_TIE_OF_HALF_PRECISION
-from app.pieces import Kind, Spot, candidate_words, kind_of, visible
 from app.residual import Left, draft_probability, left_after
 from app.session import Answer
 from app.verdict_words import decision, unknowns
+from engine.pieces import Kind, Spot, kind_of, visible, visible_candidate
 from engine.types import Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]
@@ -224,7 +224,7 @@ def _alternatives(top: tuple[Candidate, ...], proposed: int | None, stands: int 
     return tuple(
         Alternative(
             entry.id,
-            candidate_words(entry),
+            visible_candidate(entry),
             entry.probability,
             tuple(words for words, token in (("proposed", proposed), ("in the text", stands)) if token == entry.id),
         )

@@ -8,13 +8,13 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.accessibility import offset_of
 from app.cursor import Cursor, Place
-from app.pieces import Spot
 from app.places import spot_of
 from app.session import Answer
 from app.theme import Theme
 from app.transcript import Transcript
 from app.verdict import judge, kept_before
 from app.verdict_card import VerdictCard
+from engine.pieces import Spot
 
 DELAY = 350
 """Milliseconds the pointer rests on a first token; beside a card that shows already, the next one comes sooner."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.pieces import Spot, candidate_words, visible
 from app.residual import block_weight
 from app.wording import drafter_title
 from engine.drafter_kinds import kind_of
+from engine.pieces import Spot, visible, visible_candidate
 from engine.types import Candidate, Proposal, Round
 
 
@@ -158,7 +158,7 @@ def _drawn_by_target(round_: Round, spot: Spot) -> str:
         token = round_.emitted[spot.at]
         return f"“{visible(token.text, token.bytes)}”"
     known: Candidate | None = next((entry for entry in proposal.target_top if entry.id == drawn), None)
-    return f"“{candidate_words(known)}”" if known is not None else "another token" if drawn is None else f"token {drawn}"
+    return f"“{visible_candidate(known)}”" if known is not None else "another token" if drawn is None else f"token {drawn}"
 
 
 def _name(proposal: Proposal) -> str:

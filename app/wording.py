@@ -1,9 +1,9 @@
-"""The words of the window: what a rule does, why an answer ended, what each number means. Pure functions."""
+"""The words of the window: what a rule does, what each number means. Pure functions."""
 
 from __future__ import annotations
 
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, DrafterKind, Fits
-from engine.types import Finish, Rule
+from engine.types import Rule
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 RULE_NOTES: dict[Rule, str] = {
@@ -18,20 +18,6 @@ FITS_WORDS: dict[Fits, str] = {
     "vocabulary": "Fits targets with the same vocabulary.",
     "own": "Fits the target that it was trained for.",
 }
-FINISH_WORDS: dict[Finish, str] = {
-    "eos": "end of answer",
-    "stop": "stop text reached",
-    "length": "length limit reached",
-    "context": "context is full",
-    "cancelled": "stopped by you",
-}
-LEGEND: tuple[tuple[str, str], ...] = (
-    ("accepted", "drafted, and the target agreed"),
-    ("rejected", "drafted, and the target did not agree; shown as a ghost"),
-    ("unjudged", "drafted behind a rejected token, so never judged; shown as a ghost"),
-    ("correction", "the target's token in place of a rejected one"),
-    ("bonus", "the target's extra token after every proposal was accepted"),
-)
 DEFINITIONS = {
     "throughput": "Throughput: emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
     "alpha": "Alpha: accepted / (accepted + rejected). Unjudged proposals say nothing and are left out. "

@@ -15,34 +15,16 @@ from engine.exports.charts import CHARTS
 from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
-from engine.exports.spans import GHOSTS, spans, visible
+from engine.exports.spans import details
 from engine.exports.tables import about, given_text, names, prompt_of, prompt_tokens, table_of
 from engine.metrics import Summary, summarise
+from engine.pieces import GHOSTS, pieces, visible, without_controls
 from engine.provenance import version
 from engine.trace import Trace
 from engine.types import Proposal, Round
+from engine.words import FINISHES, LEGEND
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_PICTURES: dict[int, int] = {
-    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"},
-    0x7F: 0x2421,
-    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),  # they have no pictures of their own
-}
-"""What stands for the control characters, which HTML must not hold."""
-_FINISHES = {
-    "eos": "end of answer",
-    "stop": "stop text reached",
-    "length": "length limit reached",
-    "context": "context is full",
-    "cancelled": "stopped by the user",
-}
-_LEGEND = (
-    ("accepted", "drafted, and the target agreed"),
-    ("rejected", "drafted, and the target did not agree"),
-    ("unjudged", "drafted behind a rejected token, so never judged"),
-    ("correction", "the target's token in place of a rejected one"),
-    ("bonus", "the target's extra token after every proposal was accepted"),
-)
 
 
 def to_html(traces: Sequence[Trace]) -> str:
@@ -90,7 +72,7 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
         if note:
             yield f"<p class=note>{_text(str(note))}</p>"
     first = facts["seconds_to_first_token"]
-    yield _tiles(summary, first if isinstance(first, (int, float)) else None, _finish_words(facts["finish"]))
+    yield _tiles(summary, first if isinstance(first, (int, float)) else None, FINISHES.get(facts["finish"], ""))
     yield "<h3>Answer</h3>"
     yield _legend()
     yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace.rounds))}</div>"
@@ -164,12 +146,8 @@ def _figure(value: float | None, decimals: int = 2) -> str:
     return "–" if value is None else f"{value:,.{decimals}f}"
 
 
-def _finish_words(finish: object) -> str:
-    return _FINISHES.get(finish, "") if isinstance(finish, str) else ""
-
-
 def _legend() -> str:
-    entries = "".join(f"<span>{_marked(state, state)} {words}</span>" for state, words in _LEGEND)
+    entries = "".join(f"<span>{_marked(state, state)} {words}</span>" for state, words in LEGEND.items())
     toggle = "<label class=toggle><input type=checkbox checked> show rejected and unjudged</label>"
     return f"<div class=legend>{entries}{toggle}</div>"
 
@@ -187,10 +165,9 @@ def _given(trace: Trace) -> str:
 
 
 def _spans(rounds: Sequence[Round]) -> Iterator[str]:
-    for span in spans(rounds):
-        if not span.text:
-            continue
-        yield _marked(span.state, span.text, span.details)
+    for piece in pieces(rounds):
+        if piece.text:
+            yield _marked(piece.kind, piece.text, details(rounds[piece.spot.round], piece.spot))
 
 
 def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
@@ -277,4 +254,4 @@ def _hash(trace: Trace) -> str | None:
 
 def _text(text: str) -> str:
     """The text as HTML shows it, in content and in quoted attributes; control characters become their pictures."""
-    return escape(text.translate(_PICTURES))
+    return escape(without_controls(text))

@@ -51,7 +51,7 @@ def test_chat_prints_the_answer_and_a_line_of_figures(backend: FakeBackend, caps
     printed = capsys.readouterr()
     assert printed.out == "abcd\n"
     assert re.fullmatch(
-        r"4 tokens · 100\.0 tokens/s · alpha 0\.00 · tau 1\.00 · first token after \d+\.\d\d s · length reached · seed 7\n",
+        r"4 tokens · 100\.0 tokens/s · alpha 0\.00 · tau 1\.00 · first token after \d+\.\d\d s · length limit reached · seed 7\n",
         printed.err,
     )
     assert backend.closed == 1
@@ -390,12 +390,12 @@ def test_a_style_never_runs_over_a_line_end() -> None:
 
 def test_line_ends_of_ghosts_are_signs() -> None:
     shown = RoundPainter().paint(painted_round([("c", "correction")], [("\n\t", "rejected")]))
-    assert shown == ansi("↵⇥", "rejected") + ansi("c", "correction")
+    assert shown == ansi("⏎⇥", "rejected") + ansi("c", "correction")
 
 
 def test_the_model_cannot_command_the_terminal() -> None:
     shown = RoundPainter().paint(painted_round([("\x1b[2J\x07\x9b\x7f", "plain")]))
-    assert shown == "\u241b[2J\u2407\ufffd\u2421"
+    assert shown == "\u241b[2J\u2407‹9B›\u2421"
 
 
 def test_held_back_text_keeps_its_colours_and_cut_text_is_not_shown() -> None:

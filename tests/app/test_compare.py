@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from app.compare import ColumnSetup, Comparison, Setup, drafter_words, margin_at, with_column
-from app.pieces import Spot
 from app.presets import PRESETS, Preset
 from app.samples import SampleTally, number_in, write_samples
 from app.settings import Settings
 from engine.compare import CompareRequest, Sample, SampleRequest
+from engine.pieces import Spot
 from engine.types import DecodingOptions, Expected, Finish, Round, RoundFinished, RunFinished, RunStarted
 from tests.app.fakes import make_round
 

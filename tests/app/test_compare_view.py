@@ -259,7 +259,7 @@ def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compa
     qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
     assert engine.stopped == [101, 102]
     view.refresh()
-    assert all("stopped by you" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
+    assert all(", stopped" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
     assert not window.actions_by_id["stopAction"].isEnabled()
     assert window.status.line.text() == "Comparison done"
 

@@ -11,7 +11,8 @@ from pytestqt.qtbot import QtBot
 from app import theme as themes
 from app.finding import boxes_of, spot_at
 from app.layout import MAX_LINES, Flow, Style, units
-from app.pieces import AnswerText, Kind, Piece, Spot
+from app.pieces import AnswerText
+from engine.pieces import Kind, Piece, Spot
 from tests.app.fakes import story_rounds
 
 MIXED = "An emoji 😀 and 日本語, a\ttab.\n\n```python\nfor token in answer:\n    print(token)\n```\nDone. " * 6

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.pieces import AnswerText, Piece, Spot, ghost_text
-from engine.types import Proposal, Round
+from app.pieces import AnswerText
+from engine.pieces import Piece, Spot, visible
+from engine.types import Round
 from tests.app.fakes import emitted, make_round, story_rounds
 
 
@@ -72,16 +73,6 @@ def test_bytes_that_never_became_a_character_are_still_shown() -> None:
     assert answer.pieces[-1].text == "\N{REPLACEMENT CHARACTER}"
 
 
-def test_ghosts_show_white_space_and_half_characters() -> None:
-    def ghost(text: str, data: bytes) -> str:
-        return ghost_text(Proposal(1, text, data, "rejected"))
-
-    assert ghost("\n\n", b"\n\n") == "⏎⏎"
-    assert ghost("  ", b"  ") == "··"
-    assert ghost(" the", b" the") == " the"
-    assert ghost("\N{REPLACEMENT CHARACTER}", b"\xf0\x9f") == "‹F0 9F›"
-
-
 def test_every_piece_names_its_token_in_reading_order() -> None:
     answer = AnswerText()
     rounds = story_rounds()
@@ -91,7 +82,7 @@ def test_every_piece_names_its_token_in_reading_order() -> None:
     for piece in answer.pieces:
         round_ = rounds[piece.spot.round]
         token = round_.emitted[piece.spot.at] if piece.spot.own else round_.proposals[piece.spot.at]
-        assert piece.text == (ghost_text(token) if isinstance(token, Proposal) else token.text)
+        assert piece.text == (visible(token.text, token.bytes, running=True) if piece.ghost else token.text)
         assert answer.pieces[answer.place_of(piece.spot) or 0] == piece
 
 

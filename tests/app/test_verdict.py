@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.pieces import Spot, visible
 from app.residual import left_after
 from app.session import Answer
 from app.verdict import judge, kept_before, probability, rank_words
 from engine import theory
 from engine.analysis import Row
+from engine.pieces import Spot
 from engine.types import Candidate, DecodingOptions, Emitted, Expected, Message, Milliseconds, Proposal, Request, Round, Rule
 from tests.app.fakes import make_round
 
@@ -343,15 +343,6 @@ def test_places_that_are_not_there_have_no_verdict() -> None:
     made = answer(rejected_round())
     for spot in (Spot(1, False, 0), Spot(0, False, 2), Spot(0, True, 1), Spot(-1, True, 0)):
         assert judge(made, spot) is None
-
-
-def test_everything_in_a_token_can_be_seen() -> None:
-    assert visible("", b" a\tb\r\n") == "·a⇥b⏎"
-    assert visible("�", b"\xf0\x9f") == "‹F0 9F›"
-    assert visible("😀", b"\x98\x80") == "😀", "the token that completes a character is shown as that character"
-    assert visible("", b"<|im_end|>") == "<|im_end|>"
-    assert visible("", b"") == "‹nothing›"
-    assert visible("", "a\u200b\x1b".encode()) == "a‹200B›‹1B›"
 
 
 def test_numbers_are_never_rounded_to_certainty() -> None:

@@ -15,11 +15,11 @@ from pytestqt.qtbot import QtBot
 
 from app import accessibility
 from app.cursor import Place
-from app.pieces import Spot
 from app.places import neighbour, place_of, spot_of
 from app.settings import Settings
 from app.verdict_host import corner
 from app.window import Window
+from engine.pieces import Spot
 from engine.types import Candidate, Round, RunFailed
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 

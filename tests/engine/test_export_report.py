@@ -18,8 +18,8 @@ from engine.errors import DraftlightError
 from engine.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports import series
 from engine.exports.drawing import DARK, ticks
-from engine.exports.spans import spans
 from engine.metrics import summarise
+from engine.pieces import pieces
 from engine.trace import Trace
 from engine.types import Emitted, Milliseconds, Proposal, Round
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -150,12 +150,12 @@ def test_text_held_back_for_a_stop_text_is_not_shown() -> None:
         make_round(0, [" one"], " tw", text=" one"),
         make_round(1, ["o"], " END", text=" two", finish="stop"),
     ]
-    assert "".join(span.text for span in spans(rounds) if not span.ghost) == " one two"
+    assert "".join(piece.text for piece in pieces(rounds) if not piece.ghost) == " one two"
 
 
 def test_ghosts_stand_where_they_would_have_been() -> None:
     rounds = [make_round(0, [" a"], " right", [" wrong", " later"], finish="eos")]
-    assert [(span.text, span.state) for span in spans(rounds)] == [
+    assert [(piece.text, piece.kind) for piece in pieces(rounds)] == [
         (" a", "accepted"),
         (" wrong", "rejected"),
         (" later", "unjudged"),
