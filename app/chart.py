@@ -12,8 +12,9 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, QSize, Qt, 
 from PySide6.QtGui import QColor, QContextMenuEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
 
-from app.chart_data import CHARTS, ChartName, Material, empty_words
+from app.chart_data import Material, empty_words
 from app.theme import Theme, mono_font
+from engine.chart_kinds import CHARTS, ChartName
 
 KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_PageUp: -10, Qt.Key.Key_PageDown: 10}
 FAR = 10**9

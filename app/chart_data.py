@@ -5,54 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.tally import ALPHA_WINDOW, SPEED_WINDOW, Tally
+from engine.chart_kinds import ChartName
+from engine.tally import PHASES, SPEED_WINDOW, Floats, Tally
 
-Floats = NDArray[np.float64]
-ChartName = Literal["proposals", "alpha", "throughput", "positions", "tau", "lengths", "times"]
 SHOWN_ROUNDS = 60
 """Rounds that show unless the user asks for more."""
 MOST_COLUMNS = 240
 """More columns than that are not told apart; then a column is the mean of several rounds."""
-PHASES = ("draft", "verify", "judge", "other")
-EXPECTED = ("match", "gumbel", "rejection")
-
-
-@dataclass(frozen=True, slots=True)
-class ChartKind:
-    """A chart in words.
-
-    Attributes:
-        title, across, up: heading and axis labels. definition: its entry in `wording.DEFINITIONS`.
-        per_round: whether a place across is a round.
-        open: whether it shows until the user says otherwise.
-    """
-
-    name: ChartName
-    title: str
-    across: str
-    up: str
-    definition: str
-    per_round: bool = True
-    open: bool = True
-
-
-CHARTS: dict[ChartName, ChartKind] = {
-    kind.name: kind
-    for kind in (
-        ChartKind("proposals", "Proposals per round", "round", "proposals", "acceptance_plot"),
-        ChartKind("alpha", f"Alpha, last {ALPHA_WINDOW} rounds", "round", "alpha", "alpha_plot"),
-        ChartKind("throughput", "Throughput", "round", "tokens per second", "throughput_plot"),
-        ChartKind("positions", "Acceptance by position", "position in the round", "share accepted", "position_plot", False),
-        ChartKind("tau", "Tau, measured and predicted", "round", "tokens per round", "tau_plot", open=False),
-        ChartKind("lengths", "Accepted lengths", "accepted proposals", "rounds", "lengths_plot", False, False),
-        ChartKind("times", "Time of a round", "round", "milliseconds", "time_plot", open=False),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from app.chart_data import PHASES, ChartName, Material, empty_words, speed_note
+from app.chart_data import Material, empty_words, speed_note
 from app.charts_rounds import curve_styles
 from app.charts_speed import phase_looks
 from app.sections import Words
 from app.theme import Theme
+from engine.chart_kinds import ChartName
+from engine.tally import PHASES
 
 DASHES = {"match": "┈┈", "gumbel": "━━", "rejection": "╍╍"}
 """The lines of the expected curves, in letters."""

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWi
 
 from app.baseline import Baseline
 from app.chart import Chart
-from app.chart_data import CHARTS, ChartName, Material, empty_words, place_across, readout
+from app.chart_data import Material, empty_words, place_across, readout
 from app.chart_notes import note_wordings
 from app.charts_places import LengthsChart, PositionChart
 from app.charts_rounds import AlphaChart, ProposalsChart, TauChart
@@ -21,6 +21,7 @@ from app.sections import Section
 from app.session import Answer, is_plain
 from app.shown import Shown
 from app.theme import Theme
+from engine.chart_kinds import CHARTS, ChartName
 
 
 class ChartsPage(QWidget):

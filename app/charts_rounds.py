@@ -11,8 +11,9 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
 from app.chart import Band, Chart, cosmetic, smooth
-from app.chart_data import EXPECTED, Floats, Material, columns, proposals_shown
+from app.chart_data import Material, columns, proposals_shown
 from app.theme import Theme
+from engine.tally import EXPECTED, Floats
 
 LEAST_CELL = 4
 """Pixels; outlines of lower cells would run together."""

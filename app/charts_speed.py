@@ -10,8 +10,9 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
 from app.chart import Chart, cosmetic, smooth
-from app.chart_data import PHASES, Floats, Material, columns, step_above
+from app.chart_data import Material, columns, step_above
 from app.theme import Theme
+from engine.tally import PHASES, Floats
 
 
 class ThroughputChart(Chart):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from app.baseline import Baseline
 from app.session import Answer
-from app.tally import ALPHA_WINDOW, SPEED_WINDOW
 from app.wording import DEFINITIONS, RULE_TITLES, number, seconds
+from engine.chart_kinds import CHARTS
+from engine.tally import ALPHA_WINDOW, SPEED_WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +155,13 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "alpha": ("Alpha", "accepted / (accepted + rejected)", _alpha),
     "tau": ("Tau", "emitted tokens / rounds", _tau),
     "draft_yield": ("Draft yield", "accepted / proposals", _draft_yield),
-    "acceptance_plot": ("Proposals per round", "proposals = accepted + rejected + unjudged", _proposals),
-    "alpha_plot": (f"Alpha, last {ALPHA_WINDOW} rounds", "accepted / (accepted + rejected)", _alpha_lately),
-    "throughput_plot": ("Throughput per round", f"tokens of {SPEED_WINDOW} rounds / their seconds", _speed_lately),
-    "position_plot": ("Acceptance by position", "accepted / judged, and accepted / drafted", _positions),
-    "tau_plot": ("Tau, measured and predicted", TAU_FORMULA, _tau),
-    "lengths_plot": ("Accepted lengths", "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
-    "time_plot": ("Time of a round", "draft + verify + judge + other", _times),
+    "proposals_plot": (CHARTS["proposals"].title, "proposals = accepted + rejected + unjudged", _proposals),
+    "alpha_plot": (CHARTS["alpha"].title, "accepted / (accepted + rejected)", _alpha_lately),
+    "throughput_plot": (CHARTS["throughput"].title, f"tokens of {SPEED_WINDOW} rounds / their seconds", _speed_lately),
+    "positions_plot": (CHARTS["positions"].title, "accepted / judged, and accepted / drafted", _positions),
+    "tau_plot": (CHARTS["tau"].title, TAU_FORMULA, _tau),
+    "lengths_plot": (CHARTS["lengths"].title, "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
+    "times_plot": (CHARTS["times"].title, "draft + verify + judge + other", _times),
     "first_token": ("First token", "", _first_token),
     "invariant": ("Same with any drafter", "", _invariant),
     "context": ("Context", "", _context),

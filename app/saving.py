@@ -11,7 +11,6 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu
 
 from app import pictures, share_card
-from app.chart_data import CHARTS, ChartName
 from app.chat import Chat
 from app.explaining import Explaining
 from app.export_dialog import documents, show_folder
@@ -20,6 +19,7 @@ from app.session import Answer
 from app.sidepanel import SidePanel
 from app.theme import Theme
 from app.widgets import Banner
+from engine.chart_kinds import CHARTS, ChartName
 from engine.errors import DraftlightError
 from engine.trace import Trace
 
@@ -82,7 +82,7 @@ class Saving(QObject):
 
     @Slot()
     def _explain(self) -> None:
-        self.explaining.explain(CHARTS[self._chart].definition, self._place)
+        self.explaining.explain(CHARTS[self._chart].key, self._place)
 
     # All of it
 

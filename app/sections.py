@@ -77,7 +77,7 @@ class Section(QWidget):
         self.title = QPushButton(title)
         self.title.setObjectName("sectionTitle")
         self.title.setAccessibleName(f"What {title} means")
-        self.title.setToolTip(f"<p>{DEFINITIONS[chart.kind.definition]}</p>")
+        self.title.setToolTip(f"<p>{DEFINITIONS[chart.kind.key]}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
         self.note = Note()
@@ -114,7 +114,7 @@ class Section(QWidget):
         self.folded.emit(self.open)
 
     def _explain(self) -> None:
-        self.definition_wanted.emit(self.chart.kind.definition, self.title)
+        self.definition_wanted.emit(self.chart.kind.key, self.title)
 
     def _show_fold(self) -> None:
         words = f"{'Fold' if self.open else 'Open'} {self.chart.kind.title}"

@@ -13,8 +13,8 @@ from typing import Literal
 
 from app.baseline import Baseline, Baselines
 from app.pieces import AnswerText
-from app.tally import Tally
 from engine.drafter_kinds import NO_DRAFTER, kind_of
+from engine.tally import Tally
 from engine.types import (
     DecodingOptions,
     DrafterReady,

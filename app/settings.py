@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from app.chart_data import CHARTS
 from app.theme import APPEARANCES, Appearance
+from engine.chart_kinds import CHARTS
 from engine.drafter_kinds import HEAD
 from engine.paths import data_folder
 from engine.types import DecodingOptions, Rule

@@ -20,8 +20,10 @@ from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.tables import table_of
 from engine.metrics import Summary, summarise
 from engine.pieces import pieces
+from engine.tally import Tally
 from engine.trace import Trace
 from engine.whole_file import write_together
+from engine.words import LEGEND
 
 WIDTH = 1200.0
 MARGIN = 48.0
@@ -170,7 +172,7 @@ def _figures(drawing: Drawing, figures: Iterator[tuple[str, str, str]], top: flo
 def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None:
     """Verdicts over the rounds, as wide as the card."""
     palette = drawing.palette
-    found = series.columns(trace.rounds, COLUMNS)
+    found = series.columns(Tally.of(trace.rounds), COLUMNS)
     tallest = max((column.proposals for column in found), default=0.0)
     cut = ""
     if tallest:
@@ -208,19 +210,14 @@ def _cell(drawing: Drawing, status: str, x: float, y: float, width: float, heigh
 def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
     """What the marks mean, marked so."""
     x = MARGIN
-    for state, words in (
-        ("accepted", "accepted"),
-        ("rejected", "rejected"),
-        ("correction", "correction"),
-        ("bonus", "bonus"),
-        ("unjudged", "unjudged"),
-    ):
-        width = measure(words, 15)
+    for state in LEGEND:
+        width = measure(state, 15)
         if state == "unjudged":
             _cell(drawing, state, x, top - 2, 14, 14)
-            drawing.text(x + 22, top + 10, words, size=15, length=width)
+            drawing.text(x + 22, top + 10, state, size=15, length=width)
+            x += 22
         else:
-            _run(drawing, Run(words, state, 0, width, 0, 0), x, top - 14, drawing.palette, 15)
+            _run(drawing, Run(state, state, 0, width, 0, 0), x, top - 14, drawing.palette, 15)
         if state in ("accepted", "rejected"):
             _cell(drawing, state, x + width + 8, top - 2, 14, 14)
         x += width + (56 if state in ("accepted", "rejected") else 34)

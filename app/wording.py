@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from engine.chart_kinds import CHARTS
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, DrafterKind, Fits
 from engine.types import Rule
+from engine.words import FIGURES
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 RULE_NOTES: dict[Rule, str] = {
@@ -19,40 +21,23 @@ FITS_WORDS: dict[Fits, str] = {
     "own": "Fits the target that it was trained for.",
 }
 DEFINITIONS = {
-    "throughput": "Throughput: emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
-    "alpha": "Alpha: accepted / (accepted + rejected). Unjudged proposals say nothing and are left out. "
-    "± is half the width of Wilson's 95 % interval.",
-    "tau": "Tau: emitted tokens per round, correction or bonus included. "
-    "“of” is what alpha predicts: the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha).",
-    "tau_block": "Tau: emitted tokens per round, correction or bonus included. Block judges jointly, so alpha predicts no tau.",
-    "draft_yield": "Draft yield: accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
-    "acceptance_plot": "One column per round, one cell per proposal: filled was accepted, hatched was rejected, outlined was "
-    "never judged; what is out of sight of a far longer draft was never judged either. "
-    "The lines are the accepted tokens to expect per round under each rule: a + a² + … + a^gamma, where a is the rule's mean "
-    "closed-form probability to accept at the positions judged in the last 16 rounds.",
-    "alpha_plot": "Alpha over the last 32 rounds: accepted / (accepted + rejected). The band is Wilson's 95 % interval, as if "
-    "verdicts were independent.",
+    "throughput": f"Throughput: {FIGURES['throughput']}",
+    "alpha": f"Alpha: {FIGURES['alpha']} ± is half the width of Wilson's 95 % interval.",
+    "tau": f"Tau: {FIGURES['tau']} “of” is {FIGURES['predicted_tau']}.",
+    "tau_block": f"Tau: {FIGURES['tau']} Block judges jointly, so alpha predicts no tau.",
+    "draft_yield": f"Draft yield: {FIGURES['draft_yield']}",
     "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled was accepted, hatched and struck was "
     "rejected, dashed was never judged; then the target's own token, underlined as a correction or dotted as a bonus. Below, its "
     "time: draft, verify, judge and the rest in this order, in the rounds that were measured in stages; a plain bar in the "
     "others, of which only the whole is known. A dotted line is a pause before the next round.",
-    "throughput_plot": "Emitted tokens per second over the last 8 rounds. The dashed line is the measured throughput of a plain "
-    "answer of the same target; without one there is no line.",
     "speed_up": "Speed-up: throughput divided by that of a plain answer, one without a drafter, measured on the same prompt "
     "under the same settings, on the same model and machine. It is never derived from other figures.",
-    "tau_plot": "Emitted tokens per round since the answer began. The dashed line is what alpha so far predicts: the mean over "
-    "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Under Block there is none, because it judges jointly.",
-    "lengths_plot": "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is what to expect if each "
-    "proposal were accepted with chance alpha, whatever came before it; under Block there is none.",
-    "position_plot": "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. "
-    "Light: accepted / drafted, which counts places never reached.",
-    "time_plot": "Where a round's time goes: a stacked bar for each round that was measured in stages, which waits for each "
-    "stage and so takes a little longer. Of the other rounds only the whole time is known: the short lines.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. In a "
     "comparison the other answers' turns and loading do not count.",
     "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends on the "
     "seed and the place alone, so another drafter gives the same text, up to near-ties.",
     "context": "Tokens the target holds in its cache, of all it can hold.",
+    **{kind.key: kind.definition + kind.on_screen for kind in CHARTS.values()},
 }
 
 

@@ -15,15 +15,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from engine.chart_kinds import CHARTS
 from engine.errors import DraftlightError
 from engine.exports import captions
-from engine.exports.charts import CHARTS, throughput_chart
+from engine.exports.charts import DRAW, throughput_chart
 from engine.exports.csv_files import csv_files, csv_texts, read_rounds_csv
 from engine.exports.drawing import CAPTION, DARK, LIGHT
 from engine.exports.json_file import read_json, to_json, total
 from engine.exports.parquet_files import parquet_files, read_rounds_parquet
 from engine.exports.report import to_html
 from engine.metrics import RoundCounts
+from engine.tally import Tally
 from engine.trace import Trace, read
 from engine.whole_file import write_together
 
@@ -83,16 +85,15 @@ def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light", plain: 
     Raises:
         DraftlightError: an unknown chart, or no answer.
     """
-    if chart not in CHARTS:
+    kind = next((kind for kind in CHARTS.values() if kind.name == chart), None)
+    if kind is None:
         raise DraftlightError(f"There is no chart {chart!r}; there are {', '.join(CHARTS)}.")
     if not traces:
         raise DraftlightError("There is no answer to draw.")
-    made, palette, trace = CHARTS[chart], DARK if theme == "dark" else LIGHT, traces[-1]
-    if chart == "throughput":
-        drawing = throughput_chart(trace.rounds, palette, plain)
-    else:
-        drawing = made.draw(trace.rounds, palette)
-    return drawing.document(made.title, made.up, captions.lines(captions.provenance(trace), drawing.width, CAPTION))
+    palette, trace = DARK if theme == "dark" else LIGHT, traces[-1]
+    tally = Tally.of(trace.rounds)
+    drawing = throughput_chart(tally, palette, plain) if kind.name == "throughput" else DRAW[kind.name](tally, palette)
+    return drawing.document(kind.title, kind.up, captions.lines(captions.provenance(trace), drawing.width, CAPTION))
 
 
 def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:

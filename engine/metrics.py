@@ -10,6 +10,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from engine.types import Finish, Milliseconds, Round, Rule
 
@@ -128,15 +129,20 @@ def summarise(rounds: Iterable[Round | RoundCounts]) -> Summary:
 
 
 class Totals:
-    """Running sums over rounds: `add` costs the same for every round, `summary` the same for every answer."""
+    """Running sums over rounds: `add` costs the same for every round, `summary` the same for every answer.
+
+    Attributes:
+        gammas: how many rounds had so many proposals.
+        jointly_judged: whether `block` judged a proposal.
+    """
 
     def __init__(self) -> None:
         self._rounds = self._emitted = self._proposals = self._accepted = self._rejected = self._unjudged = 0
-        self._gammas: Counter[int] = Counter()
+        self.gammas: Counter[int] = Counter()
         self._proposed_at: Counter[int] = Counter()
         self._accepted_at: Counter[int] = Counter()
         self._rejected_at: Counter[int] = Counter()
-        self._jointly_judged = False
+        self.jointly_judged = False
         self._seconds = 0.0
         self._phases = [0.0, 0.0, 0.0, 0.0]
         self._measured = 0
@@ -150,11 +156,11 @@ class Totals:
         self._accepted += entry.accepted
         self._rejected += entry.rejected
         self._unjudged += entry.unjudged
-        self._gammas[entry.proposals] += 1
+        self.gammas[entry.proposals] += 1
         self._proposed_at.update(range(entry.proposals))
         self._accepted_at.update(range(entry.accepted))
         self._rejected_at.update(range(entry.accepted, entry.accepted + entry.rejected))
-        self._jointly_judged = self._jointly_judged or (entry.rule == "block" and entry.proposals > 0)
+        self.jointly_judged = self.jointly_judged or (entry.rule == "block" and entry.proposals > 0)
         times = entry.milliseconds
         self._seconds = (entry.started + times.total) / 1000
         if times.measured:
@@ -166,7 +172,6 @@ class Totals:
         """The figures so far."""
         judged = self._accepted + self._rejected
         low, high = wilson_interval(self._accepted, judged) if judged else (None, None)
-        alpha = _ratio(self._accepted, judged)
         return Summary(
             rounds=self._rounds,
             emitted=self._emitted,
@@ -174,25 +179,37 @@ class Totals:
             accepted=self._accepted,
             rejected=self._rejected,
             unjudged=self._unjudged,
-            alpha=alpha,
+            alpha=self.alpha,
             alpha_low=low,
             alpha_high=high,
             draft_yield=_ratio(self._accepted, self._proposals),
-            tau=_ratio(self._emitted, self._rounds),
-            predicted_tau=self._predicted_tau(alpha),
+            tau=self.tau,
+            predicted_tau=self.predicted_tau,
             seconds=self._seconds,
             throughput=_ratio(self._emitted, self._seconds),
             shares=self._shares(),
             by_position=tuple(
                 PositionCounts(place + 1, self._proposed_at[place], self._accepted_at[place], self._rejected_at[place])
-                for place in range(max(self._gammas, default=0))
+                for place in range(max(self.gammas, default=0))
             ),
         )
 
-    def _predicted_tau(self, alpha: float | None) -> float | None:
-        if alpha is None or self._jointly_judged:
+    @property
+    def alpha(self) -> float | None:
+        return _ratio(self._accepted, self._accepted + self._rejected)
+
+    @property
+    def tau(self) -> float | None:
+        return _ratio(self._emitted, self._rounds)
+
+    @property
+    def predicted_tau(self) -> float | None:
+        """The mean over rounds of `expected_emitted`; None without a verdict, and where verdicts were joint."""
+        alpha = self.alpha
+        if alpha is None or self.jointly_judged:
             return None
-        return sum(many * expected_emitted(alpha, gamma) for gamma, many in self._gammas.items()) / self._rounds
+        emitted = list(accumulate(alpha**power for power in range(max(self.gammas) + 1)))
+        return math.fsum(many * emitted[gamma] for gamma, many in self.gammas.items()) / self._rounds
 
     def _shares(self) -> TimeShares | None:
         whole = sum(self._phases)
@@ -203,7 +220,11 @@ class Totals:
 
 
 class Rolling:
-    """Alpha and throughput over the latest rounds, for plots. `add` costs the same for every round."""
+    """Alpha and throughput over the latest rounds, for plots. `add` costs the same for every round.
+
+    Attributes:
+        accepted, judged: proposals in the window.
+    """
 
     def __init__(self, window: int = 32) -> None:
         """`window`: how many of the latest rounds count."""
@@ -211,7 +232,8 @@ class Rolling:
             raise ValueError(f"window must be at least 1, not {window}")
         self._latest: deque[RoundCounts] = deque()
         self._window = window
-        self._accepted = self._judged = self._emitted = 0
+        self.accepted = self.judged = 0
+        self._emitted = 0
 
     def add(self, round: Round | RoundCounts) -> None:
         """Count one round more and forget the one that left the window."""
@@ -222,14 +244,14 @@ class Rolling:
             self._shift(self._latest.popleft(), -1)
 
     def _shift(self, entry: RoundCounts, sign: int) -> None:
-        self._accepted += sign * entry.accepted
-        self._judged += sign * (entry.accepted + entry.rejected)
+        self.accepted += sign * entry.accepted
+        self.judged += sign * (entry.accepted + entry.rejected)
         self._emitted += sign * entry.emitted
 
     @property
     def alpha(self) -> float | None:
         """Accepted / judged; None while the window holds no verdict."""
-        return _ratio(self._accepted, self._judged)
+        return _ratio(self.accepted, self.judged)
 
     @property
     def throughput(self) -> float | None:

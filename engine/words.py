@@ -1,4 +1,5 @@
-"""Words that the window, the terminal and what is exported share: how an answer ended, and what became of its tokens."""
+"""Words that the window, the terminal and what is exported share: how an answer ended, what its figures are, and what became of
+its tokens."""
 
 from __future__ import annotations
 
@@ -12,6 +13,14 @@ FINISHES: dict[Finish, str] = {
     "context": "context is full",
     "cancelled": "stopped",
 }
+FIGURES = {
+    "throughput": "Emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
+    "alpha": "Accepted / (accepted + rejected). Unjudged proposals say nothing and are left out.",
+    "tau": "Emitted tokens per round, correction or bonus included.",
+    "predicted_tau": "what alpha predicts: the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha)",
+    "draft_yield": "Accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
+}
+"""What each figure is."""
 LEGEND: dict[Kind, str] = {
     "accepted": "drafted, and the target agreed",
     "rejected": "drafted, and the target did not agree; shown as a ghost",

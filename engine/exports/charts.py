@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import numpy as np
+
+from engine.chart_kinds import CHARTS, ChartName
 from engine.exports import axes, series
-from engine.exports.drawing import Drawing, Palette
-from engine.metrics import expected_lengths, summarise
-from engine.types import Round
+from engine.exports.drawing import Drawing, Frame, Palette, Point
+from engine.tally import ALPHA_WINDOW, EXPECTED, SPEED_WINDOW, Floats, Tally
 
 MOST_CELLS = 12
 """With more proposals in a column its cells would be too flat to count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart that can be drawn of any rounds.
-
-    Attributes:
-        definition: what is drawn, exactly. up: what the vertical axis counts.
-    """
-
-    title: str
-    definition: str
-    draw: Callable[[Sequence[Round], Palette], Drawing]
-    up: str
-
-
-def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+def proposals_chart(tally: Tally, palette: Palette) -> Drawing:
     """Verdicts per round, with what each rule is expected to accept."""
-    drawn = series.columns(rounds)
+    drawn = series.columns(tally)
     tallest = max((column.proposals for column in drawn), default=0.0)
     if not tallest:
         return axes.empty("proposals", palette, "Nothing was proposed in this answer.")
-    words = f"Proposals in {len(rounds):,} rounds: accepted, rejected and unjudged."
+    words = f"Proposals in {tally.rounds:,} rounds: accepted, rejected and unjudged."
     most = max(column.last - column.first + 1 for column in drawn)
     below = "round" if most == 1 else f"round; each column the mean of up to {most:,} rounds"
-    drawing, frame = axes.begin("proposals", palette, words, (0, len(rounds)), (0, max(1.0, tallest)), below)
+    drawing, frame = axes.begin("proposals", palette, words, (0, tally.rounds), (0, max(1.0, tallest)), below)
     states = (("fill", palette.accepted), ("hatch", palette.rejected), ("outline", palette.unjudged))
     for column in drawn:
         left, right = frame.across(column.first), frame.across(column.last + 1)
@@ -57,14 +43,19 @@ def proposals_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
         drawing.end_group()
     dashes = {"match": "2 3", "gumbel": "solid", "rejection": "6 4"}
     colours = {"match": palette.text, "gumbel": palette.bonus, "rejection": palette.correction}
-    for rule, curve in series.expected(rounds).items():
+    kept, expected = series.latest(tally.expected.rows)
+    for place, rule in enumerate(EXPECTED):
         dash = "" if dashes[rule] == "solid" else dashes[rule]
-        points = [frame.at(index + 0.5, value) for index, value in curve]
+        points = _points(frame, kept, expected[:, place])
         drawing.curve(points, palette.panel, 3.4)  # a rim, so that it stands out from the columns
         drawing.curve(points, colours[rule], 1.6, dash)
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
-    axes.legend(drawing, names + [(dashes[rule], colours[rule], rule) for rule in series.RULES_EXPECTED])
+    axes.legend(drawing, names + [(dashes[rule], colours[rule], rule) for rule in EXPECTED])
     return drawing
+
+
+def _points(frame: Frame, rounds: Sequence[int], values: Floats) -> list[Point]:
+    return [frame.at(index + 0.5, value) for index, value in zip(rounds, values.tolist(), strict=True)]
 
 
 def _column_words(column: series.Column) -> str:
@@ -79,23 +70,22 @@ def _column_words(column: series.Column) -> str:
     )
 
 
-def alpha_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+def alpha_chart(tally: Tally, palette: Palette) -> Drawing:
     """Alpha over the last rounds, with its interval."""
-    found = series.rolling_alpha(rounds)
-    mean = summarise(rounds).alpha
+    kept, found = series.latest(tally.alphas.rows)
+    mean = tally.summary.alpha
     if mean is None:
         return axes.empty("alpha", palette, "Nothing was judged in this answer.")
-    words = f"Alpha over the last {series.ALPHA_WINDOW} rounds with its 95 % interval; {mean:.2f} over the whole answer."
-    drawing, frame = axes.begin("alpha", palette, words, (0, len(rounds)), (0, 1), "round")
-    high = [frame.at(index + 0.5, top) for index, _, _, top in found]
-    low = [frame.at(index + 0.5, bottom) for index, bottom, _, _ in found]
+    words = f"Alpha over the last {ALPHA_WINDOW} rounds with its 95 % interval; {mean:.2f} over the whole answer."
+    drawing, frame = axes.begin("alpha", palette, words, (0, tally.rounds), (0, 1), "round")
+    alphas, low, high = (_points(frame, kept, values) for values in found.T)
     drawing.band(high, low, palette.accepted, 0.2)
-    drawing.curve([frame.at(index + 0.5, alpha) for index, _, alpha, _ in found], palette.accepted, 1.8)
-    drawing.line(frame.at(0, mean), frame.at(len(rounds), mean), palette.dim, 1, "4 4")
+    drawing.curve(alphas, palette.accepted, 1.8)
+    drawing.line(frame.at(0, mean), frame.at(tally.rounds, mean), palette.dim, 1, "4 4")
     axes.legend(
         drawing,
         [
-            ("solid", palette.accepted, f"last {series.ALPHA_WINDOW} rounds"),
+            ("solid", palette.accepted, f"last {ALPHA_WINDOW} rounds"),
             ("light", palette.accepted, "95 % interval"),
             ("4 4", palette.dim, f"answer {mean:.2f}"),
         ],
@@ -103,15 +93,15 @@ def alpha_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     return drawing
 
 
-def positions_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+def positions_chart(tally: Tally, palette: Palette) -> Drawing:
     """Acceptance by place in the round, once judged and of all drafted."""
-    places = summarise(rounds).by_position
+    places = tally.summary.by_position
     if not places:
         return axes.empty("positions", palette, "Nothing was proposed in this answer.")
     words = "Acceptance by place: " + ", ".join(
         f"{place.position}: {place.conditional:.2f} once judged" for place in places if place.conditional is not None
     )
-    drawing, frame = axes.begin("positions", palette, words, (0.5, len(places) + 0.5), (0, 1), "place in the round")
+    drawing, frame = axes.begin("positions", palette, words, (0.5, len(places) + 0.5), (0, 1), CHARTS["positions"].across)
     width = min(34.0, (frame.across(1) - frame.across(0)) * 0.4)
     for place in places:
         middle = frame.across(place.position)
@@ -127,20 +117,21 @@ def positions_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     return drawing
 
 
-def throughput_chart(rounds: Sequence[Round], palette: Palette, plain: float | None = None) -> Drawing:
+def throughput_chart(tally: Tally, palette: Palette, plain: float | None = None) -> Drawing:
     """Throughput over the last rounds, its mean and, where it was measured, that of a plain answer to the same prompt."""
-    found = series.speeds(rounds)
-    mean = summarise(rounds).throughput
+    kept, speeds = series.latest(tally.speeds.rows)
+    found = list(zip(tally.times.rows[kept].tolist(), speeds.tolist(), strict=True))
+    mean = tally.summary.throughput
     known = [speed for _, speed in found if math.isfinite(speed)]
     if mean is None or not known:
         return axes.empty("throughput", palette, "No round was finished.")
     top = max(min(max(known), 3 * mean), plain or 0.0) * 1.08  # one tiny first round must not flatten all others
-    words = f"Throughput over the last {series.SPEED_WINDOW} rounds; {mean:.1f} tokens per second over the whole answer."
+    words = f"Throughput over the last {SPEED_WINDOW} rounds; {mean:.1f} tokens per second over the whole answer."
     drawing, frame = axes.begin("throughput", palette, words, (0, found[-1][0]), (0, top), "seconds", "any")
     drawing.curve([frame.at(*point) for point in found], palette.accepted, 1.8)
     drawing.line(frame.at(0, mean), frame.at(found[-1][0], mean), palette.dim, 1, "4 4")
     entries = [
-        ("solid", palette.accepted, f"tokens/s, last {series.SPEED_WINDOW} rounds"),
+        ("solid", palette.accepted, f"tokens/s, last {SPEED_WINDOW} rounds"),
         ("4 4", palette.dim, f"answer {mean:.1f}"),
     ]
     if plain is not None:
@@ -150,62 +141,58 @@ def throughput_chart(rounds: Sequence[Round], palette: Palette, plain: float | N
     return drawing
 
 
-def times_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+def times_chart(tally: Tally, palette: Palette) -> Drawing:
     """Time of the rounds measured in stages, by phase."""
-    found = series.phases(rounds)
+    found = series.phases(tally)
     if not found:
         return axes.empty("times", palette, "No round of this answer was measured in stages.")
-    parts = (
+    looks = (
         ("draft", "hatch", palette.accepted),
         ("verify", "fill", palette.accepted),
         ("judge", "fill", palette.correction),
         ("other", "outline", palette.dim),
     )
-    words = f"Milliseconds of {sum(round.milliseconds.measured for round in rounds):,} measured rounds by phase."
-    top = max(entry.total for entry in found) * 1.05 or 1.0
+    words = f"Milliseconds of {len(tally.phases):,} measured rounds by phase."
+    top = max(sum(parts) for _, parts in found) * 1.05 or 1.0
     drawing, frame = axes.begin("times", palette, words, (0, 1), (0, top), "measured rounds, in order", "none")
     width = (axes.RIGHT - axes.LEFT) / len(found)
-    for index, entry in enumerate(found):
+    for index, (first, spent) in enumerate(found):
         low = 0.0
-        for phase, kind, colour in parts:
-            high = low + getattr(entry, phase)
-            title = f"Round {entry.first + 1}: {phase} {getattr(entry, phase):.1f} ms of {entry.total:.1f} ms"
+        for (phase, kind, colour), length in zip(looks, spent, strict=True):
+            high = low + length
+            title = f"Round {first + 1}: {phase} {length:.1f} ms of {sum(spent):.1f} ms"
             x, y = axes.LEFT + index * width, frame.up(high)
             axes.bar(drawing, x + 1, y, min(width - 2, 40), frame.up(low) - y, kind, colour, title)
             low = high
-    axes.legend(drawing, [(kind, colour, phase) for phase, kind, colour in parts])
-    drawing.text(axes.RIGHT, 18, "milliseconds", anchor="end")
+    axes.legend(drawing, [(kind, colour, phase) for phase, kind, colour in looks])
     return drawing
 
 
-def tau_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+def tau_chart(tally: Tally, palette: Palette) -> Drawing:
     """Tau so far, measured and as alpha so far predicts it."""
-    found = series.taus(rounds)
-    summary = summarise(rounds)
+    kept, found = series.latest(tally.taus.rows, 160)
+    summary = tally.summary
     if summary.tau is None:
         return axes.empty("tau", palette, "No round was finished.")
-    values = [value for _, *pair in found for value in pair if math.isfinite(value)]
+    top = float(np.nanmax(found))
     words = f"Tau of all rounds so far: {summary.tau:.2f} at the end"
     words += f", {summary.predicted_tau:.2f} predicted from alpha." if summary.predicted_tau is not None else "."
-    drawing, frame = axes.begin("tau", palette, words, (0, len(rounds)), (0, max(values) * 1.1), "round")
-    drawing.curve([frame.at(index + 0.5, value) for index, value, _ in found], palette.accepted, 1.8)
-    drawing.curve([frame.at(index + 0.5, value) for index, _, value in found], palette.correction, 1.6, "6 4")
+    drawing, frame = axes.begin("tau", palette, words, (0, tally.rounds), (0, top * 1.1), "round")
+    drawing.curve(_points(frame, kept, found[:, 0]), palette.accepted, 1.8)
+    drawing.curve(_points(frame, kept, found[:, 1]), palette.correction, 1.6, "6 4")
     axes.legend(drawing, [("solid", palette.accepted, "measured"), ("6 4", palette.correction, "predicted from alpha")])
     return drawing
 
 
-def lengths_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
+def lengths_chart(tally: Tally, palette: Palette) -> Drawing:
     """How many rounds accepted 0, 1, 2, ... proposals, and how many would if each stood with chance alpha on its own."""
-    found = series.lengths(rounds)
-    if not found:
+    if not tally.lengths:
         return axes.empty("lengths", palette, "Nothing was proposed in this answer.")
-    gammas = Counter(len(round.proposals) for round in rounds)
-    alpha = summarise(rounds).alpha
-    joint = any(round.rule == "block" and round.proposals for round in rounds)
-    expected = () if alpha is None or joint else expected_lengths(alpha, gammas)
+    found = [tally.lengths[length] for length in range(max(tally.gammas) + 1)]
+    alpha, expected = tally.summary.alpha, tally.expected_lengths()
     words = "Rounds by accepted proposals: " + ", ".join(f"{length}: {many:,}" for length, many in enumerate(found))
     across, top = (-0.5, max(len(found), len(expected)) - 0.5), max((*found, *expected)) * 1.12
-    drawing, frame = axes.begin("lengths", palette, words, across, (0, top), "accepted in a round")
+    drawing, frame = axes.begin("lengths", palette, words, across, (0, top), CHARTS["lengths"].across)
     width = min(44.0, (frame.across(1) - frame.across(0)) * 0.8)
     whole = sum(found)
     for length, many in enumerate(found):
@@ -225,53 +212,12 @@ def lengths_chart(rounds: Sequence[Round], palette: Palette) -> Drawing:
     return drawing
 
 
-CHARTS: dict[str, Chart] = {
-    "proposals": Chart(
-        "Proposals per round",
-        "One column per round (in a long answer the mean of neighbouring rounds): filled was accepted, hatched was rejected, "
-        "outlined was never judged. The lines are the accepted tokens to expect under each rule: a + a² + … + a^gamma, where a "
-        "is the rule's mean closed-form probability to accept at the positions judged in the last 16 rounds.",
-        proposals_chart,
-        "proposals",
-    ),
-    "alpha": Chart(
-        "Alpha",
-        "Accepted / (accepted + rejected) over the last 32 rounds, with Wilson's 95 % interval as if verdicts were independent.",
-        alpha_chart,
-        "alpha",
-    ),
-    "positions": Chart(
-        "Acceptance by position",
-        "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. Light: accepted / drafted, "
-        "which counts places never reached.",
-        positions_chart,
-        "share accepted",
-    ),
-    "throughput": Chart(
-        "Throughput",
-        "Emitted tokens per second over the last 8 rounds, by the seconds since the prompt was read. Dashed: of the answer.",
-        throughput_chart,
-        "tokens per second",
-    ),
-    "times": Chart(
-        "Time of a round",
-        "Milliseconds of drafting, verifying, judging and the rest, in the rounds that were evaluated in stages. Staging costs "
-        "time of its own, so these rounds are slower than the others.",
-        times_chart,
-        "",  # stands in the drawing
-    ),
-    "tau": Chart(
-        "Tau, measured and predicted",
-        "Emitted tokens per round of all rounds so far, and what alpha so far predicts: the mean over rounds of "
-        "(1 − alpha^(gamma + 1)) / (1 − alpha). Under block, which judges jointly, nothing is predicted.",
-        tau_chart,
-        "tokens per round",
-    ),
-    "lengths": Chart(
-        "Accepted lengths",
-        "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is what to expect if each proposal were "
-        "accepted with chance alpha, whatever came before it; under block there is none.",
-        lengths_chart,
-        "rounds",
-    ),
+DRAW: dict[ChartName, Callable[[Tally, Palette], Drawing]] = {
+    "proposals": proposals_chart,
+    "alpha": alpha_chart,
+    "throughput": throughput_chart,
+    "positions": positions_chart,
+    "tau": tau_chart,
+    "lengths": lengths_chart,
+    "times": times_chart,
 }

@@ -11,18 +11,20 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from engine.exports.charts import CHARTS
+from engine.chart_kinds import CHARTS
+from engine.exports.charts import DRAW
 from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
 from engine.exports.spans import details
 from engine.exports.tables import about, given_text, names, prompt_of, prompt_tokens, table_of
-from engine.metrics import Summary, summarise
+from engine.metrics import Summary
 from engine.pieces import GHOSTS, pieces, visible, without_controls
 from engine.provenance import version
+from engine.tally import Tally
 from engine.trace import Trace
 from engine.types import Proposal, Round
-from engine.words import FINISHES, LEGEND
+from engine.words import FIGURES, FINISHES, LEGEND
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -62,7 +64,7 @@ def _page(traces: Sequence[Trace], title: str) -> Iterator[str]:
 
 
 def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
-    facts, summary = about(trace, name), summarise(trace.rounds)
+    facts, tally = about(trace, name), Tally.of(trace.rounds)
     yield f'<section id="answer{index}">'
     if not alone:
         yield f"<h2>Answer {index}</h2>"
@@ -72,14 +74,15 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
         if note:
             yield f"<p class=note>{_text(str(note))}</p>"
     first = facts["seconds_to_first_token"]
-    yield _tiles(summary, first if isinstance(first, (int, float)) else None, FINISHES.get(facts["finish"], ""))
+    yield _tiles(tally.summary, first if isinstance(first, (int, float)) else None, FINISHES.get(facts["finish"], ""))
     yield "<h3>Answer</h3>"
     yield _legend()
     yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace.rounds))}</div>"
     yield "<h3>Charts</h3><div class=charts>"
-    for chart in CHARTS.values():
-        picture = chart.draw(trace.rounds, VARIABLES).inline(f"a{index}-")
-        yield f"<figure><h3>{chart.title}</h3>{picture}<figcaption><small>{chart.definition}</small></figcaption></figure>"
+    for kind in CHARTS.values():
+        picture = DRAW[kind.name](tally, VARIABLES).inline(f"a{index}-")
+        words = kind.definition + kind.in_pictures
+        yield f"<figure><h3>{kind.title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
     yield "</div><h3>Rounds</h3>"
     yield from _rounds(trace.rounds)
     yield "<h3>Provenance</h3>"
@@ -97,27 +100,26 @@ def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
             "Throughput",
             _figure(summary.throughput, 1),
             "tokens/s",
-            "Emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
+            FIGURES["throughput"],
         ),
         (
             "Alpha",
             _figure(summary.alpha),
             interval,
-            f"Accepted / (accepted + rejected): {summary.accepted:,} of {summary.accepted + summary.rejected:,}. "
-            f"The {summary.unjudged:,} unjudged proposals say nothing and are left out. Beside it Wilson's 95 % interval.",
+            f"{FIGURES['alpha']} Here {summary.accepted:,} of {summary.accepted + summary.rejected:,}, with {summary.unjudged:,} "
+            "unjudged. Beside it Wilson's 95 % interval.",
         ),
         (
             "Tau",
             _figure(summary.tau),
             predicted,
-            "Emitted tokens per round, correction or bonus included. Predicted is the mean over rounds of "
-            "(1 − alpha^(gamma + 1)) / (1 − alpha); nothing is predicted under block, which judges jointly.",
+            f"{FIGURES['tau']} Predicted is {FIGURES['predicted_tau']}. Nothing is predicted under Block, which judges jointly.",
         ),
         (
             "Draft yield",
             _figure(summary.draft_yield),
             f"of {summary.proposals:,}" if summary.proposals else "",
-            "Accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
+            FIGURES["draft_yield"],
         ),
         (
             "Tokens",

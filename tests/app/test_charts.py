@@ -13,7 +13,6 @@ from pytestqt.qtbot import QtBot
 
 from app import theme as themes
 from app.chart_data import (
-    CHARTS,
     MOST_COLUMNS,
     SHOWN_ROUNDS,
     Material,
@@ -30,7 +29,8 @@ from app.charts_speed import phase_columns
 from app.cursor import Cursor, Place
 from app.session import Session
 from app.shown import Shown
-from app.tally import Tally
+from engine.chart_kinds import CHARTS
+from engine.tally import Tally
 from engine.types import Round
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.app.test_definitions import answered

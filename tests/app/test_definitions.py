@@ -9,11 +9,11 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.baseline import FEWEST_TOKENS, PLAIN_TOKENS, Baseline, Baselines, plain_request
-from app.chart_data import CHARTS
 from app.definitions import FORMULAS, define
 from app.figures import NAMES
 from app.session import Answer, Session
 from app.wording import DEFINITIONS
+from engine.chart_kinds import CHARTS
 from engine.types import DecodingOptions, Message, Request, Round, RunFinished, option_names
 from tests.app.fakes import make_round, story_rounds
 
@@ -37,7 +37,7 @@ def finished(tokens: int, seconds: float) -> RunFinished:
 
 
 def test_every_tile_and_every_chart_has_a_definition() -> None:
-    for key in (*NAMES, *(kind.definition for kind in CHARTS.values()), "first_token"):
+    for key in (*NAMES, *(kind.key for kind in CHARTS.values()), "first_token"):
         assert key in FORMULAS and key in DEFINITIONS
         assert define(key, None).words
 

@@ -11,8 +11,8 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app import pictures, share_card
-from app.chart_data import CHARTS
 from engine import export
+from engine.chart_kinds import CHARTS
 from engine.errors import DraftlightError
 from engine.exports import captions
 from engine.trace import Trace, read

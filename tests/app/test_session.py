@@ -7,8 +7,8 @@ import math
 import pytest
 
 from app.session import Session
-from app.tally import EXPECTED_WINDOW, Tally
 from engine.metrics import summarise
+from engine.tally import EXPECTED_WINDOW, Tally
 from engine.types import (
     DecodingOptions,
     Expected,

@@ -12,14 +12,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from app.chart_data import Span, columns
+from app.definitions import define
+from app.wording import DEFINITIONS
 from engine.errors import DraftlightError
 from engine.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports import series
+from engine.exports.charts import DRAW
 from engine.exports.drawing import DARK, ticks
+from engine.exports.spans import details
 from engine.metrics import summarise
 from engine.pieces import pieces
+from engine.tally import Tally
 from engine.trace import Trace
 from engine.types import Emitted, Milliseconds, Proposal, Round
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -95,10 +102,10 @@ def test_every_token_tells_its_state_without_colour_and_its_reason_on_hover(tmp_
 def test_a_token_that_was_copied_says_so() -> None:
     base = make_round(0, ["one"], "two", ["three"])
     copied = replace(base, proposals=tuple(replace(proposal, q=1.0, copied=True) for proposal in base.proposals))
-    details = {span.text: span.details for span in spans([copied])}
-    assert "copied by the drafter, not drawn" in details["one"] and "copied by the drafter" in details["three"]
-    assert "copied" not in details["two"]
-    assert not any("copied" in span.details for span in spans([base]))
+    told = {piece.text: details(copied, piece.spot) for piece in pieces([copied])}
+    assert "copied by the drafter, not drawn" in told["one"] and "copied by the drafter" in told["three"]
+    assert "copied" not in told["two"]
+    assert not any("copied" in details(base, piece.spot) for piece in pieces([base]))
 
 
 def test_what_users_and_models_write_stays_text(tmp_path: Path) -> None:
@@ -191,13 +198,38 @@ def test_thinning_keeps_every_round_in_one_group() -> None:
         assert len(groups) == min(count, 96)
 
 
-def test_the_series_end_with_the_figures_of_the_answer() -> None:
+def test_pictures_draw_what_the_window_draws() -> None:
+    """The same rows of one tally: all of a short answer, of a long one the last of each group of neighbours, or their mean."""
+    rounds = random_rounds(5, 1000)
+    tally = Tally.of(rounds)
+    for rows in (tally.expected.rows, tally.alphas.rows, tally.speeds.rows, tally.taus.rows):
+        short = Span(0, 200, 1, 200)
+        np.testing.assert_array_equal(series.latest(rows[:200])[1], columns(rows, short)[1])
+        kept, latest = series.latest(rows)
+        assert len(kept) == 240 and kept[-1] == len(rounds) - 1
+        np.testing.assert_array_equal(latest, rows[kept])
+    window = columns(tally.statuses.rows, Span(0, 1000, 10, 1000))[1]
+    picture = [[column.accepted, column.rejected, column.unjudged] for column in series.columns(tally, 100)]
+    np.testing.assert_allclose(picture, window)
+    assert [first for first, _ in series.phases(tally, 10_000)] == tally.phases.rows[:, 0].tolist()
+    np.testing.assert_array_equal([parts for _, parts in series.phases(tally, 10_000)], tally.phases.rows[:, 1:])
+
+
+def test_the_columns_add_up_to_the_figures_of_the_answer() -> None:
     rounds = random_rounds(5, 300)
-    summary = summarise(rounds)
-    assert series.taus(rounds)[-1][1] == summary.tau
-    assert sum(series.lengths(rounds)) == sum(bool(round_.proposals) for round_ in rounds)
-    means = [column.accepted * (column.last - column.first + 1) for column in series.columns(rounds)]
-    assert math.fsum(means) == pytest.approx(summary.accepted)
+    means = [column.accepted * (column.last - column.first + 1) for column in series.columns(Tally.of(rounds))]
+    assert math.fsum(means) == pytest.approx(summarise(rounds).accepted)
+
+
+def test_every_chart_has_one_title_and_definition_in_window_picture_and_report(tmp_path: Path) -> None:
+    traces = [trace_of(tmp_path / "story.jsonl", story_rounds())]
+    page = Page(to_html(traces))
+    assert list(DRAW) == list(CHARTS)
+    for kind in CHARTS.values():
+        assert kind.title in page.text and kind.definition in page.text
+        assert DEFINITIONS[kind.key].startswith(kind.definition)
+        assert define(kind.key, None).title == kind.title
+        assert kind.title in chart_svg(traces, kind.name)
 
 
 def test_ticks_are_round_numbers_inside_the_range() -> None:

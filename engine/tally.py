@@ -1,16 +1,16 @@
-"""The figures of one answer while it grows: the summary, and the series the charts draw. Each round costs the same."""
+"""The figures of one answer while it grows: the summary, and the series the charts draw, on the screen and in pictures. Each
+round costs the same."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
 from collections.abc import Iterable
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.metrics import Rolling, Summary, Totals, expected_emitted, expected_lengths, wilson_interval
+from engine.metrics import Rolling, Summary, Totals, counts, expected_emitted, expected_lengths, wilson_interval
 from engine.types import Round
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,9 @@ EXPECTED_WINDOW = 16
 """Rounds the expected curves look back."""
 ALPHA_WINDOW = 32
 """Rounds the rolling alpha looks back."""
-RULES_EXPECTED = ("match", "gumbel", "rejection")
+EXPECTED = ("match", "gumbel", "rejection")
+"""The rules of which it is known how much each would accept."""
+PHASES = ("draft", "verify", "judge", "other")
 NOTHING = (math.nan, math.nan, math.nan)
 
 
@@ -65,7 +67,6 @@ class Tally:
         alphas: alpha over the last `ALPHA_WINDOW` rounds with the ends of its 95 % interval; NaN without a verdict.
         taus: tau so far, and what alpha so far predicts; NaN where it predicts nothing.
         lengths: how many rounds with proposals accepted so many of them.
-        gammas: how many rounds had so many proposals.
         staged: the newest round whose phases were measured.
     """
 
@@ -74,15 +75,10 @@ class Tally:
         self.times, self.milliseconds, self.speeds = Series(), Series(), Series()
         self.phases, self.taus = Series(5), Series(2)
         self.lengths: Counter[int] = Counter()
-        self.gammas: Counter[int] = Counter()
         self.staged: Round | None = None
         self._totals = Totals()
-        self._rolling = Rolling(SPEED_WINDOW)
+        self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
         self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
-        self._verdicts: deque[tuple[int, int]] = deque()
-        self._accepted_lately = self._judged_lately = 0
-        self._accepted = self._judged = self._emitted = 0
-        self._jointly_judged = False
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> Tally:
@@ -102,58 +98,37 @@ class Tally:
         return len(self.statuses)
 
     @property
+    def gammas(self) -> Counter[int]:
+        """How many rounds had so many proposals."""
+        return self._totals.gammas
+
+    @property
     def jointly_judged(self) -> bool:
         """Whether `block` judged a round: no prediction is made of verdicts that are not passed one by one."""
-        return self._jointly_judged
+        return self._totals.jointly_judged
 
     def add(self, round_: Round) -> None:
         """Count one round more."""
-        accepted, rejected, unjudged = round_.accepted, round_.rejected, round_.unjudged
-        gamma = len(round_.proposals)
-        self._totals.add(round_)
-        self._rolling.add(round_)
-        self.statuses.add(accepted, rejected, unjudged)
+        entry = counts(round_)
+        gamma = entry.proposals
+        for sums in (self._totals, self._speed, self._alpha):
+            sums.add(entry)
+        self.statuses.add(entry.accepted, entry.rejected, entry.unjudged)
         self.times.add((round_.started + round_.milliseconds.total) / 1000)
         self.milliseconds.add(round_.milliseconds.total)
-        speed = self._rolling.throughput
-        self.speeds.add(math.nan if speed is None else speed)
-        self._jointly_judged = self._jointly_judged or (round_.rule == "block" and gamma > 0)
-        self.gammas[gamma] += 1
+        self.speeds.add(_known(self._speed.throughput))
         if gamma:
-            self.lengths[accepted] += 1
-        self.alphas.add(*self._alpha_lately(accepted, accepted + rejected))
-        self._accepted += accepted
-        self._judged += accepted + rejected
-        self._emitted += len(round_.emitted)
-        self.taus.add(self._emitted / len(self.statuses), self._predicted_tau())
+            self.lengths[entry.accepted] += 1
+        accepted, judged = self._alpha.accepted, self._alpha.judged
+        self.alphas.add(*((accepted / judged, *wilson_interval(accepted, judged)) if judged else NOTHING))
+        self.taus.add(_known(self._totals.tau), _known(self._totals.predicted_tau))
         if round_.expected:
-            match_, gumbel, rejection = (math.fsum(getattr(place, rule) for place in round_.expected) for rule in RULES_EXPECTED)
+            match_, gumbel, rejection = (math.fsum(getattr(place, rule) for place in round_.expected) for rule in EXPECTED)
             self._expected.append((len(round_.expected), match_, gumbel, rejection))
         self.expected.add(*self._expected_accepted(gamma))
         if round_.milliseconds.measured:
             self.staged = round_
-            times = round_.milliseconds
-            self.phases.add(round_.index, *(part or 0.0 for part in (times.draft, times.verify, times.judge, times.other)))
-
-    def _alpha_lately(self, accepted: int, judged: int) -> tuple[float, float, float]:
-        self._verdicts.append((accepted, judged))
-        self._accepted_lately += accepted
-        self._judged_lately += judged
-        if len(self._verdicts) > ALPHA_WINDOW:
-            gone, of = self._verdicts.popleft()
-            self._accepted_lately -= gone
-            self._judged_lately -= of
-        if not self._judged_lately:
-            return NOTHING
-        return self._accepted_lately / self._judged_lately, *wilson_interval(self._accepted_lately, self._judged_lately)
-
-    def _predicted_tau(self) -> float:
-        """As `engine.metrics` predicts it, from what is known after this round."""
-        if not self._judged or self._jointly_judged:
-            return math.nan
-        alpha, longest = self._accepted / self._judged, max(self.gammas)
-        emitted = list(accumulate(alpha**power for power in range(longest + 1)))
-        return math.fsum(many * emitted[gamma] for gamma, many in self.gammas.items()) / len(self.statuses)
+            self.phases.add(round_.index, *(getattr(round_.milliseconds, phase) or 0.0 for phase in PHASES))
 
     def _expected_accepted(self, gamma: int) -> tuple[float, float, float]:
         """a + a^2 + ... + a^gamma per rule, a being the rule's mean probability at the positions judged lately."""
@@ -165,6 +140,9 @@ class Tally:
 
     def expected_lengths(self) -> tuple[float, ...]:
         """Rounds to expect per accepted length 0, 1, ... at alpha so far; none before a verdict or where verdicts were joint."""
-        if not self._judged or self._jointly_judged:
-            return ()
-        return expected_lengths(self._accepted / self._judged, self.gammas)
+        alpha = self._totals.alpha
+        return () if alpha is None or self.jointly_judged else expected_lengths(alpha, self.gammas)
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from app.tally import ALPHA_WINDOW, SPEED_WINDOW, Series, Tally
 from engine.metrics import Rolling, expected_lengths, summarise, wilson_interval
+from engine.tally import ALPHA_WINDOW, SPEED_WINDOW, Series, Tally
 from tests.app.fakes import STORY, make_round, story_rounds
 
 ROUNDS = story_rounds(STORY * 6)
