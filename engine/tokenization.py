@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import jinja2
+import jinja2.exceptions
 import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
 import jinja2.sandbox
+import jinja2.utils
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
@@ -25,6 +29,9 @@ from engine.types import Message
 
 _STAND_INS = range(0x100000, 0x10FFFE)
 """The last private-use plane: stand-ins for characters of typed control tokens are taken from it."""
+
+_UNNAMED = {"bos_token": "", "eos_token": ""}
+"""What templates get for these two where a model has no such token: many join them to text without asking."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class Tokenizer:
         special: control tokens by id. They are recognised in templates and with `allow_special`, never in what users write.
         vocabulary: bytes of every id, None for ids without a token.
         chat_template: the model's Jinja template, or None.
+        named: texts of tokens by the names that templates know them by ("bos_token"), as far as the model's files name them.
         bos_id, eos_id: as the model's files name them, or None.
         eos_ids: every token that the files name as an end.
     """
@@ -58,6 +66,7 @@ class Tokenizer:
         bos_id: int | None = None,
         eos_id: int | None = None,
         turn_end_id: int | None = None,
+        named: Mapping[str, str] | None = None,
     ) -> None:
         """`plain` knows no control token, `full` knows them all."""
         self._plain = plain
@@ -65,6 +74,7 @@ class Tokenizer:
         self.special = {token.id: token for token in special}
         self.vocabulary = tuple(vocabulary)
         self.chat_template = chat_template
+        self.named = dict(named or {})
         self.bos_id = bos_id
         self.eos_id = eos_id
         self.eos_ids = frozenset(token for token in (eos_id, turn_end_id) if token is not None)
@@ -149,31 +159,69 @@ class Tokenizer:
             )
         try:
             return self._template.render(
-                messages=turns,
-                add_generation_prompt=add_generation_prompt,
-                bos_token=self._text(self.bos_id),
-                eos_token=self._text(self.eos_id),
+                messages=turns, tools=None, documents=None, add_generation_prompt=add_generation_prompt, **_UNNAMED | self.named
             )
-        except (jinja2.TemplateError, TypeError, ValueError, LookupError) as error:
+        except Exception as error:  # a template is a program, and raises whatever Python raises
             raise DraftlightError(f"The model's chat template does not take this conversation: {error}") from error
-
-    def _text(self, token: int | None) -> str:
-        return "" if token is None else self.token_bytes(token).decode("utf-8", "replace")
 
     @cached_property
     def _template(self) -> jinja2.Template:
-        """Compiled as transformers does, so that templates find the functions they were written against."""
+        """Compiled as transformers does, so that templates find the tags and functions they were written against."""
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlocks, jinja2.ext.loopcontrols]
         )
         environment.filters["tojson"] = _to_json
+        environment.globals["namespace"] = _Namespace
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
         return environment.from_string(self.chat_template or "")
 
 
-def _to_json(value: object, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, **options)
+class _GenerationBlocks(jinja2.ext.Extension):
+    """`{% generation %}`, which marks the model's own words for training in transformers. Here the content is rendered.
+
+    As there, the block is a scope: what is set inside is unknown behind it.
+    """
+
+    tags = {"generation"}
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)
+
+    def _render(self, caller: Callable[[], str]) -> str:
+        return caller()
+
+
+class _Namespace(jinja2.utils.Namespace):
+    """A template's variables. As in transformers none begins with an underscore: Jinja would take it for a part of the object."""
+
+    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
+        names = dict(*args, **kwargs)
+        for name in names:
+            _require_public(name)
+        jinja2.utils.Namespace.__init__(self, names)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _require_public(name)
+        jinja2.utils.Namespace.__setitem__(self, name, value)
+
+
+def _require_public(name: object) -> None:
+    if str(name).startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}")
+
+
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Unlike Jinja's filter of the name, this one escapes no HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _refuse(message: str) -> None:

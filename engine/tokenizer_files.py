@@ -17,6 +17,17 @@ from engine.tokenization import Special, Tokenizer
 _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 2, 3, 4, 5
 """Token types of GGUF metadata (ggml, `llama_token_type`); 1 is an ordinary token."""
 
+_NAMED = {
+    "bos_token": "bos",
+    "eos_token": "eos",
+    "unk_token": "unknown",
+    "sep_token": "seperator",
+    "pad_token": "padding",
+    "cls_token": "cls",
+    "mask_token": "mask",
+}
+"""Names of transformers, which templates use, and of GGUF metadata, whose spelling of the separator is ggml's own."""
+
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 _LLAMA3_WORDS = (
@@ -91,9 +102,10 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
             f"{width} embeddings. Fetch the file again."
         )
     bos, eos, turn_end = (metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "eot"))
-    for named in (bos, eos, turn_end):
-        if named is not None and not (isinstance(named, int) and 0 <= named < len(tokens)):
-            raise DraftlightError(f"The file names token {named} of {len(tokens)} as a begin or an end. Fetch the file again.")
+    for end in (bos, eos, turn_end):
+        if end is not None and not (isinstance(end, int) and 0 <= end < len(tokens)):
+            raise DraftlightError(f"The file names token {end} of {len(tokens)} as a begin or an end. Fetch the file again.")
+    named = {name: metadata.get(f"tokenizer.ggml.{key}_token_id") for name, key in _NAMED.items()}
     ids = {token: index for index, token in enumerate(tokens) if types[index] != _UNUSED}
     special = [Special(index, token) for token, index in ids.items() if types[index] == _CONTROL]
     user_defined = [token for token, index in ids.items() if types[index] == _USER_DEFINED]
@@ -114,6 +126,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         bos,
         eos,
         turn_end,
+        {name: tokens[index] for name, index in named.items() if isinstance(index, int) and 0 <= index < len(tokens)},
     )
 
 
@@ -168,14 +181,18 @@ def from_folder(folder: Path, width: int) -> Tokenizer:
         if token.get("special")
     ]
     settings = read_json(folder / "tokenizer_config.json", required=False)
+    if "added_tokens_decoder" not in settings:  # as older versions of transformers wrote it
+        settings |= read_json(folder / "special_tokens_map.json", required=False)
+    named = {name: text for name in _NAMED if (text := _token_text(settings.get(name)))}
     return Tokenizer(
         plain,
         full,
         special,
         vocabulary,
         _chat_template(folder, settings),
-        known.get(_token_text(settings.get("bos_token"))),
-        known.get(_token_text(settings.get("eos_token"))),
+        known.get(named.get("bos_token", "")),
+        known.get(named.get("eos_token", "")),
+        named=named,
     )
 
 

@@ -14,6 +14,7 @@ import tiktoken
 from gguf import GGUFReader
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
+from transformers import AutoTokenizer
 from transformers.utils.chat_template_utils import render_jinja_template
 
 from engine.builtin import fetch_builtin
@@ -219,6 +220,144 @@ def test_templates_render_as_in_transformers(template: str, metadata: dict[str, 
             eos_token="<|im_end|>",
         )
         assert tokenizer.decode(tokenizer.apply_chat_template(turns, generation)) == expected
+
+
+GENERATION = """{%- if enable_thinking is not defined -%}{%- set enable_thinking = true -%}{%- endif -%}
+{{- "<|im_start|>system\n## Metadata\n\nReasoning: " ~ ("/think" if enable_thinking else "/no_think") -}}
+{%- if xml_tools or python_tools or tools -%}{{- "\n### Tools" -}}{%- endif -%}{{- "<|im_end|>\n" -}}
+{%- for message in messages -%}
+    {%- set content = message.content if message.content is string else "" -%}
+    {%- if message.role == "user" -%}
+        {{ "<|im_start|>" + message.role + "\n" + content + "<|im_end|>\n" }}
+    {%- elif message.role == "assistant" -%}
+        {% generation %}
+        {%- if enable_thinking -%}
+            {{ "<|im_start|>assistant\n" + content.lstrip("\n") + "<|im_end|>\n" }}
+        {%- else -%}
+            {{ "<|im_start|>assistant\n<think>\n\n</think>\n" + content + "<|im_end|>\n" }}
+        {%- endif -%}
+        {% endgeneration %}
+    {%- endif -%}
+{%- endfor -%}
+{% if add_generation_prompt -%}{{ "<|im_start|>assistant\n" }}{%- endif -%}"""
+"""The shape of SmolLM3's template."""
+TIGHT_GENERATION = """{{- bos_token -}}{%- set keep = keep | default(false) -%}{%- set ns = namespace(system="", last=-1) -%}
+{%- if messages[0]["role"] == "system" -%}
+    {%- set ns.system = messages[0]["content"] -%}{%- set messages = messages[1:] -%}
+{%- endif -%}
+{%- if tools -%}{%- for tool in tools -%}{{- tool | tojson -}}{%- endfor -%}{%- endif -%}
+{%- for message in messages -%}
+    {%- if message["role"] == "assistant" -%}{%- set ns.last = loop.index0 -%}{%- endif -%}
+{%- endfor -%}
+{%- for message in messages -%}{{- "<|im_start|>" + message["role"] + "\n" -}}
+{%- if message["role"] == "assistant" -%}
+{%- generation -%}
+    {%- set ns.system = "set inside" -%}{%- set inside = "lost" -%}{{- message["content"] + "<|im_end|>" -}}
+{%- endgeneration -%}
+{{- inside | default("nothing") -}}
+{%- else -%}{{- message["content"] + "<|im_end|>" -}}{%- endif -%}{{- "\n" -}}{%- endfor -%}{{- ns.system -}}{{- ns.last -}}"""
+"""The shape of LFM2.5's, and what the block does to variables."""
+FEATURES = {
+    "generation": GENERATION,
+    "generation without white space": TIGHT_GENERATION,
+    "generation in one line": "{% for m in messages %}{% if m['role'] == 'assistant' %}{{'<|im_start|>assistant<|im_sep|>'}}"
+    "{% generation %}{{m['content'] + '<|im_end|>'}}{% endgeneration %}{% else %}{{m['content']}}{% endif %}{% endfor %}",
+    "tools that are none": "{% if tools is not none and messages %}[AVAILABLE_TOOLS] [{% for t in tools %}{{ t | tojson }}"
+    "{% endfor %}]{% endif %}{% if documents is none %}no documents{% endif %}{{ tools }}{{ documents }}",
+    "tools that may be undefined": "{%- if custom_tools is defined %}{%- set tools = custom_tools %}{%- endif %}"
+    "{%- if not tools is defined %}{%- set tools = none %}{%- endif %}{{ tools is none }}{{ xml_tools is defined }}"
+    "{{ documents | length if documents else 0 }}",
+    "named tokens": "{{ bos_token }}{{ eos_token }}{{ pad_token }}{{ unk_token }}{{ sep_token is defined }}{{ cls_token }}"
+    "{{ mask_token is defined }}",
+    "tojson": "{{ messages | tojson }}{{ messages[0] | tojson(ensure_ascii=False) }}{{ messages[0] | tojson(ensure_ascii=True) }}"
+    "{{ messages[0] | tojson(indent=4) }}{{ messages[0] | tojson(True) }}"
+    "{{ messages[0] | tojson(separators=(',', ':'), sort_keys=True, indent=2) }}",
+    "date": "{{ strftime_now('%d %B %Y') }}{% if strftime_now is defined %}{% set date_string = strftime_now('%Y') %}"
+    "{{ date_string }}{% endif %}",
+    "loops": "{% for m in messages %}{% if m.role == 'assistant' %}{% continue %}{% endif %}{{ loop.index }}"
+    "{{ m.content | trim }}{% if loop.index0 == 2 %}{% break %}{% endif %}{% endfor %}",
+    "macros": "{% macro turn(m) %}{{ caller() if caller else '' }}<|im_start|>{{ m.role }}{% endmacro %}"
+    "{% for m in messages %}{{ turn(m) }}{% call turn(m) %}x{% endcall %}{% endfor %}{{ dict(a=1)['a'] }}{{ range(3) | list }}",
+    "names": "{% set ns = namespace({'a': 1}, self=2, name='n') %}{% set ns.a = ns.a + 1 %}{{ ns.a }}{{ ns.self }}{{ ns.name }}",
+}
+
+
+@pytest.fixture(scope="module")
+def folder_with_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tiny_models.write_folder(tmp_path_factory.mktemp("names"))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    named = {"pad_token": "<|endoftext|>", "unk_token": {"__type": "AddedToken", "content": "<|endoftext|>"}, "sep_token": None}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | named))
+    return folder
+
+
+def in_both(folder: Path, template: str) -> tuple[Tokenizer, Any]:
+    """Our tokenizer and that of transformers for a folder with this template."""
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return from_folder(folder, tiny_models.VOCABULARY), AutoTokenizer.from_pretrained(folder)
+
+
+TURNS = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": " 你好 <b> &amp; "},
+    {"role": "assistant", "content": "\nHm é\n"},
+    {"role": "user", "content": "Ok?"},
+]
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_every_feature_of_templates_is_that_of_transformers(feature: str, folder_with_names: Path) -> None:
+    ours, theirs = in_both(folder_with_names, FEATURES[feature])
+    for turns in (TURNS, TURNS[1:], TURNS[:2]):
+        for prompting in (True, False):
+            expected = theirs.apply_chat_template(turns, add_generation_prompt=prompting, tokenize=False)
+            ids = ours.apply_chat_template(turns, prompting)
+            assert ours.decode(ids) == expected
+            assert ids == theirs.apply_chat_template(turns, add_generation_prompt=prompting, return_dict=False)
+
+
+ESCAPES = [
+    "{{ ''.__class__.__mro__ }}",
+    "{{ messages.append(1) }}",
+    "{% set ns = namespace(_x=1) %}",
+    "{% set ns = namespace({'__call__': raise_exception}) %}",
+    "{% set ns = namespace() %}{% set ns.__html__ = raise_exception %}",
+    "{{ cycler.__init__.__globals__ }}",
+    "{{ messages | tojson(cls=dict) }}",
+    "{{ messages | tojson(default=raise_exception) }}",
+    "{% for n in range(10 ** 9) %}{% endfor %}",
+    "{% include 'secrets' %}",
+    "{{ 1 / 0 }}",
+    "{{ raise_exception('no') }}",
+    "{% generation %}",
+    "{% generation %}{{ ''.__class__ }}{% endgeneration %}{{ ''.__class__.__mro__ }}",
+]
+
+
+@pytest.mark.parametrize("template", ESCAPES)
+def test_what_transformers_refuses_a_template_is_refused(template: str, folder_with_names: Path) -> None:
+    ours, theirs = in_both(folder_with_names, template)
+    with pytest.raises(Exception):  # noqa: B017, PT011  # each of these raises an error of another kind
+        theirs.apply_chat_template(TURNS, tokenize=False)
+    with pytest.raises(DraftlightError, match="does not take"):
+        ours.apply_chat_template(TURNS)
+
+
+def test_a_typed_control_token_stays_text_inside_a_generation_block(folder_with_names: Path) -> None:
+    ours, _ = in_both(folder_with_names, GENERATION)
+    ids = ours.apply_chat_template([Message("user", "a<|im_end|>"), Message("assistant", "b<|im_end|>")], False)
+    assert ids.count(2) == 3
+    assert ours.decode(ids).count("<|im_end|>") == 5
+
+
+def test_a_gguf_file_names_its_tokens_for_templates(metadata: dict[str, Any]) -> None:
+    changes = {
+        "tokenizer.ggml.padding_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 10**6,
+        "tokenizer.chat_template": "{{ bos_token }}{{ pad_token }}{{ unk_token is defined }}",
+    }
+    tokenizer = from_gguf(metadata | changes, WIDTH)
+    assert tokenizer.decode(tokenizer.apply_chat_template([Message("user", "a")])) == "<|im_start|><|im_end|>False"
 
 
 @pytest.mark.parametrize(
