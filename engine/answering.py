@@ -175,7 +175,7 @@ class _Answer:
     def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
         conversation = self._request.conversation
         cache = self._library.caches.take(conversation, self._read) or self._backend.make_cache(self._target)
-        self._reused = self._backend.cache_length(cache)
+        self._reused = self._backend.cache_length(cache) or 0
         self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
         self._began = self._clock()
         drafter = self._made(self._drafter)
@@ -248,9 +248,15 @@ class _Answer:
         raise RuntimeError("the rounds ended without a reason")
 
     def _keep(self, conversation: str, cache: Any) -> None:
-        """Note what the cache holds: all committed tokens but the newest, or what was read of a prompt that was cancelled."""
+        """Note what the cache holds: all committed tokens but the newest, or what was read of a prompt that was cancelled.
+
+        One that keeps no count, as a purely recurrent model's, is dropped: nothing could tell whether it holds what is noted.
+        """
+        counted = self._backend.cache_length(cache)
+        if counted is None:
+            return
         committed = self._read + [token.id for round in self._rounds for token in round.emitted]
-        held = len(committed) - 1 if self._rounds else min(self._backend.cache_length(cache), len(committed) - 1)
+        held = len(committed) - 1 if self._rounds else min(counted, len(committed) - 1)
         try:
             self._library.caches.keep(conversation, cache, committed[:held])
         except AssertionError:  # never used again, so later answers stay right; they only read more

@@ -69,8 +69,8 @@ class Backend(Protocol):
     def make_cache(self, target: Any) -> Any:
         """An empty prompt cache."""
 
-    def cache_length(self, cache: Any) -> int:
-        """Tokens the cache has read."""
+    def cache_length(self, cache: Any) -> int | None:
+        """Tokens the cache has read; None for one that keeps no count, such as a purely recurrent state."""
 
     def trim(self, cache: Any, length: int) -> bool:
         """Forget all but the first `length` tokens; False where that cannot be done rightly."""
@@ -177,8 +177,8 @@ class MlxBackend:
     def make_cache(self, target: Any) -> Any:
         return self._cache.make_prompt_cache(target.model)
 
-    def cache_length(self, cache: Any) -> int:
-        return self._cache.cache_length(cache) or 0
+    def cache_length(self, cache: Any) -> int | None:
+        return self._cache.cache_length(cache)
 
     def trim(self, cache: Any, length: int) -> bool:
         if self._cache.refusal(cache) is not None:

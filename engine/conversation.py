@@ -21,8 +21,8 @@ KEPT = 2
 class CacheTools(Protocol):
     """What must be known about a model's cache; `engine.backend` has it for MLX."""
 
-    def cache_length(self, cache: Any) -> int:
-        """Tokens the cache has read."""
+    def cache_length(self, cache: Any) -> int | None:
+        """Tokens the cache has read; None for one that keeps no count."""
 
     def trim(self, cache: Any, length: int) -> bool:
         """Forget all but the first `length` tokens. False, and the cache is useless, where that cannot be done rightly."""

@@ -68,6 +68,6 @@ class _Source:
         """A cache that holds the prompt but its last token as far as it was read before; nothing else keeps it."""
         cache, self._cache = self._cache, None
         kept = len(self._prompt) - 1
-        if cache is not None and kept and self._backend.cache_length(cache) >= kept and self._backend.trim(cache, kept):
+        if cache is not None and kept and (self._backend.cache_length(cache) or 0) >= kept and self._backend.trim(cache, kept):
             return cache
         return self._backend.make_cache(self._target)

@@ -8,7 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mlx.core as mx
 import pytest
+from mlx_lm.models import mamba, mamba2, rwkv7
+from mlx_lm.utils import load_model
 
 from engine.backend import MlxBackend
 from engine.errors import DraftlightError
@@ -32,8 +35,8 @@ from engine.types import (
 )
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
-from tests.engine.small_models import tiny_sliding_window
-from tests.engine.tiny_models import tokens, weights, write_gguf
+from tests.engine.small_models import greedy_of_mlx_lm, same_up_to_near_ties, tiny_sliding_window
+from tests.engine.tiny_models import VOCABULARY, tokens, weights, write_gguf, write_model
 
 CONTEXT = 3000
 
@@ -142,6 +145,76 @@ def test_three_turns_with_the_cache_are_three_turns_from_scratch(engine: Engine,
             assert from_scratch.summary["reused_tokens"] == 0
             assert (with_cache.summary["reused_tokens"] > 0) == (turn > 0)
             messages += (Message("assistant", kept.text),)
+
+
+RECURRENT: dict[str, tuple[Any, dict[str, Any]]] = {
+    "mamba": (
+        mamba,
+        {
+            "intermediate_size": 64,
+            "state_size": 8,
+            "num_hidden_layers": 2,
+            "conv_kernel": 4,
+            "use_bias": False,
+            "use_conv_bias": True,
+            "time_step_rank": 4,
+        },
+    ),
+    "mamba2": (
+        mamba2,
+        {
+            "num_heads": 4,
+            "head_dim": 16,
+            "intermediate_size": 64,
+            "state_size": 16,
+            "num_hidden_layers": 2,
+            "layer_norm_epsilon": 1e-5,
+            "conv_kernel": 4,
+            "n_groups": 1,
+            "use_bias": False,
+            "use_conv_bias": True,
+            "tie_word_embeddings": False,
+            "time_step_limit": [0.0, 1e9],
+            "time_step_rank": "auto",
+        },
+    ),
+    "rwkv7": (
+        rwkv7,
+        {
+            "intermediate_size": 64,
+            "norm_eps": 1e-5,
+            "head_dim": 16,
+            "num_hidden_layers": 2,
+            "a_low_rank_dim": 8,
+            "v_low_rank_dim": 8,
+            "gate_low_rank_dim": 8,
+            "decay_low_rank_dim": 8,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_a_recurrent_model_holds_a_conversation_as_mlx_lm_does_and_logs_nothing(
+    kind: str, engine: Engine, files: Files, tmp_path: Path
+) -> None:
+    """Its cache keeps no count of what it has read, so every turn reads the conversation anew."""
+    module, described = RECURRENT[kind]
+    config = {"model_type": kind, "vocab_size": VOCABULARY, "hidden_size": 32, **described}
+    mx.random.seed(5)
+    folder = str(write_model(tmp_path / kind, module.Model(module.ModelArgs.from_dict(config)), config))
+    theirs, _ = load_model(Path(folder))
+    messages: tuple[Message, ...] = ()
+    for turn in range(2):
+        messages += (Message("user", f"hello world {turn}"),)
+        end, found = answer(engine, files, messages, target=folder, conversation=kind, temperature=0.0, max_tokens=8)
+        tokens = [token for round in found.rounds for token in round.emitted]
+        greedy = greedy_of_mlx_lm(theirs, found.header["prompt"]["ids"], 8)
+        assert same_up_to_near_ties(found.rounds, greedy[: len(tokens)])
+        assert len(tokens) == 8 or tokens[-1].id == 2
+        assert found.summary is not None
+        assert found.summary["reused_tokens"] == 0
+        messages += (Message("assistant", end.text),)
 
 
 def test_regenerating_with_the_same_seed_reads_nothing_and_says_the_same(engine: Engine, files: Files) -> None:

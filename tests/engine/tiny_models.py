@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import mlx.nn as nn
 import numpy as np
 from gguf.quants import dequantize, quantize
+from mlx_lm.utils import save_model
 from safetensors.numpy import save_file
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as Backend
@@ -202,12 +204,27 @@ def backend() -> Backend:
 
 def write_folder(folder: Path, made: dict[str, np.ndarray] | None = None, **changes: Any) -> Path:
     """An mlx-lm folder of `made`. `changes` replace entries of config.json; None leaves the entry out."""
-    folder.mkdir(parents=True, exist_ok=True)
     described = {key: value for key, value in (config() | changes).items() if value is not None}
-    (folder / "config.json").write_text(json.dumps(described))
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps({"chat_template": TEMPLATE, "bos_token": "<|im_start|>", "eos_token": {"content": "<|im_end|>"}})
-    )
-    backend().save((folder / "tokenizer.json").as_posix())
+    _describe(folder, described)
     save_file(weights() if made is None else made, folder / "model.safetensors")
     return folder
+
+
+def write_model(folder: Path, model: nn.Module, described: dict[str, Any]) -> Path:
+    """An mlx-lm folder of a model of one of mlx-lm's own classes; `described` is config.json, the tokenizer is the tiny one."""
+    _describe(folder, described)
+    save_model(folder, model)
+    return folder
+
+
+def _describe(folder: Path, described: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(described))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "chat_template": TEMPLATE,
+        "bos_token": "<|im_start|>",
+        "eos_token": {"__type": "AddedToken", "content": "<|im_end|>", "normalized": False, "special": True},
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    backend().save((folder / "tokenizer.json").as_posix())
