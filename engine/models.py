@@ -20,6 +20,7 @@ import mlx_lm.utils
 from huggingface_hub import snapshot_download
 
 from engine import builtin, cut_draft, gguf
+from engine.context_length import context_length
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError
 from engine.gguf_header import read_header
@@ -36,8 +37,6 @@ Progress = Callable[[str, float | None], None]
 BUILTIN_DRAFT = Path(__file__).resolve().parent.parent / "assets" / "drafters" / "smollm2-135m-draft"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _HUB_FILES = ["*.json", "*.jinja", "model*.safetensors"]
-_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length", "seq_length")
-_CONTEXT_UNSTATED = 2048
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
         tokenizer=tokenizer,
         eos_ids=_eos_ids(config, width) or tokenizer.eos_ids,
         vocabulary=tokenizer.vocabulary,
-        context_length=_context_length(config),
+        context_length=context_length(config, getattr(model, "args", None)),
         name=name,
         path=str(folder),
         weight_files=files,
@@ -173,7 +172,7 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
         tokenizer=tokenizer,
         eos_ids=eos_ids,
         vocabulary=tokenizer.vocabulary,
-        context_length=_context_length(config),
+        context_length=context_length(config),
         name=name,
         path=str(folder),
         target_ids=target_ids,
@@ -217,14 +216,6 @@ def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
     stated = config.get("eos_token_id")
     ids = stated if isinstance(stated, list) else [stated]
     return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
-
-
-def _context_length(config: dict[str, Any]) -> int:
-    """What the configuration states, else a cautious 2048."""
-    nested = config.get("text_config")
-    stated = {**nested, **config} if isinstance(nested, dict) else config
-    lengths = (stated.get(key) for key in _CONTEXT_KEYS)
-    return next((length for length in lengths if isinstance(length, int) and length > 0), _CONTEXT_UNSTATED)
 
 
 def _from_hub(name: str, report: Progress) -> Path:

@@ -1,0 +1,69 @@
+"""How long a text a model was made for, by the configuration in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transformers import CONFIG_MAPPING
+
+_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "n_ctx",
+    "max_seq_len",
+    "max_sequence_length",
+    "max_context_length",
+    "seq_length",
+    "model_max_length",
+)
+_UNSTATED = 2048
+
+
+def context_length(config: Mapping[str, Any], arguments: object = None) -> int:
+    """Most tokens, prompt included.
+
+    What the configuration states counts. It need not state what is the default of its class in transformers, which wrote it:
+    gemma 3 from 4B on leaves its 131,072 out. Then comes the default of mlx-lm's class, then a cautious 2048.
+
+    YaRN stretches the length, and its scaling states from where. Under other scalings the stated length is taken as it is: some
+    publishers state the stretched one there, some the one before.
+
+    Args:
+        config: config.json, in which the text model's part may be nested as `text_config`.
+        arguments: mlx-lm's `ModelArgs` of the loaded model.
+    """
+    nested = config.get("text_config")
+    text = nested if isinstance(nested, dict) else {}
+    merged = {**text, **config}
+    # Cohere's position embeddings are rotary, and `max_position_embeddings` is the 8,192 of a table it does not have.
+    keys = _KEYS[::-1] if str(merged.get("model_type")).startswith("cohere") else _KEYS
+    lengths = [
+        *(merged.get(key) for key in keys),
+        *(_default_in_transformers(part.get("model_type")) for part in (text, config)),
+        *(getattr(arguments, key, None) for key in keys),
+    ]
+    length = next(filter(_is_length, lengths), _UNSTATED)
+    return max(length, _stretched(merged.get("rope_scaling")), _stretched(merged.get("rope_parameters")))
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _default_in_transformers(model_type: object) -> Any:
+    try:
+        described = CONFIG_MAPPING[model_type]
+    except (KeyError, TypeError):  # TypeError: a type that is no string
+        return None
+    described = described.sub_configs.get("text_config", described)
+    names = getattr(described, "attribute_map", {})
+    return getattr(described, names.get("max_position_embeddings", "max_position_embeddings"), None)
+
+
+def _stretched(scaling: object) -> int:
+    """The length that a YaRN scaling (Peng et al. 2023) stretches to; 0 for anything else."""
+    if not isinstance(scaling, dict) or "yarn" not in (scaling.get("rope_type"), scaling.get("type")):
+        return 0
+    original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
+    return int(original * factor) if isinstance(original, int) and isinstance(factor, (int, float)) else 0
