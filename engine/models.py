@@ -145,7 +145,7 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
-        eos_ids=_eos_ids(config, width) or tokenizer.eos_ids,
+        eos_ids=_eos_ids(config, width) | tokenizer.eos_ids,
         vocabulary=tokenizer.vocabulary,
         context_length=context_length(config, getattr(model, "args", None)),
         name=name,

@@ -13,6 +13,7 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import mlx_lm
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
@@ -95,11 +96,42 @@ def test_another_architecture_of_mlx_lm_loads_as_it_is(tmp_path: Path) -> None:
     assert np.isfinite(logits(loaded.model)).all()
 
 
-def test_several_ends_and_the_stated_context_are_taken(tmp_path: Path) -> None:
-    loaded = load(tiny_models.write_folder(tmp_path, eos_token_id=[0, 2], max_position_embeddings=77).as_posix())
-    assert (loaded.eos_ids, loaded.context_length) == ({0, 2}, 77)
+def test_the_stated_context_is_taken(tmp_path: Path) -> None:
+    assert load(tiny_models.write_folder(tmp_path, max_position_embeddings=77).as_posix()).context_length == 77
     useless = load(tiny_models.write_folder(tmp_path, text_config="none", max_position_embeddings=0, n_ctx=88).as_posix())
     assert useless.context_length == 88
+
+
+@pytest.mark.parametrize(
+    ("stated", "generation", "settings", "ends"),
+    [
+        (0, None, {}, {0, 2}),
+        ([0, 260], None, {}, {0, 2, 260}),
+        (None, None, {}, {2}),
+        (2, {"eos_token_id": [0, 261]}, {}, {0, 2, 261}),
+        (0, {"eos_token_id": 261}, {}, {2, 261}),
+        (260, {"eos_token_id": None}, {}, {2, 260}),
+        (260, None, {"eos_token": None}, {260}),
+        (260, None, {"eos_token": None, "special_tokens_map": {"eos_token": {"content": "<|endoftext|>"}}}, {0, 260}),
+        (260, None, {"special_tokens_map": {"eos_token": "<|endoftext|>"}}, {0, 260}),
+        (260, None, {"special_tokens_map": {"eos_token": "<|endoftext|>"}, "added_tokens_decoder": {}}, {2, 260}),
+    ],
+)
+def test_an_answer_ends_with_the_tokens_it_ends_with_in_mlx_lm(
+    stated: Any, generation: Any, settings: dict[str, Any], ends: set[int], tmp_path: Path
+) -> None:
+    """Those of config.json, or of generation_config.json in their place, and the tokenizer's as well."""
+    folder = tiny_models.write_folder(tmp_path, eos_token_id=stated)
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation))
+    path = folder / "tokenizer_config.json"
+    written = json.loads(path.read_text()) | settings
+    if special_tokens := written.pop("special_tokens_map", None):
+        (folder / "special_tokens_map.json").write_text(json.dumps(special_tokens))
+    path.write_text(json.dumps(written))
+    _, theirs = mlx_lm.load(folder.as_posix())
+    assert theirs.eos_token_ids == ends
+    assert load(folder.as_posix()).eos_ids == ends
 
 
 def test_the_digest_is_that_of_the_weights(tmp_path: Path) -> None:
