@@ -18,6 +18,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import mlx_lm.utils
 from huggingface_hub import snapshot_download
+from mlx.utils import tree_map_with_path
 
 from engine import builtin, cut_draft, gguf
 from engine.context_length import context_length
@@ -205,10 +206,20 @@ def _to_float32(model: nn.Module) -> None:
 
 
 def _to_one_float_type(model: nn.Module) -> None:
-    """Give norms the type of the quantised layers' scales, so that activations are not widened on the way."""
+    """Give norms the type of the quantised layers' scales, so that activations are not widened on the way.
+
+    What the model's class wants left alone when mlx-lm converts (`cast_predicate`: decays, biases of routers) is left alone.
+    """
     scales = {module.scales.dtype for module in model.modules() if hasattr(module, "scales")} & {mx.float16, mx.bfloat16}
-    if len(scales) == 1:
-        model.set_dtype(scales.pop())
+    if len(scales) != 1:
+        return
+    (narrow,) = scales
+    may_cast = getattr(model, "cast_predicate", lambda name: True)
+
+    def cast(name: str, array: mx.array) -> mx.array:
+        return array.astype(narrow) if may_cast(name) and mx.issubdtype(array.dtype, mx.floating) else array
+
+    model.update(tree_map_with_path(cast, model.parameters()))
 
 
 def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:

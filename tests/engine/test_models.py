@@ -16,7 +16,8 @@ import mlx.nn as nn
 import mlx_lm
 import numpy as np
 import pytest
-from mlx.utils import tree_flatten
+from mlx.utils import tree_flatten, tree_map_with_path
+from mlx_lm.models import glm4_moe, nemotron_h
 from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
@@ -132,6 +133,94 @@ def test_an_answer_ends_with_the_tokens_it_ends_with_in_mlx_lm(
     _, theirs = mlx_lm.load(folder.as_posix())
     assert theirs.eos_token_ids == ends
     assert load(folder.as_posix()).eos_ids == ends
+
+
+def glm4_moe_config() -> dict[str, Any]:
+    return {
+        "model_type": "glm4_moe",
+        "vocab_size": tiny_models.VOCABULARY,
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "max_position_embeddings": 128,
+        "moe_intermediate_size": 32,
+        "norm_topk_prob": True,
+        "num_attention_heads": 2,
+        "n_group": 1,
+        "head_dim": 32,
+        "topk_group": 1,
+        "n_shared_experts": 1,
+        "n_routed_experts": 8,
+        "routed_scaling_factor": 1.0,
+        "num_experts_per_tok": 2,
+        "first_k_dense_replace": 0,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1e4,
+        "rope_scaling": None,
+        "use_qk_norm": False,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "partial_rotary_factor": 0.5,
+    }
+
+
+def nemotron_h_config() -> dict[str, Any]:
+    return {
+        "model_type": "nemotron_h",
+        "vocab_size": tiny_models.VOCABULARY,
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "max_position_embeddings": 128,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "attention_bias": False,
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 16,
+        "mamba_proj_bias": False,
+        "ssm_state_size": 16,
+        "conv_kernel": 4,
+        "n_groups": 2,
+        "mlp_bias": False,
+        "layer_norm_epsilon": 1e-5,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "hybrid_override_pattern": ["M", "*", "-"],
+        "head_dim": 32,
+    }
+
+
+@pytest.mark.parametrize(
+    ("module", "config", "kept"),
+    [(glm4_moe, glm4_moe_config(), "e_score_correction_bias"), (nemotron_h, nemotron_h_config(), "A_log")],
+    ids=["glm4_moe", "nemotron_h"],
+)
+def test_on_a_gpu_what_mlx_lm_keeps_in_float32_stays_so(
+    module: Any, config: dict[str, Any], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types, values and logits are those of mlx-lm's own loading, but for norms stored wider than the rest."""
+    mx.random.seed(3)
+    model = module.Model(module.ModelArgs.from_dict(config))
+
+    def as_converted(name: str, array: mx.array) -> mx.array:
+        return array + 0.01 * mx.random.normal(array.shape) if kept in name else array.astype(mx.bfloat16)
+
+    model.update(tree_map_with_path(as_converted, model.parameters()))
+    nn.quantize(model, group_size=32, bits=8)
+    folder = tiny_models.write_model(tmp_path, model, config | {"quantization": {"group_size": 32, "bits": 8}})
+    theirs, _ = mlx_lm.utils.load_model(folder)
+    monkeypatch.setattr(models, "runs_on_cpu", lambda: False)
+    ours = load(folder.as_posix()).model
+    types = {name: array.dtype for name, array in tree_flatten(ours.parameters())}
+    assert types == {name: array.dtype for name, array in tree_flatten(theirs.parameters())}
+    assert {dtype for name, dtype in types.items() if kept in name} == {mx.float32}
+    np.testing.assert_array_equal(*(np.array(each(mx.array(PROMPT)).astype(mx.float32)) for each in (ours, theirs)))
+
+
+def test_on_a_gpu_norms_take_the_type_of_the_scales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "runs_on_cpu", lambda: False)
+    loaded = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q8_0").as_posix())
+    assert {array.dtype for _, array in tree_flatten(loaded.model.parameters())} == {mx.uint32, mx.float16}
 
 
 def test_the_digest_is_that_of_the_weights(tmp_path: Path) -> None:
