@@ -2,7 +2,8 @@
 
 Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is
 a GGUF file, an mlx-lm folder, a folder of the format in `engine.cut_draft`, or an "organisation/model" id of the Hugging
-Face hub. A mistyped path never becomes a download.
+Face hub. What is here goes before the Hub, and what can only be a path never becomes a download. Code that comes with a model
+is never run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError
 from engine.gguf_header import read_header
 from engine.hashes import files_sha256
+from engine.model_folder import missing_parts, weight_files
 from engine.pairing import PairReport, cache_reason, check_pair, target_reason
 from engine.safetensors_header import check_safetensors
 from engine.tokenization import Tokenizer
@@ -102,7 +104,7 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
         report("loading the model", None)
         return _load_gguf(path, path.stem)
-    if not _HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf" or path.parent.is_dir():
+    if not _HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or an organisation/model id of the Hub."
         )
@@ -128,19 +130,24 @@ def _load_gguf(path: Path, name: str) -> LoadedModel:
 
 def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel | None) -> LoadedModel:
     report("loading the model", None)
-    config = read_json(folder / "config.json")
+    config = read_json(folder / "config.json", required=False)
     if config.get("model_type") == cut_draft.MODEL_TYPE:
         return _load_cut_draft(folder, name, config, target)
-    files = tuple(sorted(folder.glob("model*.safetensors")))
-    if not files:
-        raise DraftlightError(f"{folder} has no model*.safetensors. Convert the model for mlx-lm, or choose another folder.")
+    files = weight_files(folder)
     for file in files:
         check_safetensors(file)
+    if config.get("model_file") is not None:
+        raise DraftlightError(
+            f"{folder} needs Python code of its own ({config['model_file']}). Code that comes with a model is never run here. "
+            "Choose a model of an architecture that mlx-lm knows."
+        )
     try:
         model, config = mlx_lm.utils.load_model(folder, lazy=True)
         width = model(mx.array([[0]])).shape[-1]
-    except Exception as error:  # mlx-lm's model classes raise whatever a wrong configuration makes Python raise
-        raise DraftlightError(f"{folder} cannot be loaded as an mlx-lm model: {_first_line(error)}") from error
+    except (Exception, SystemExit) as error:  # mlx-lm's model classes raise whatever a wrong configuration makes Python raise
+        raise DraftlightError(
+            f"{folder} cannot be loaded as an mlx-lm model: {_first_line(error)}{missing_parts(folder)}"
+        ) from error
     tokenizer = from_folder(folder, width)
     _prepare(model)
     return LoadedModel(
@@ -233,15 +240,24 @@ def _from_hub(name: str, report: Progress) -> Path:
     """The folder of a Hub model, downloaded unless it is there already."""
     report(f"fetching {name} from the Hub", None)
     try:
-        return Path(snapshot_download(name, allow_patterns=_HUB_FILES))
+        folder = Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, authorisation and repository errors of several libraries
+        organisation, model = name.split("/")
+        beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
         raise DraftlightError(
             f"{name} is neither a folder here nor could it be fetched from the Hub: {_first_line(error)} "
-            "Check the name and the network connection."
+            f"{beside}Check the name and the network connection."
         ) from error
+    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise DraftlightError(
+            f"{name} on the Hub is no model for mlx-lm: it has no config.json. If it has GGUF files, download one and choose it."
+        )
+    return folder
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     if isinstance(error, KeyError):
         return f"{error} is missing"
+    if isinstance(error, SystemExit):  # what mlx-lm's `olmo` does where a package is missing
+        return "mlx-lm's code for it needs a package that is not installed."
     return (str(error).strip() or type(error).__name__).splitlines()[0]
