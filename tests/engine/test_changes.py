@@ -19,7 +19,7 @@ from engine.decoding import Control, decode
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
 from engine.gamma import AutoGamma
-from engine.interleaving import Comparison, carry_out
+from engine.interleaving import take_turns
 from engine.library import Library
 from engine.metrics import violations
 from engine.run import Run
@@ -315,7 +315,7 @@ def turns_taken(act: Callable[[Run, Round], None], *kinds: str, **options: Any) 
     requests = [Request((Message("user", "ABAB"),), OPTIONS.replace(**options), drafter=kind, template=False) for kind in kinds]
     runs = tuple(Run(number, request) for number, request in enumerate(requests))
     backend = Tiny()
-    carry_out(Comparison(runs), backend, Library(backend, emit, lambda: None), emit)
+    take_turns(runs, backend, Library(backend, emit, lambda: None), emit)
     traces = []
     for run in runs:
         (end,) = (event for event in events if isinstance(event, (RunFinished, RunFailed)) and event.run_id == run.id)
