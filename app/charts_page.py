@@ -15,6 +15,7 @@ from app.chart_notes import note_wordings
 from app.charts_places import LengthsChart, PositionChart
 from app.charts_rounds import AlphaChart, ProposalsChart, TauChart
 from app.charts_speed import ThroughputChart, TimesChart
+from app.commands import escape_is_wanted
 from app.cursor import Cursor, Place
 from app.round_range import RoundRange
 from app.sections import Section
@@ -248,14 +249,13 @@ class ChartsPage(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Escape lets go of a round before it stops the answer."""
-        if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape and self.cursor_place.place is not None:
-            if event.type() == QEvent.Type.ShortcutOverride:
-                event.accept()
-                return True
-            if event.type() == QEvent.Type.KeyPress:
-                self.cursor_place.forget()
-                return True
-        return super().event(event)
+        return escape_is_wanted(event, lambda: self.cursor_place.place is not None) or super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.cursor_place.place is not None:
+            self.cursor_place.forget()
+        else:
+            super().keyPressEvent(event)
 
     # Asked for
 

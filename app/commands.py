@@ -1,13 +1,14 @@
-"""Commands as data: menus, shortcuts and the shortcut sheet are all made from one list."""
+"""Commands and keys as data: menus, shortcuts and the shortcut sheet are all made from one list."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QActionGroup, QKeySequence
-from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QMenu, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QAction, QActionGroup, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,39 +74,114 @@ def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent:
     return list(menus.values())
 
 
-ELSEWHERE = (
-    ("Send the message", "Return"),
-    ("New line in the message", "Shift+Return"),
-    ("Edit the last prompt, from an empty message", "Up"),
-    ("Scroll the conversation", "PgUp"),
-    ("Token before or behind, in the conversation", "Left, Right"),
-    ("Round before or behind, in the conversation", "Ctrl+Left, Ctrl+Right"),
-    ("Keep the verdict on a token, and choose an alternative", "Return"),
-    ("Let go of a token", "Esc"),
-    ("Play or pause a replay", "Space"),
-    ("One round back or forward in a replay", ", ."),
-    ("Leave a replay", "Esc"),
-)
-"""Keys that belong to one control and therefore are no commands."""
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Keys that belong to what has the keyboard and therefore are no commands: its own `keyPressEvent` takes them."""
+
+    title: str
+    keys: tuple[str, ...]
+
+
+ELSEWHERE: dict[str, tuple[Keys, ...]] = {
+    "In the message": (
+        Keys("Send the message", ("Return",)),
+        Keys("New line", ("Shift+Return",)),
+        Keys("Edit the last prompt, from an empty message", ("Up",)),
+        Keys("Give up editing", ("Esc",)),
+    ),
+    "In the conversation and in compared answers": (
+        Keys("Previous or next token", ("Left", "Right")),
+        Keys("Previous or next round", ("Ctrl+Left", "Ctrl+Right")),
+        Keys("Keep the verdict on a token, and choose an alternative", ("Return",)),
+        Keys("Let go of a token", ("Esc",)),
+        Keys("Scroll, also the verdict", ("Up", "Down", "PgUp", "PgDown", "Space")),
+        Keys("Beginning and end", ("Home", "End")),
+        Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),
+    ),
+    "In the rounds": (
+        Keys("Previous or next round", ("Up", "Down", "PgUp", "PgDown")),
+        Keys("Previous or next token of the round", ("Left", "Right")),
+        Keys("First and newest round", ("Home", "End")),
+        Keys("Zoom in, zoom out, fit", ("+", "=", "-", "0")),
+        Keys("Keep a token or round, or let go of it", ("Return", "Space")),
+        Keys("Let go", ("Esc",)),
+    ),
+    "In a chart": (
+        Keys("Previous or next round, ten rounds", ("Left", "Right", "PgUp", "PgDown")),
+        Keys("First and newest round", ("Home", "End")),
+        Keys("Scroll", ("Shift+Left", "Shift+Right")),
+        Keys("Show fewer or more rounds", ("+", "-")),
+        Keys("Keep a round", ("Return", "Space")),
+        Keys("Let go of a round", ("Esc",)),
+    ),
+    "In the table": (
+        Keys("Keep a round, or let go of it", ("Return",)),
+        Keys("Let go", ("Esc",)),
+        Keys("Copy", ("Ctrl+C",)),
+    ),
+    "In a replay": (
+        Keys("Play or pause", ("Space",)),
+        Keys("One round back or forward", (",", ".")),
+        Keys("Beginning and end, on the bar", ("Home", "End")),
+        Keys("Leave the replay", ("Esc",)),
+    ),
+}
+"""By what has the keyboard."""
+ESCAPE = "Esc first closes a menu, a list or an explanation, then lets go of a token or round, and only then stops the answer."
+
+
+def escape_is_wanted(event: QEvent, holds: Callable[[], bool]) -> bool:
+    """Whether Escape comes to a widget instead of stopping the answer. For the `event` of widgets that may hold something.
+
+    Args:
+        holds: whether there is something to let go of; asked only if Escape was pressed, since events come to a widget before
+            it is made.
+    """
+    if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent) or event.key() != Qt.Key.Key_Escape:
+        return False
+    wanted = holds()
+    event.setAccepted(wanted)
+    return wanted
 
 
 class ShortcutSheet(QDialog):
-    """Every shortcut of the window."""
+    """Every key of the window: those of the commands by menu, and those of what has the keyboard."""
 
     def __init__(self, commands: Iterable[Command], parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("shortcutSheet")
         self.setWindowTitle("Keyboard shortcuts")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        grid = QGridLayout()
-        grid.setHorizontalSpacing(36)
-        grid.setVerticalSpacing(8)
-        rows = [(command.title, command.shortcuts) for command in commands if command.shortcuts]
-        rows += [(title, (keys,)) for title, keys in ELSEWHERE]
-        for row, (title, shortcuts) in enumerate(rows):
-            keys = " or ".join(QKeySequence(text).toString(QKeySequence.SequenceFormat.NativeText) for text in shortcuts)
-            grid.addWidget(QLabel(title.rstrip("…")), row, 0)
-            grid.addWidget(QLabel(f"<b>{keys}</b>"), row, 1)
+        self._grids: list[QGridLayout] = []
+        columns = QHBoxLayout()
+        columns.setSpacing(48)
+        for _ in range(2):
+            self._grids.append(grid := QGridLayout())
+            grid.setHorizontalSpacing(36)
+            grid.setVerticalSpacing(5)
+            columns.addLayout(grid)
+        for menu, its in groupby((command for command in commands if command.shortcuts), lambda command: command.menu):
+            self._add(0, menu, [(command.title.rstrip("…"), " or ".join(map(_native, command.shortcuts))) for command in its])
+        for place, entries in ELSEWHERE.items():
+            self._add(1, place, [(entry.title, "  ".join(map(_native, entry.keys))) for entry in entries])
+        for grid in self._grids:
+            grid.setRowStretch(grid.rowCount(), 1)
+        note = QLabel(ESCAPE)
+        note.setWordWrap(True)
         column = QVBoxLayout(self)
         column.setContentsMargins(24, 20, 24, 22)
-        column.addLayout(grid)
+        column.setSpacing(14)
+        column.addLayout(columns)
+        column.addWidget(note)
+
+    def _add(self, column: int, heading: str, rows: list[tuple[str, str]]) -> None:
+        grid = self._grids[column]
+        grid.addWidget(QLabel(f"<b>{heading}</b>"), grid.rowCount(), 0, 1, 2)
+        for title, keys in rows:
+            row = grid.rowCount()
+            grid.addWidget(QLabel(title), row, 0)
+            grid.addWidget(QLabel(keys), row, 1)
+
+
+def _native(keys: str) -> str:
+    return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)

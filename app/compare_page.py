@@ -82,6 +82,16 @@ class Pages(QStackedWidget):
         """To the comparison, or back to the conversation."""
         self.open_compare() if self.comparing is None else self.open_conversation()
 
+    def start_compare(self) -> None:
+        """Starts the comparison that is shown, unless it runs."""
+        if self.comparing is not None:
+            self.comparing.start()
+
+    def go_to_divergence(self) -> None:
+        """Shows the first difference of the comparison that is shown."""
+        if self.comparing is not None:
+            self.comparing.go_to_divergence()
+
     def set_look(self, theme: Theme, scale: float) -> None:
         self._look = (theme, scale)
         if self.compare is not None:
@@ -105,6 +115,8 @@ def compare_commands(pages: Pages) -> list[Command]:
 
     return [
         Command("compareAction", "Compare, or back to the chat", "Compare", pages.toggle, ("F4",)),
+        Command("startCompareAction", "Start the comparison", "Compare", pages.start_compare, ("Ctrl+Return",)),
+        Command("divergenceAction", "Go to the first difference", "Compare", pages.go_to_divergence, ("F7",)),
         *(
             Command(name(preset.id), preset.title, "Compare", partial(pages.open_compare, preset.id), group="preset")
             for preset in PRESETS

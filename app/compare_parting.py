@@ -24,7 +24,6 @@ class PartingLine(QFrame):
         self.go.setObjectName("quietButton")
         self.go.setAccessibleName("Show the first difference in every column")
         self.go.setToolTip("Show the first difference in every column (F7)")
-        self.go.setShortcut("F7")
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 6, 12, 6)
         row.addWidget(self.words, 1)

@@ -111,7 +111,6 @@ class CompareBar(QWidget):
         self.start = QPushButton("Start")
         self.start.setObjectName("sendButton")
         self.start.setToolTip("Start the comparison (Ctrl+Return)")
-        self.start.setShortcut("Ctrl+Return")
         self.start.clicked.connect(self.started)
         self.stop = QPushButton("Stop")
         self.stop.setObjectName("stopButton")

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame
 
 from app import theme as themes
 from app.blocks import AnswerBlock
+from app.commands import escape_is_wanted
 from app.compare import Column, Kind
 from app.cursor import Cursor
 from app.layout import Style
@@ -281,10 +282,8 @@ class CompareText(QAbstractScrollArea):
 
     def event(self, event: QEvent) -> bool:
         """Escape lets go of a token before it stops the comparison."""
-        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride:
-            if event.key() == Qt.Key.Key_Escape and self.pointing.holds:
-                event.accept()
-                return True
+        if escape_is_wanted(event, lambda: self.pointing.holds):
+            return True
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             self._keyboard = event.type() == QEvent.Type.FocusIn and self._came_by_key(event)
             self.viewport().update()

@@ -150,9 +150,7 @@ class Composer(QWidget):
             self.sent.emit(self.text.strip())
 
     def _escape(self) -> None:
-        if self._running:
-            self.stopped.emit()
-        elif self._editing:
+        if self._editing:
             self.abandoned.emit()
 
     def set_look(self, theme: Theme, scale: float) -> None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, Qt, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QToolTip
 
+from app.commands import escape_is_wanted
 from app.cursor import Cursor, Place
 from app.lane_field import WHOLE
 from app.lane_layout import chip_words, lane_words, time_words
@@ -151,6 +152,10 @@ class Lanes(LaneView):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Everything was done by the press."""
+
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of what is kept before it stops the answer."""
+        return escape_is_wanted(event, lambda: self.cursor_place.pin_place is not None) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, place = Qt.Key(event.key()), self._here(self.cursor_place.place)

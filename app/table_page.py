@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication, QKeyEvent,
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderView, QLabel, QMenu, QTableView, QVBoxLayout, QWidget
 
 from app import theme as themes
+from app.commands import escape_is_wanted
 from app.cursor import Cursor, Place
 from app.round_table import COLUMNS, RoundModel, tab_separated
 from app.shown import Shown
@@ -139,6 +140,10 @@ class RoundTable(QTableView):
         super().mousePressEvent(event)
         if event.button() == Qt.MouseButton.LeftButton and not event.modifiers():
             self.cursor_place.pin(self._place_of(self.indexAt(event.position().toPoint())))
+
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of what is kept before it stops the answer."""
+        return escape_is_wanted(event, lambda: self.cursor_place.pin_place is not None) or super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):

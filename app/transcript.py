@@ -23,6 +23,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, 
 
 from app import theme as themes
 from app.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.commands import escape_is_wanted
 from app.cursor import Cursor
 from app.layout import Style
 from app.pointing import Pointing
@@ -361,11 +362,7 @@ class Transcript(QAbstractScrollArea):
 
     def event(self, event: QEvent) -> bool:
         """Escape lets go of a token before it stops the answer."""
-        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride:
-            if event.key() == Qt.Key.Key_Escape and self.pointing.holds:
-                event.accept()
-                return True
-        return super().event(event)
+        return escape_is_wanted(event, lambda: self.pointing.holds) or super().event(event)
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.commands import escape_is_wanted
 from app.theme import DARK, Theme, mono_font
 from app.verdict import Figure, Verdict, probability
 from app.verdict_parts import AlternativeButton, Look, Rows
@@ -216,19 +217,14 @@ class VerdictCard(QFrame):
         by |= {Qt.Key.Key_PageUp: -bar.pageStep(), Qt.Key.Key_PageDown: bar.pageStep()}
         if key in by:
             bar.setValue(bar.value() + by[key])
+        elif key == Qt.Key.Key_Escape:
+            self.closed.emit()
         else:
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
         """Escape closes the card before it stops the answer."""
-        if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape:
-            if event.type() == QEvent.Type.ShortcutOverride:
-                event.accept()
-                return True
-            if event.type() == QEvent.Type.KeyPress:
-                self.closed.emit()
-                return True
-        return super().event(event)
+        return escape_is_wanted(event, lambda: True) or super().event(event)
 
 
 def _label(name: str, wraps: bool = False) -> QLabel:

@@ -291,6 +291,8 @@ class Window(QMainWindow):
         for name, by in (("previousAnswerAction", -1), ("nextAnswerAction", 1)):
             self.actions_by_id[name].setEnabled(idle and bool(session.turns) and session.turns[-1].has_sibling(by))
         self.actions_by_id["stopAction"].setEnabled(answer is not None if comparing is None else comparing.running)
+        for name in ("startCompareAction", "divergenceAction"):  # elsewhere their keys are other keys
+            self.actions_by_id[name].setEnabled(comparing is not None)
         self.actions_by_id["exportAction"].setEnabled(comparing is not None or bool(session.trace_paths))
         self.actions_by_id["copyAnswerAction"].setEnabled(bool(session.turns))
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")
