@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.pieces import Spot, visible, visible_candidate
+from engine.reasons import block_weight
 from engine.types import Proposal, Round
 
 TOP = 5
@@ -62,16 +63,6 @@ def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
     known = sum(left.low for left in shares)
     shares = [replace(left, high=max(left.low, min(left.high, 1 - known + left.low))) for left in shares]  # all add up to 1
     return tuple(sorted(shares, key=lambda left: -left.low - left.high))
-
-
-def block_weight(round_: Round) -> float | None:
-    """The capped likelihood ratio of the accepted proposals, by which block scales p before it takes what is left over q."""
-    weight = 1.0
-    for proposal in round_.proposals[: round_.accepted]:
-        if proposal.p is None or not proposal.q:
-            return None
-        weight = min(1.0, weight * proposal.p / proposal.q)
-    return weight
 
 
 def draft_probability(rejected: Proposal, token: int) -> tuple[float, float]:

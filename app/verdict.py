@@ -11,8 +11,8 @@ from typing import Literal
 from app.compare import NEAR_TIE, NEAR_TIE_OF_HALF_PRECISION
 from app.residual import Left, draft_probability, left_after
 from app.session import Answer
-from app.verdict_words import decision, unknowns
 from engine.pieces import Kind, Spot, kind_of, visible, visible_candidate
+from engine.reasons import decision, unknowns
 from engine.types import Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]

@@ -14,13 +14,13 @@ FINISHES: dict[Finish, str] = {
     "cancelled": "stopped",
 }
 FIGURES = {
-    "throughput": "Emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
-    "alpha": "Accepted / (accepted + rejected). Unjudged proposals say nothing and are left out.",
-    "tau": "Emitted tokens per round, correction or bonus included.",
+    "throughput": "emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
+    "alpha": "accepted / (accepted + rejected). Unjudged proposals say nothing and are left out.",
+    "tau": "emitted tokens per round, correction or bonus included.",
     "predicted_tau": "what alpha predicts: the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha)",
-    "draft_yield": "Accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
+    "draft_yield": "accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
 }
-"""What each figure is."""
+"""What each figure is, to stand behind its name."""
 LEGEND: dict[Kind, str] = {
     "accepted": "drafted, and the target agreed",
     "rejected": "drafted, and the target did not agree; shown as a ghost",

@@ -77,7 +77,7 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
     yield _tiles(tally.summary, first if isinstance(first, (int, float)) else None, FINISHES.get(facts["finish"], ""))
     yield "<h3>Answer</h3>"
     yield _legend()
-    yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace.rounds))}</div>"
+    yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace))}</div>"
     yield "<h3>Charts</h3><div class=charts>"
     for kind in CHARTS.values():
         picture = DRAW[kind.name](tally, VARIABLES).inline(f"a{index}-")
@@ -138,7 +138,7 @@ def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
     )
     tiles = (
         f"<div class=tile><dt>{label}</dt><dd><span class=value>{value}</span><span class=unit>{unit}</span>"
-        f"<small>{words}</small></dd></div>"
+        f"<small>{words[:1].upper()}{words[1:]}</small></dd></div>"
         for label, value, unit, words in entries
     )
     return f"<dl class=tiles>{''.join(tiles)}</dl>"
@@ -166,10 +166,11 @@ def _given(trace: Trace) -> str:
     return _marked("given", text, "The answer was asked to begin so: it branches off another.") if text else ""
 
 
-def _spans(rounds: Sequence[Round]) -> Iterator[str]:
-    for piece in pieces(rounds):
+def _spans(trace: Trace) -> Iterator[str]:
+    greedy = table_of(trace.header.get("options")).get("temperature") == 0
+    for piece in pieces(trace.rounds):
         if piece.text:
-            yield _marked(piece.kind, piece.text, details(rounds[piece.spot.round], piece.spot))
+            yield _marked(piece.kind, piece.text, details(trace.rounds[piece.spot.round], piece.spot, greedy))
 
 
 def _rounds(rounds: Sequence[Round]) -> Iterator[str]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.pieces import Spot, visible, visible_candidate
+from engine.reasons import decision, unknowns
 from engine.types import Candidate, Emitted, Proposal, Round
 
 
-def details(round: Round, spot: Spot) -> str:
-    """Everything that is known of a token, in lines."""
+def details(round: Round, spot: Spot, greedy: bool) -> str:
+    """Everything that is known of a token, in lines; `greedy`: it was decoded at temperature 0."""
     if spot.own:
-        return emitted_details(round, round.emitted[spot.at])
-    return proposal_details(round, spot.at, round.emitted[spot.at] if round.proposals[spot.at].status == "accepted" else None)
+        lines = _emitted_details(round, round.emitted[spot.at])
+    else:
+        accepted = round.proposals[spot.at].status == "accepted" and spot.at < len(round.emitted)
+        lines = _proposal_details(round, spot.at, round.emitted[spot.at] if accepted else None)
+    return "\n".join(line for line in (*lines, decision(round, spot, greedy), *unknowns(round, spot, greedy)) if line)
 
 
-def proposal_details(round: Round, place: int, emitted: Emitted | None = None) -> str:
-    """Everything that is known of a proposal, in lines."""
+def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) -> list[str]:
     proposal = round.proposals[place]
     lines = [f"{_quoted(proposal)}  {proposal.status}", f"round {round.index + 1}, place {place + 1}, {round.rule}"]
-    if proposal.status == "unjudged":
-        lines.append("behind a rejected proposal, so never judged")
     chances = []
     if proposal.p is not None:
         chances.append(f"target p {proposal.p:.3f}")
@@ -34,11 +35,6 @@ def proposal_details(round: Round, place: int, emitted: Emitted | None = None) -
     if proposal.acceptance is not None:
         coin = f", coin {proposal.coin:.3f}" if proposal.coin is not None else ""
         lines.append(f"chance to accept {proposal.acceptance:.3f}{coin}")
-    if proposal.draft_argmax is not None and proposal.target_argmax is not None:
-        same = "the same token" if proposal.draft_argmax == proposal.target_argmax else "another token"
-        drawn = next((entry for entry in proposal.target_top if entry.id == proposal.target_argmax), None)
-        named = "" if drawn is None or same == "the same token" else f", “{visible_candidate(drawn)}”"
-        lines.append(f"the target drew {same}{named}")
     if place < len(round.expected):
         expected = round.expected[place]
         lines.append(
@@ -48,28 +44,20 @@ def proposal_details(round: Round, place: int, emitted: Emitted | None = None) -
     lines.append(_tops("draft", proposal.draft_top))
     if emitted is not None and emitted.entropy is not None:
         lines.append(f"entropy {emitted.entropy:.2f} nats")
-    return "\n".join(line for line in lines if line)
+    return lines
 
 
-def emitted_details(round: Round, token: Emitted) -> str:
-    """Everything that is known of a token that was not proposed, in lines."""
-    what = {
-        "correction": "in place of the rejected proposal",
-        "bonus": "after every proposal was accepted",
-        "plain": "nothing was proposed",
-        "accepted": "",
-    }[token.origin]
+def _emitted_details(round: Round, token: Emitted) -> list[str]:
     known = [
         f"target p {token.p:.3f}" if token.p is not None else "",
         f"entropy {token.entropy:.2f} nats" if token.entropy is not None else "",
         f"margin {token.margin:.3g}" if token.margin is not None else "",
     ]
-    lines = [
+    return [
         f"{_quoted(token)}  {token.origin}",
-        f"round {round.index + 1}, {round.rule}" + (f", {what}" if what else ""),
+        f"round {round.index + 1}, {round.rule}",
         "   ".join(part for part in known if part),
     ]
-    return "\n".join(line for line in lines if line)
 
 
 def _quoted(token: Proposal | Emitted) -> str:

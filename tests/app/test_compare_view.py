@@ -88,7 +88,7 @@ def other_story(at: int = 3) -> list[Round]:
     """The recorded answer, with another token from one round on."""
     rounds = story_rounds()
     changed = rounds[at]
-    last = replace(changed.emitted[-1], id=77, text=" ship", margin=None)
+    last = replace(changed.emitted[-1], id=77, text=" ship", bytes=b" ship", margin=None)
     text = "".join(token.text for token in changed.emitted[:-1]) + " ship"
     rounds[at] = replace(changed, emitted=(*changed.emitted[:-1], last), text=text)
     return rounds

@@ -17,6 +17,8 @@ import pytest
 
 from app.chart_data import Span, columns
 from app.definitions import define
+from app.session import Answer
+from app.verdict import judge
 from app.wording import DEFINITIONS
 from engine.errors import DraftlightError
 from engine.export import CHARTS, chart_svg, read_traces, to_html
@@ -28,7 +30,7 @@ from engine.metrics import summarise
 from engine.pieces import pieces
 from engine.tally import Tally
 from engine.trace import Trace
-from engine.types import Emitted, Milliseconds, Proposal, Round
+from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round, Rule
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.engine.test_metrics import random_rounds
 from tests.traces import write_trace
@@ -102,10 +104,29 @@ def test_every_token_tells_its_state_without_colour_and_its_reason_on_hover(tmp_
 def test_a_token_that_was_copied_says_so() -> None:
     base = make_round(0, ["one"], "two", ["three"])
     copied = replace(base, proposals=tuple(replace(proposal, q=1.0, copied=True) for proposal in base.proposals))
-    told = {piece.text: details(copied, piece.spot) for piece in pieces([copied])}
-    assert "copied by the drafter, not drawn" in told["one"] and "copied by the drafter" in told["three"]
+    told = {piece.text: details(copied, piece.spot, False) for piece in pieces([copied])}
+    assert all("The proposal here was copied" in told[text] for text in ("one", "three"))
     assert "copied" not in told["two"]
-    assert not any("copied" in details(base, piece.spot) for piece in pieces([base]))
+    assert not any("copied" in details(base, piece.spot, False) for piece in pieces([base]))
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_the_report_gives_the_reason_that_the_card_gives(rule: Rule, temperature: float, tmp_path: Path) -> None:
+    rounds = [*story_rounds(rule=rule), make_round(99, [], " end", rule=rule)]
+    rounds = [replace(round_, index=index) for index, round_ in enumerate(rounds)]
+    trace = trace_of(tmp_path / "story.jsonl", rounds, options={"temperature": temperature})
+    page = Page(to_html([trace]))
+    told = [attributes["data-d"] or "" for _, attributes in page.tags if "data-d" in attributes]
+    answer = Answer(DecodingOptions(temperature=temperature), "head", 0.0)
+    answer.rounds.extend(trace.rounds)
+    spots = [piece.spot for piece in pieces(trace.rounds) if piece.text]
+    assert len(told) == len(spots)
+    for words, spot in zip(told, spots, strict=True):
+        verdict = judge(answer, spot)
+        assert verdict is not None
+        assert verdict.decision in words.split("\n")
+        assert set(verdict.unknown) <= set(words.split("\n"))
 
 
 def test_what_users_and_models_write_stays_text(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
-"""Why a token became what it is, in sentences that hold for its rule. No Qt in here."""
+"""Why a token became what it is, in sentences that hold for its rule: the card and the report say the same."""
 
 from __future__ import annotations
 
-from app.residual import block_weight
-from app.wording import drafter_title
 from engine.drafter_kinds import kind_of
 from engine.pieces import Spot, visible, visible_candidate
 from engine.types import Candidate, Proposal, Round
@@ -132,9 +130,7 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         which = "q is that" if unjudged else "p is that" if alone else "p and q are those"
         notes.append(f"{which} of temperature 1 without filters: at temperature 0 there is only 0 and 1.")
     elif copied and not kind_of(round_.drafter).has_distribution:
-        notes.append(
-            f"{drafter_title(round_.drafter)} proposes without probabilities: q is 1 for its token, so every rule accepts with p."
-        )
+        notes.append("The drafter proposes without probabilities: q is 1 for its token, so every rule accepts with p.")
     elif copied:
         notes.append("The proposal here was copied: q is 1 for it, so every rule accepts it with p.")
     if spot.own and not greedy and round_.rule in ("rejection", "block") and round_.emitted[spot.at].origin == "correction":
@@ -163,3 +159,13 @@ def _drawn_by_target(round_: Round, spot: Spot) -> str:
 
 def _name(proposal: Proposal) -> str:
     return f"“{visible(proposal.text, proposal.bytes)}”"
+
+
+def block_weight(round_: Round) -> float | None:
+    """The capped likelihood ratio of the accepted proposals, by which block scales p before it takes what is left over q."""
+    weight = 1.0
+    for proposal in round_.proposals[: round_.accepted]:
+        if proposal.p is None or not proposal.q:
+            return None
+        weight = min(1.0, weight * proposal.p / proposal.q)
+    return weight
