@@ -3,9 +3,11 @@
 PYTEST_ARGS ?=
 ARGS ?=
 PY := .venv/bin/python
+# Workers take tests from each other's ends, so modules stay together and none of them is idle for long.
+PYTEST := $(PY) -m pytest -n auto --dist worksteal
 SOURCES := app engine shaders tests packaging
 
-.PHONY: help setup model run test test-full lint format lock wheel check-wheel self-test clean
+.PHONY: help setup model run test test-full test-tools lint format lock wheel check-wheel self-test clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,11 +24,15 @@ model: setup ## fetch the built-in model once (98 MB); later calls need no netwo
 run: setup model ## open the window
 	@$(PY) -m app
 
-test: setup model ## run the tests
-	$(PY) -m pytest $(PYTEST_ARGS)
+test: test-tools ## run the tests on all cores, in random order (PYTEST_ARGS=... are passed on)
+	$(PYTEST) $(PYTEST_ARGS)
 
-test-full: setup model ## run all tests, the long ones too
-	$(PY) -m pytest -m "full or not full" $(PYTEST_ARGS)
+test-full: test-tools ## run all tests, the long ones too
+	$(PYTEST) -m "full or not full" $(PYTEST_ARGS)
+
+# Without root it names the command to run, and pytest says which tests it skipped for that.
+test-tools: setup model
+	@bash packaging/system_packages.sh --tests
 
 lint: setup ## style, types, and who may import whom
 	$(PY) -m ruff check $(SOURCES)

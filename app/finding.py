@@ -12,6 +12,8 @@ from app.layout import Chunk, Flow, lines_of
 from engine.pieces import NOWHERE, Spot
 
 _END = Spot(2**62, True, 0)
+_NEAR = 4.0
+"""Pixels behind the last token of a line that still belong to it: the mark of a newline is narrow."""
 
 
 def spot_at(flow: Flow, point: QPointF) -> Spot | None:
@@ -22,10 +24,10 @@ def spot_at(flow: Flow, point: QPointF) -> Spot | None:
     line = next((line for line in lines if below < line.y() + line.height() * 1.15), None)
     if line is None or below < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
         return None
-    over = point.x() - line.x() - line.naturalTextWidth()
-    if over >= 0:  # behind the last letter stands at most the mark of a newline
-        at_newline = chunk.newline is not None and line.lineNumber() == len(lines) - 1 and over < 10
-        spot = chunk.newline_spot if at_newline else None
+    if point.x() >= line.x() + line.naturalTextWidth():  # behind the last letter stand hanging blanks and a newline's mark
+        behind = (box for box in reversed(flow.whole_boxes(chunk)) if box.rect.top() == line.y() and box.rect.left() <= point.x())
+        nearest = next(behind, None)
+        spot = nearest.spot if nearest is not None and point.x() < nearest.rect.right() + _NEAR else None
     else:
         offset = line.xToCursor(point.x(), QTextLine.CursorPosition.CursorOnCharacter)
         index = bisect_right(chunk.runs, offset, key=lambda run: run.start) - 1

@@ -24,6 +24,10 @@ MAX_LINES = 12
 KEPT_LINES = 3
 BATCH = 400
 """Pieces that are added before they are laid out: an open chunk must not get long, because every piece copies its text."""
+NEWLINE = 6.0
+"""Width of a newline's mark in pixels. It stands behind the last letter even where the line is full, outside the flow's width."""
+HANGING = 3.0
+"""Pixels that a token takes whose blanks hang over the end of a full line; at most twice as much is taken by all."""
 FENCE = "```"
 
 
@@ -225,13 +229,13 @@ class Flow:
     def boxes(self, chunk: Chunk) -> list[Box]:
         """Where every run of a chunk stands, computed when first painted."""
         if chunk.boxes is None:
-            chunk.boxes = _joined(_boxes_on(chunk, self.width))
+            chunk.boxes = _joined(_boxes_on(chunk))
         return chunk.boxes
 
     def whole_boxes(self, chunk: Chunk) -> list[Box]:
         """The same for finding tokens: blanks are theirs too, and none is joined to another."""
         if chunk.whole_boxes is None:
-            chunk.whole_boxes = list(_boxes_on(chunk, self.width, with_blanks=True))
+            chunk.whole_boxes = list(_boxes_on(chunk, with_blanks=True))
         return chunk.whole_boxes
 
     def chunk_at(self, y: float) -> int:
@@ -322,12 +326,14 @@ def lines_of(chunk: Chunk) -> list[QTextLine]:
     return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
 
 
-def _boxes_on(chunk: Chunk, width: float, with_blanks: bool = False) -> Iterator[Box]:
-    """One box per run and line; marks leave out the blanks before a word."""
+def _boxes_on(chunk: Chunk, with_blanks: bool = False) -> Iterator[Box]:
+    """One box per run and line; marks leave out the blanks before a word and those that hang over the end of a line."""
     lines = lines_of(chunk)
-    first = 0
+    first, last = 0, 0.0
     for line in lines:
         start, end = line.textStart(), line.textStart() + line.textLength()
+        letters = last = line.x() + line.naturalTextWidth()
+        margin = max(letters, line.x() + line.width()) + 2 * HANGING
         for index in range(first, len(chunk.runs)):
             run = chunk.runs[index]
             if run.start >= end:
@@ -337,16 +343,18 @@ def _boxes_on(chunk: Chunk, width: float, with_blanks: bool = False) -> Iterator
                 continue
             begin = max(start, run.start + (0 if with_blanks else run.blanks))
             left, right = _span(line, begin, max(begin, min(end, run.start + run.length)))
-            edge = min(width + line.x(), line.x() + line.naturalTextWidth()) if end < units(chunk.text) else line.x() + width
-            left, right = min(left, edge), min(right, edge)  # blanks that hang over the end of a line carry no mark
+            if left > letters - 0.5:  # Qt gives blanks only the room that is left on the line, which may be none
+                left = max(left, last)
+                last = right = min(max(right, left + HANGING), margin)
+            if not with_blanks:
+                left, right = min(left, letters), min(right, letters)
             if right - left > 0.5:
                 yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind, run.spot)
     if chunk.newline is not None and lines:
         line = lines[-1]
-        left = min(line.x() + line.naturalTextWidth(), width - 6)
         height = min(line.height(), chunk.height - line.y())
         baseline = min(line.y() + line.ascent(), chunk.height - 5)
-        yield Box(QRectF(left, line.y(), 6, height), baseline, chunk.newline, chunk.newline_spot)
+        yield Box(QRectF(last, line.y(), NEWLINE, height), baseline, chunk.newline, chunk.newline_spot)
 
 
 def _joined(boxes: Iterable[Box]) -> list[Box]:

@@ -2,8 +2,8 @@
 # Sees to it that Debian and its kin have the system libraries Qt needs. Does nothing anywhere else.
 #
 #   system_packages.sh               what the window needs
-#   system_packages.sh --tests       that, and what the kernel's tests need: a C++ compiler, and clang, which knows
-#                                    address spaces
+#   system_packages.sh --tests       that, and clang for the kernel's tests, which compile its source as C++ and check its
+#                                    address spaces; g++ would be half of that and is not needed beside it
 #
 # Installs what is missing when it may (as root, or with a sudo that asks nothing); else names the one command to run.
 # Exit status 1 only when Qt could not start at all.
@@ -30,7 +30,7 @@ wanted=$(missing libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libx
 [ -n "$(find /usr/share/fonts /usr/local/share/fonts ~/.fonts ~/.local/share/fonts -name '*.[to]tf' -print -quit 2>/dev/null)" ] ||
     wanted="$wanted $(missing fonts-dejavu-core)"
 if [ "${1:-}" = --tests ]; then
-    for compiler in g++ clang; do command -v "$compiler" >/dev/null 2>&1 || wanted="$wanted $compiler"; done
+    [ -n "$(compgen -c clang++)" ] || wanted="$wanted clang"
 fi
 
 all=$(echo $needed $wanted) # joined with single spaces

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.models import LoadedModel
 
 HOME = pytest.StashKey[Path]()
-SECONDS_TO_END = 5.0
+SECONDS_TO_END = 30.0
 """A thread that was told to end may take this long before it counts as leaked. Only leaks wait for it."""
 
 
@@ -46,6 +46,25 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")
 
 
+MOST_WORKERS = 4
+"""More would each hold the built-in model, and end no sooner: a few long tests decide."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """As many as there are cores for this process; none for tests chosen by name, which are done before workers have started."""
+    if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword:
+        return 0
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(cores, MOST_WORKERS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Every worker computes on one thread, or the threads of all would wait for each other (`engine.blas`)."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[HOME], ignore_errors=True)
 
@@ -60,12 +79,17 @@ def _furnish(data: Path) -> None:
     (data / "models").symlink_to(_SHARED_MODELS.resolve(), target_is_directory=True)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "builtin" in getattr(item, "fixturenames", ()):
             item.add_marker("builtin")
         if item.get_closest_marker("metal") and not _has_metal():
             item.add_marker(pytest.mark.skip(reason="needs Apple's GPU"))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # The longest tests first, so that no worker begins one when the others are about to end; and with one worker, so that
+        # only that one loads the built-in model.
+        items.sort(key=lambda item: item.get_closest_marker("builtin") is None)
 
 
 def _has_metal() -> bool:
@@ -91,6 +115,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     _furnish(data)
     monkeypatch.setenv("DRAFTLIGHT_HOME", str(data))
     return data
+
+
+@pytest.fixture(autouse=True)
+def mlx_draws_the_same() -> None:
+    """MLX's own generator starts from the clock and goes on from test to test. pytest-randomly resets Python's and numpy's."""
+    if "mlx.core" in sys.modules:
+        sys.modules["mlx.core"].random.seed(0)
 
 
 @pytest.fixture(autouse=True)

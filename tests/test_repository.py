@@ -117,6 +117,29 @@ def test_every_folder_is_in_the_architecture_page() -> None:
     assert [folder for folder in sorted(folders) if f"`{folder}`" not in text] == []
 
 
+@pytest.mark.parametrize("compilers, asked_for", [((), "clang"), (("g++",), "clang"), (("clang++-18",), "")])
+def test_the_tests_ask_for_no_more_than_the_compiler_they_lack(
+    compilers: tuple[str, ...], asked_for: str, tmp_path: Path
+) -> None:
+    """On a Debian that has everything else, for a user who may not install: one command is named, and nothing fails."""
+    tools = {
+        "uname": 'case "$1" in -s) echo Linux ;; *) echo x86_64 ;; esac',
+        "dpkg-query": "echo installed",
+        "find": "echo some.ttf",
+        "python3": "exit 0",
+        "id": "echo 1000",
+        "sudo": "exit 1",
+        "grep": f'exec {shutil.which("grep")} "$@"',
+    } | dict.fromkeys(compilers, "exit 0")
+    for name, content in tools.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{content}\n")
+        (tmp_path / name).chmod(0o755)
+    command = [str(shutil.which("bash")), str(REPOSITORY / "packaging" / "system_packages.sh"), "--tests"]
+    done = subprocess.run(command, env={"PATH": str(tmp_path), "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[1:] == ([f"    sudo apt-get install {asked_for}"] if asked_for else [])
+
+
 def test_the_lock_names_hashes_and_no_address() -> None:
     for name in ("runtime.lock", "development.lock"):
         text = (REPOSITORY / "packaging" / name).read_text(encoding="utf-8")

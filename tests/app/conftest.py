@@ -1,6 +1,7 @@
-"""Guards of the window's tests: nothing of Qt may outlive the test that made it.
+"""Guards of the window's tests: nothing of Qt may outlive the test that made it, and no wait depends on the machine's load.
 
-Qt is imported only for tests that ask for `qapp` or `qtbot`, so the command line's tests stay free of it.
+There is one application per process, so only `qapp` makes it: a test that lets the command line make its own runs that in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -9,9 +10,21 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from pytestqt.qtbot import QtBot
+
+from tests.engine.fakes import PATIENCE
+
+
+@pytest.fixture
+def qtbot(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QtBot:
+    """Waits as long as all tests do. pytest-qt gives up after one or five seconds, which a busy machine may take."""
+    for wait in ("waitActive", "waitExposed", "waitUntil"):
+        monkeypatch.setattr(qtbot, wait, partial(getattr(qtbot, wait), timeout=round(1000 * PATIENCE)))
+    return qtbot
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +34,14 @@ def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     pytest-qt closes the widgets given to `qtbot.addWidget` before fixtures are torn down, so whatever is found here
     would have stayed.
     """
+    from PySide6.QtCore import QCoreApplication, QEvent, QThread, QThreadPool, QTimer
+
     if "qapp" not in request.fixturenames:
+        there = QCoreApplication.instance()
         yield
+        assert QCoreApplication.instance() is there, "makes a Qt application, which every later test would get: ask for qapp"
         return
     request.getfixturevalue("qapp")
-    from PySide6.QtCore import QCoreApplication, QEvent, QThread, QThreadPool, QTimer
     from PySide6.QtWidgets import QApplication
     from shiboken6 import isValid
 
@@ -56,7 +72,7 @@ def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     problems = [f"QTimer still active, started at {where}" for timer, where in alive(timers) if timer.isActive()]
     problems += [f"QThread still running, started at {where}" for thread, where in alive(threads) if thread.isRunning()]
     problems += [f"open window: {widget!r} {widget.objectName()} {widget.windowTitle()}" for widget in left_over()]
-    if not QThreadPool.globalInstance().waitForDone(1000):
+    if not QThreadPool.globalInstance().waitForDone(30_000):
         problems.append("the global thread pool is still busy")
     assert not problems, "\n".join(problems)
 

@@ -31,7 +31,6 @@ from tests.app.fakes import STORY, story_rounds
 from tests.app.turns_engine import TurnsEngine
 from tests.engine.tiny_models import weights, write_gguf
 
-TIMEOUT = 60_000
 Open = Callable[..., tuple[Window, CompareView, TurnsEngine]]
 
 
@@ -53,10 +52,10 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
         window.show()
         qtbot.waitExposed(window)
         window.chat.load_models()
-        qtbot.waitUntil(lambda: window.session.model is not None, timeout=TIMEOUT)
+        qtbot.waitUntil(lambda: window.session.model is not None)
         if asked:
             window.send(asked)
-            qtbot.waitUntil(lambda: window.session.running is None, timeout=TIMEOUT)
+            qtbot.waitUntil(lambda: window.session.running is None)
         window.pages.open_compare(preset)
         view = window.pages.compare
         assert view is not None
@@ -80,7 +79,7 @@ def run(qtbot: QtBot, view: CompareView) -> None:
     """Starts what is set up and waits for its end."""
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     assert view.running
-    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: not view.running)
     view.refresh()
 
 
@@ -121,10 +120,10 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
     _, view, engine = open_compare([other_story(), story_rounds()])
     engine.pause_after = 2
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: view.columns[1].relation.text().startswith("Same text as A so far"), timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: view.columns[1].relation.text().startswith("Same text as A so far"))
     assert view.bar.stop.isVisible() and not view.bar.start.isVisible()
     engine.pause_after = None
-    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: not view.running)
     asked = engine.comparisons[0].requests
     assert [request.options.rule for request in asked] == ["rejection", "gumbel"]
     assert len({request.options.seed for request in asked}) == 1 and asked[0].options.seed is not None
@@ -227,7 +226,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     assert (asked.options.seed, asked.options.max_tokens) == (99, 17)
     assert not controls.isEnabled() and not view.bar.prompt.isEnabled() and not view.bar.presets.isEnabled()
     engine.hold = False
-    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: not view.running)
     assert controls.isEnabled()
     controls.drafter.setCurrentIndex(controls.drafter.findData("none"))
     assert not controls.rule.isEnabled() and not controls.gamma.isEnabled(), "nothing is judged without a drafter"
@@ -252,11 +251,11 @@ def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compa
     window, view, engine = open_compare()
     engine.pause_after = 2
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: all(len(column.answer.rounds) == 2 for column in view.comparison.columns), timeout=TIMEOUT)  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: all(len(column.answer.rounds) == 2 for column in view.comparison.columns))  # type: ignore[union-attr]
     assert window.actions_by_id["stopAction"].isEnabled()
     assert window.status.line.text() == "Comparing 2 answers, which take turns"
     window.actions_by_id["stopAction"].trigger()
-    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: not view.running)
     assert engine.stopped == [101, 102]
     view.refresh()
     assert all(", stopped" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
@@ -278,7 +277,7 @@ def test_a_comparison_goes_on_behind_the_chat_and_is_up_to_date_when_it_is_opene
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     window.pages.open_conversation()
     engine.pause_after = None
-    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: not view.running)
     window.pages.open_compare()
     assert view.columns[0].text.plain_text() == STORY
     assert "tokens/s" in view.columns[0].figures.text()
@@ -319,9 +318,9 @@ def test_sampling_can_be_stopped_and_keeps_what_was_counted(qtbot: QtBot, open_c
     _, view, engine = open_compare(preset="random-number")
     engine.pause_samples = 9
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: view.tallies[2].judged == 3, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: view.tallies[2].judged == 3)
     qtbot.mouseClick(view.bar.stop, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: not view.running, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: not view.running)
     view.refresh()
     assert "3 of 200 samples" in view.columns[0].figures.accessibleDescription()
 
@@ -493,7 +492,7 @@ def test_closing_the_window_in_the_middle_of_a_comparison_leaves_whole_traces(
     view.bar.longest.setValue(2500)
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     assert view.comparison is not None
-    qtbot.waitUntil(lambda: all(column.tokens for column in view.comparison.columns), timeout=TIMEOUT)  # type: ignore[union-attr]
+    qtbot.waitUntil(lambda: all(column.tokens for column in view.comparison.columns))  # type: ignore[union-attr]
     traces = list(view.comparison.traces)
     window.close()
     assert window.ended_in_time

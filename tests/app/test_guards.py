@@ -64,8 +64,9 @@ COMPLAINTS = {
 }
 
 
-def test_guards_catch_leaks(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    guards = (TESTS / "conftest.py").read_text().replace("SECONDS_TO_END = 5.0", "SECONDS_TO_END = 0.1")
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_guards_catch_leaks(workers: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    guards = (TESTS / "conftest.py").read_text().replace("SECONDS_TO_END = 30.0", "SECONDS_TO_END = 0.1")
     window_guards = (TESTS / "app" / "conftest.py").read_text().replace("from __future__ import annotations", "")
     pytester.makepyprojecttoml((TESTS.parent / "pyproject.toml").read_text())
     pytester.makeconftest(guards + window_guards)
@@ -73,7 +74,7 @@ def test_guards_catch_leaks(pytester: pytest.Pytester, monkeypatch: pytest.Monke
     monkeypatch.setenv("PYTHONPATH", str(TESTS.parent))
     monkeypatch.setenv("COLUMNS", "300")
 
-    result = pytester.runpytest_subprocess(pytester.path, "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess(pytester.path, "-p", "no:cacheprovider", "-n", workers)
 
     summary = [line.split("::")[1] for line in result.outlines if line.startswith(("FAILED ", "ERROR "))]
     assert sorted(line.split(" - ")[0] for line in summary) == sorted(COMPLAINTS)

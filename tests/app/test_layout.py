@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPointF
@@ -119,6 +120,27 @@ def test_every_token_is_found_under_its_own_letters(qtbot: QtBot, width: float) 
         if boxes and spot_at(laid_out, boxes[0].center()) != piece.spot:
             missed.append(piece)
     assert missed == []
+
+
+@pytest.mark.parametrize("blanks", [0, 1, 2])
+@pytest.mark.parametrize("room", [0.0, 0.3, 1.0, 3.0, 7.0])
+def test_a_newline_and_blanks_behind_a_full_line_are_found_and_cover_no_letter(qtbot: QtBot, room: float, blanks: int) -> None:
+    """The line is as wide as its letters, in whatever font, or a little wider."""
+    texts = ["a", " line", " of", " til", "l", *[" "] * blanks, "\n"]
+    shown = [Piece(text, "accepted", Spot(index, True, 0)) for index, text in enumerate(texts)]
+    letters = flow(2000)
+    letters.append(shown[:5])
+    laid_out = flow(letters.natural_width + room)
+    laid_out.append([*shown, Piece("next", "plain", Spot(len(shown), True, 0))])
+    assert len(lines(laid_out)) == 2, "the letters fill one line"
+    boxes = [boxes_of(laid_out, piece.spot, piece.spot) for piece in shown]
+    assert [len(found) for found in boxes] == [1] * len(shown)
+    for piece, (box,) in zip(shown, boxes, strict=True):
+        for share in (0.05, 0.5, 0.95):
+            assert spot_at(laid_out, QPointF(box.left() + share * box.width(), box.center().y())) == piece.spot, piece
+    for (before,), (behind,) in pairwise(boxes):
+        assert before.right() <= behind.left() + 0.5
+    assert boxes[-1][0].right() <= laid_out.width + 12
 
 
 def test_a_whole_round_is_all_of_its_tokens_and_beside_the_text_is_none(qtbot: QtBot) -> None:

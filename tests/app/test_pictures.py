@@ -18,6 +18,7 @@ from engine.exports import captions
 from engine.trace import Trace, read
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.app.test_definitions import answered
+from tests.engine.fakes import PATIENCE
 from tests.traces import write_trace
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -130,6 +131,8 @@ def test_svg_needs_neither_a_window_nor_qt(trace: Trace) -> None:
         "import sys; sys.modules['PySide6'] = None; from engine.trace import read; from app import pictures, share_card\n"
         "trace = read(sys.argv[1]); print(len(pictures.chart_svg(trace, 'proposals')) + len(share_card.card_svg(trace)))"
     )
-    made = subprocess.run([sys.executable, "-c", code, str(trace.path)], capture_output=True, text=True, timeout=60, check=False)
+    made = subprocess.run(
+        [sys.executable, "-c", code, str(trace.path)], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert made.returncode == 0, made.stderr
     assert int(made.stdout) > 5000

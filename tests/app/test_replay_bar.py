@@ -167,7 +167,7 @@ def test_playing_needs_no_hand(qtbot: QtBot, window: Window, trace: Path) -> Non
     window.opening.open(trace)
     window.opening._set_speed(16.0)
     window.opening.toggle()
-    qtbot.waitUntil(lambda: window.session.answer is not None and window.session.answer.text.text == STORY, timeout=60_000)
+    qtbot.waitUntil(lambda: window.session.answer is not None and window.session.answer.text.text == STORY)
 
 
 @pytest.mark.parametrize("where", ["bar", "conversation"])
@@ -277,7 +277,7 @@ def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, tra
     window.chat.load_models()
     qtbot.waitUntil(lambda: window.session.model is not None)
     window.send("A question of mine.")
-    qtbot.waitUntil(lambda: window.session.running is None, timeout=60_000)
+    qtbot.waitUntil(lambda: window.session.running is None)
     window.composer.set_text("half a thought")
     before = window.transcript.plain_text()
     window.opening.open(trace)
@@ -288,7 +288,7 @@ def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, tra
     assert window.transcript.plain_text() == before
     assert window.composer.text == "half a thought" and window.composer.isVisible()
     window.send("And now?")
-    qtbot.waitUntil(lambda: window.session.running is None, timeout=60_000)
+    qtbot.waitUntil(lambda: window.session.running is None)
     assert [message.content for message in engine_of(window).requests[-1].messages][::2] == ["A question of mine.", "And now?"]
 
 

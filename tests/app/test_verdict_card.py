@@ -24,7 +24,6 @@ from engine.types import Candidate, Round, RunFailed
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 
 Open = Callable[..., tuple[Window, FakeEngine]]
-TIMEOUT = 30_000
 
 
 def told_rounds() -> list[Round]:
@@ -81,7 +80,7 @@ def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def finished(qtbot: QtBot, window: Window) -> None:
-    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
 
 
 def middle(window: Window, place: Place) -> QPoint:

@@ -43,7 +43,6 @@ from tests.engine.tiny_models import weights, write_gguf
 
 Open = Callable[..., tuple[Window, FakeEngine]]
 Pair = tuple[str, str]
-TIMEOUT = 60_000
 NAMES = (
     "composer",
     "sendButton",
@@ -95,7 +94,7 @@ def ask(qtbot: QtBot, window: Window, text: str = "Tell me a story.") -> None:
 
 
 def wait_for_answer(qtbot: QtBot, window: Window) -> None:
-    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
 
 
 def status(window: Window) -> str:
@@ -173,10 +172,10 @@ def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBo
     answer = window.session.turns[0].answer
     for rule in ("match", "rejection", "gumbel"):
         window.header.rule.buttons[rule].click()  # type: ignore[index]
-        qtbot.waitUntil(lambda rule=rule: rule in answer.rules, timeout=TIMEOUT)  # type: ignore[misc]
+        qtbot.waitUntil(lambda rule=rule: rule in answer.rules)  # type: ignore[misc]
         assert answer.running
     rounds = answer.tally.rounds
-    qtbot.waitUntil(lambda: answer.tally.rounds > rounds + 3, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: answer.tally.rounds > rounds + 3)
     window.chat.stop()
     wait_for_answer(qtbot, window)
     assert answer.finish == "cancelled"
@@ -728,7 +727,7 @@ def test_new_text_stays_in_view_until_the_user_scrolls_away(qtbot: QtBot, open_w
     window.resize(900, 600)
     ask(qtbot, window)
     bar = window.transcript.verticalScrollBar()
-    qtbot.waitUntil(lambda: bar.maximum() > 100, timeout=TIMEOUT)
+    qtbot.waitUntil(lambda: bar.maximum() > 100)
     assert bar.value() == bar.maximum()
     window.transcript.setFocus()
     qtbot.keyClick(window.transcript, Qt.Key.Key_Home)

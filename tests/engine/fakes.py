@@ -11,8 +11,9 @@ from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Proposal, Round
 
-PATIENCE = 30.0
-"""Seconds after which something that should have happened counts as not happening."""
+PATIENCE = 60.0
+"""Seconds after which something that should have happened counts as not happening. Long, because only a failure waits for it;
+shorter than `faulthandler_timeout` in pyproject.toml, so that a test that waits in vain says for what."""
 
 
 class FakeTokenizer:

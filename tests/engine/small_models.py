@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama, qwen3
 
+from engine import decoding
 from engine.types import Round
 
 VOCAB = 97
 PROMPT = [1, 5, 7, 9, 11, 5, 7]
 NEAR_TIE = 1e-3
 """Logits closer than this may change places between passes of different width (float32)."""
+
+
+@contextmanager
+def ticking_clock() -> Iterator[None]:
+    """Every look at the decode loop's clock finds it a millisecond later, however busy the machine is.
+
+    Under gamma auto the length of a draft follows from measured times, and under rejection and block the text from the length:
+    only with such a clock does a seed give one text, and a statistical test one result.
+    """
+    ticks = itertools.count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
+        yield
 
 
 def tiny_llama(seed: int, layers: int = 2, vocab: int = VOCAB) -> nn.Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import random
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ import pytest
 from engine import builtin
 from engine.errors import DraftlightError
 
-CONTENT = os.urandom(3000)
+CONTENT = random.Random(3).randbytes(3000)
 
 
 def write_package(path: Path, content: bytes) -> None:
@@ -67,7 +68,7 @@ def test_it_is_fetched_once_and_found_afterwards(index: Path, monkeypatch: pytes
     builtin.check_builtin()
 
 
-@pytest.mark.parametrize("damage", [CONTENT[:-1], CONTENT[:-1] + b"?"])
+@pytest.mark.parametrize("damage", [CONTENT[:-1], CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])])
 def test_a_damaged_file_is_fetched_again(damage: bytes, index: Path) -> None:
     path = builtin.builtin_path()
     path.parent.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import mlx.core as mx
@@ -39,6 +40,23 @@ def drafter(name: str, target=TARGET) -> Drafter | None:
     return {"none": None, "itself": DraftModel(target, "itself"), "other": DraftModel(OTHER, "other")}[name]
 
 
+@functools.cache
+def model_of(make):
+    return make(1)
+
+
+@functools.cache
+def greedy_ids(make, **options) -> list[int]:
+    """mlx-lm's own 200 tokens, which many settings are compared with."""
+    return greedy_of_mlx_lm(model_of(make), PROMPT, 200, **options)
+
+
+@functools.cache
+def plain_ids(**options) -> list[int]:
+    """The text without a drafter, likewise."""
+    return emitted_ids(run("none", **options))
+
+
 def run(name: str = "other", prompt: list[int] = PROMPT, target=TARGET, **options) -> list[Round]:
     options = {"temperature": 0.5, "seed": 11, "max_tokens": 60, "gamma": 4} | options
     return list(decode(target, prompt, drafter(name, target), DecodingOptions(**options)))
@@ -48,27 +66,24 @@ def run(name: str = "other", prompt: list[int] = PROMPT, target=TARGET, **option
 @pytest.mark.parametrize("name", DRAFTERS)
 @pytest.mark.parametrize("make", [tiny_llama, tiny_qwen3])
 def test_temperature_0_gives_the_tokens_of_mlx_lm(make, name, rule):
-    target = make(1)
-    reference = greedy_of_mlx_lm(target, PROMPT, 200)
-    rounds = run(name, target=target, temperature=0, max_tokens=200, rule=rule)
-    same_up_to_near_ties(rounds, reference)
+    rounds = run(name, target=model_of(make), temperature=0, max_tokens=200, rule=rule)
+    same_up_to_near_ties(rounds, greedy_ids(make))
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
 @pytest.mark.parametrize("make", [tiny_llama, tiny_qwen3])
 def test_temperature_0_gives_the_tokens_of_mlx_lm_with_a_quantised_cache(make, name):
-    target = make(1)
-    reference = greedy_of_mlx_lm(target, PROMPT, 200, kv_bits=8, kv_group_size=64, quantized_kv_start=0)
-    cache = [QuantizedKVCache(group_size=64, bits=8) for _ in target.layers]
+    target = model_of(make)
+    quantised = [QuantizedKVCache(group_size=64, bits=8) for _ in target.layers]
     options = DecodingOptions(temperature=0, max_tokens=200)
-    rounds = list(decode(target, PROMPT, drafter(name, target), options, cache=cache))
-    same_up_to_near_ties(rounds, reference)
+    rounds = list(decode(target, PROMPT, drafter(name, target), options, cache=quantised))
+    same_up_to_near_ties(rounds, greedy_ids(make, kv_bits=8, kv_group_size=64, quantized_kv_start=0))
 
 
 @pytest.mark.parametrize("rule", ["match", "gumbel"])
 @pytest.mark.parametrize("name", ["ngram", "itself", "other"])
 def test_one_seed_gives_one_text_whatever_the_drafter_and_gamma(name, rule):
-    reference = emitted_ids(run("none"))
+    reference = plain_ids()
     assert len(set(reference)) > 10, "a text that repeats itself would show little"
     for gamma in range(1, 9):
         same_up_to_near_ties(run(name, rule=rule, gamma=gamma), reference)
@@ -178,7 +193,7 @@ def test_rule_gamma_and_drafter_change_at_a_round_boundary():
 
 
 def test_the_text_stays_the_same_across_changes_within_match_and_gumbel():
-    reference = emitted_ids(run("none", max_tokens=80))
+    reference = plain_ids(max_tokens=80)
     for start, act in [
         ("none", lambda control: control.update(drafter=DraftModel(TARGET, "itself"))),
         ("itself", lambda control: control.update(drafter=None, rule="match")),
@@ -224,7 +239,7 @@ def test_reading_the_prompt_is_reported():
 
 @pytest.mark.parametrize("name", DRAFTERS)
 def test_the_answer_ends_with_its_end_of_sequence_token(name):
-    reference = emitted_ids(run("none", max_tokens=80))
+    reference = plain_ids(max_tokens=80)
     # A token in the middle that has not come before.
     index = next(i for i in range(20, 80) if reference[i] not in reference[:i])
     cache = make_prompt_cache(TARGET)
@@ -329,7 +344,7 @@ def test_penalties_are_the_same_with_and_without_a_drafter_and_in_mlx_lm(name):
 
 def test_penalties_and_filters_leave_the_text_independent_of_the_drafter():
     options = {"top_p": 0.9, "min_p": 0.02, "top_k": 12, "repetition_penalty": 1.3, "temperature": 0.9, "max_tokens": 100}
-    reference = emitted_ids(run("none", **options))
+    reference = plain_ids(**options)
     for name, gamma in itertools.product(("ngram", "itself", "other"), (1, 3, 6)):
         same_up_to_near_ties(run(name, gamma=gamma, **options), reference)
     assert sum(current.rejected for current in run("itself", **options)) <= 1, "q must answer to the same options as p"
@@ -337,7 +352,7 @@ def test_penalties_and_filters_leave_the_text_independent_of_the_drafter():
 
 def test_an_automatic_gamma_leaves_the_text_as_it_is():
     """How long it drafts depends on measured times; what it finds for given times stands in test_drafters."""
-    same_up_to_near_ties(run("itself", gamma="auto", max_tokens=120), emitted_ids(run("none", max_tokens=120)))
+    same_up_to_near_ties(run("itself", gamma="auto", max_tokens=120), plain_ids(max_tokens=120))
 
 
 def test_the_answer_never_outgrows_max_tokens():
@@ -348,7 +363,7 @@ def test_the_answer_never_outgrows_max_tokens():
 
 
 def test_a_wider_drafter_and_a_narrower_one_are_exact():
-    reference = emitted_ids(run("none"))
+    reference = plain_ids()
     for vocab in (60, 130):
         used = DraftModel(tiny_llama(3, vocab=vocab), "misfit")
         options = DecodingOptions(temperature=0.5, seed=11, max_tokens=60)
@@ -356,7 +371,7 @@ def test_a_wider_drafter_and_a_narrower_one_are_exact():
 
 
 def test_a_trimmed_drafter_reads_the_noise_of_the_targets_ids():
-    ids = mx.array(sorted(set(emitted_ids(run("none"))) | set(range(0, 97, 2))))
+    ids = mx.array(sorted(set(plain_ids()) | set(range(0, 97, 2))))
 
     class Trimmed:
         layers = TARGET.layers
@@ -366,7 +381,7 @@ def test_a_trimmed_drafter_reads_the_noise_of_the_targets_ids():
 
     used = DraftModel(Trimmed(), "trimmed", target_ids=ids)
     rounds = list(decode(TARGET, PROMPT, used, DecodingOptions(temperature=0.5, seed=11, max_tokens=60)))
-    same_up_to_near_ties(rounds, emitted_ids(run("none")))
+    same_up_to_near_ties(rounds, plain_ids())
     # All it lacks is what the target did not say: under gumbel no proposal can fall.
     assert sum(current.rejected for current in rounds) == 0
 

@@ -25,6 +25,7 @@ from engine.distribution import Distribution, Shaper
 from engine.drafters import DraftModel, NGram
 from engine.noise import NoiseSource
 from engine.types import DecodingOptions, Round
+from tests.engine.small_models import ticking_clock
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
 from tests.engine.tabular import DRAFTERS, ORDER, Pair, TabularModel, distribution, law_of_text, pair
 
@@ -160,7 +161,8 @@ def test_the_first_four_tokens_follow_the_target_in_thousands_of_answers(rule: s
 @pytest.mark.parametrize("rule", RULES)
 def test_longer_answers_over_more_tokens_follow_the_target(rule: str, drafter: str, gamma: int | str) -> None:
     tables = pair(drafter, 5, seed=2)
-    rounds = rounds_of(tables, options(rule, seed=6, gamma=gamma), 600)
+    with ticking_clock():
+        rounds = rounds_of(tables, options(rule, seed=6, gamma=gamma), 600)
     assert p_value_of_answer(tokens_of(rounds), distribution(tables.target)) > FALSE_ALARM
     check_acceptance(rounds, rule)
 

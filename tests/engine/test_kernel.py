@@ -22,7 +22,10 @@ TABLE = cases.draws()
 
 needs_compiler = pytest.mark.skipif(
     execute.compiler() is None or platform.system() != "Linux",
-    reason="runs the Metal source as C++, which needs a C++ compiler on Linux (apt-get install g++)",
+    reason="runs the Metal source as C++, which needs a C++ compiler on Linux (apt-get install clang)",
+)
+needs_clang = pytest.mark.skipif(
+    execute.address_space_compiler() is None, reason="needs clang, which knows address spaces (apt-get install clang)"
 )
 needs_metal = pytest.mark.skipif(not mx.metal.is_available(), reason="needs Apple's GPU")
 
@@ -296,7 +299,7 @@ def test_a_wrong_kernel_is_caught(before: str, after: str, build: Path) -> None:
     assert caught((before, after), build) is not None
 
 
-@pytest.mark.skipif(execute.address_space_compiler() is None, reason="needs clang, which knows address spaces")
+@needs_clang
 @pytest.mark.parametrize("rows", [1, 16])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_address_spaces_are_not_mixed(rows: int, dtype: str, build: Path) -> None:
@@ -306,7 +309,7 @@ def test_address_spaces_are_not_mixed(rows: int, dtype: str, build: Path) -> Non
         assert verdict.returncode == 0, verdict.stderr
 
 
-@pytest.mark.skipif(execute.address_space_compiler() is None, reason="needs clang, which knows address spaces")
+@needs_clang
 def test_a_small_input_given_to_a_device_pointer_is_caught(build: Path) -> None:
     split_call, _ = calls_for(1, 2, "float32", None)
     wrong = split_call.source.replace("const uint vocabulary =", "const device float* mixed = logits;\nconst uint vocabulary =")

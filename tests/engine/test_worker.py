@@ -471,7 +471,7 @@ def test_an_engine_that_was_never_closed_does_not_hang_the_exit(home: Path) -> N
         """
     )
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "draftlight-engine\n", "")
     traces = list((home / "traces").iterdir())
     assert len(traces) == 1

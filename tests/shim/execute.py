@@ -56,7 +56,7 @@ extern "C" __attribute__((visibility("default"))) int launch_{index}(
 
 def compiler() -> str | None:
     """A C++ compiler of this machine, or None."""
-    return shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    return shutil.which("g++") or address_space_compiler() or shutil.which("c++")
 
 
 def address_space_compiler() -> str | None:
