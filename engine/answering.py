@@ -117,6 +117,7 @@ class _Answer:
         self._emit = emit
         self._clock = clock
         self._alone = alone
+        self._numerics = backend.numerics(target)
         self._rounds: list[Round] = []
         self._totals = Totals()
         self._reused = 0
@@ -144,6 +145,7 @@ class _Answer:
                 self._drafter.name,
                 None if writer.failure else str(path),
                 self._given.text,
+                self._numerics.logits,
             )
         )
         finish: Finish | None = None
@@ -276,6 +278,7 @@ class _Answer:
                 "sha256": self._target.sha256,
                 "context_length": self._target.context_length,
                 "vocabulary_size": len(self._target.vocabulary),
+                **plain(self._numerics),
             },
             "drafter": {
                 "name": self._drafter.name,

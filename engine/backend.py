@@ -13,7 +13,7 @@ from engine.drafter_kinds import DRAFTERS, LoadedDrafter, kind_of
 from engine.errors import DraftlightError
 from engine.proof.findings import Finding
 from engine.training.request import HeldOut, Trained, TrainRequest
-from engine.types import DecodingOptions, ProveRequest, Round
+from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
 Progress = Callable[[str, float | None], None]
 
@@ -77,6 +77,9 @@ class Backend(Protocol):
 
     def device(self) -> str:
         """What MLX computes on."""
+
+    def numerics(self, target: Any) -> Numerics:
+        """What decides the last bits of the target's logits here."""
 
     def close(self) -> None:
         """Finish whatever is under way on the device. Nothing is called afterwards."""
@@ -188,6 +191,9 @@ class MlxBackend:
 
     def device(self) -> str:
         return str(self._mx.device_info().get("device_name", self._mx.default_device()))
+
+    def numerics(self, target: Any) -> Numerics:
+        return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
     def close(self) -> None:
         self._mx.synchronize()

@@ -6,17 +6,24 @@ text; here every roll-back is checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache
+from mlx_lm.utils import get_total_parameters
 
 from engine.errors import DraftlightError
 
-FIRST_CHUNK, LARGEST_CHUNK = 64, 2048
-CHUNK_SECONDS = 0.25
-"""Prompt chunks grow until one takes about this long, so that cancelling and progress stay prompt."""
+CHUNK_SECONDS = 0.5
+"""A chunk of a prompt may take about this long, so that cancelling and progress stay prompt."""
+CPU_SPEED, GPU_SPEED = 4e10, 2e12
+"""Multiplications and additions a second to count on: two cores, the smallest of Apple's GPUs. Faster ones read their chunks
+sooner. Assumed and not measured, because the size of a chunk decides how wide the passes are and so the last bits of all that
+follows: sized by the clock, one seed would have as many texts as a machine has moods."""
+SMALLEST_CHUNK, LARGEST_CHUNK = 16, 2048
 
 UNTRIMMABLE = {
     "RotatingKVCache": "it forgets the oldest tokens (sliding window), so rejected tokens cannot be taken back past the window",
@@ -25,12 +32,39 @@ UNTRIMMABLE = {
     "MambaCache": "it is a recurrent state, from which tokens cannot be taken back",
 }
 
-__all__ = ["cache_length", "check_cache", "logits_width", "make_prompt_cache", "read_prompt", "refusal", "trim_to"]
+__all__ = [
+    "cache_length",
+    "check_cache",
+    "chunk_size",
+    "logits_type",
+    "logits_width",
+    "make_prompt_cache",
+    "read_prompt",
+    "refusal",
+    "trim_to",
+]
 
 
 def logits_width(model: Any) -> int:
     """Width of a model's logits: the shape of a lazy graph that is never evaluated."""
     return int(model(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
+
+
+def logits_type(model: Any) -> str:
+    """Type of a model's logits, as "float32", from a lazy graph that is never evaluated."""
+    return str(model(mx.array([[0]]), cache=make_prompt_cache(model)).dtype).rpartition(".")[2]
+
+
+def chunk_size(model: Any) -> int:
+    """Tokens of a prompt to read in one pass: a power of two that follows from the model's size and the kind of device alone.
+
+    A pass takes two operations for each parameter and token, so a chunk takes about `CHUNK_SECONDS` where the device has
+    the speed to count on and the model is not so large that `SMALLEST_CHUNK` takes longer.
+    """
+    parameters = get_total_parameters(model) if isinstance(model, nn.Module) else 0
+    speed = CPU_SPEED if mx.default_device() == mx.Device(mx.cpu) else GPU_SPEED
+    fitting = CHUNK_SECONDS * speed / (2 * max(1, parameters))
+    return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, 2 ** round(math.log2(fitting))))
 
 
 def _leaves(cache: Sequence[Any]) -> list[Any]:
@@ -120,31 +154,29 @@ def read_prompt(
     cache: Sequence[Any],
     tokens: Sequence[int],
     proceed: Callable[[int, int], bool],
-    clock: Callable[[], float],
+    chunk: int | None = None,
 ) -> bool:
     """Feeds tokens to the model in chunks.
 
     Args:
         proceed: called with (done, total) before the first and after every chunk; False cancels.
-        clock: seconds, for sizing the chunks.
+        chunk: tokens of all but the last; None is the model's `chunk_size`.
 
     Returns:
         Whether all were read; a cancelled cache holds a prefix of them.
     """
-    total, done, chunk = len(tokens), 0, FIRST_CHUNK
+    total, done = len(tokens), 0
     if not proceed(0, total):
         return False
+    if not total:
+        return True
+    size = chunk or chunk_size(model)
     while done < total:
-        began = clock()
-        part = mx.array(list(tokens[done : done + chunk]))
+        part = mx.array(list(tokens[done : done + size]))
         output = model(part[None], cache=cache)
         arrays = state_of(cache)
         mx.eval(arrays if arrays else output)
-        done = min(done + chunk, total)
-        if clock() - began < CHUNK_SECONDS / 2:
-            chunk = min(chunk * 2, LARGEST_CHUNK)
-        elif clock() - began > CHUNK_SECONDS * 2:
-            chunk = max(chunk // 2, FIRST_CHUNK // 2)
+        done = min(done + size, total)
         if not proceed(done, total):
             return False
     return True

@@ -7,7 +7,6 @@ then does the host learn what was accepted, roll the caches back, queue the draf
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -199,7 +198,7 @@ class _Run:
         if (listener := listener_of(self.drafter)) is not None:
             listener.listen(self.target, self.committed)
             heard = hearing(listener, proceed, read)
-        if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], heard, time.perf_counter):
+        if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], heard):
             return False
         caches.check_cache(self.cache, self.prompt_length - 1, "target")
         return self.drafter is None or self.drafter.begin(self.committed, self._proceed)

@@ -329,6 +329,19 @@ class ModelInfo:
     vocabulary_size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """What of a target's arithmetic decides the last bits of its logits on one device. None where it is not known.
+
+    Attributes:
+        logits: type of the logits: float32, float16 or bfloat16.
+        prompt_chunk: tokens of a prompt that are read in one pass.
+    """
+
+    logits: str | None = None
+    prompt_chunk: int | None = None
+
+
 Effort = Literal["quick", "default", "thorough"]
 Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q"]
 EFFORTS: tuple[Effort, ...] = ("quick", "default", "thorough")
@@ -470,6 +483,8 @@ class RunStarted:
     trace_path: str | None
     given: str = ""
     """The text the answer begins with."""
+    logits: str | None = None
+    """Type of the target's logits, as in `Numerics`."""
 
 
 @dataclass(frozen=True, slots=True)

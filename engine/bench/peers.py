@@ -103,5 +103,5 @@ def _read(model: Any, prompt: Sequence[int], proceed: Callable[[], None]) -> lis
         return True
 
     cache: list[Any] = list(caches.make_prompt_cache(model))
-    caches.read_prompt(model, cache, prompt[:-1], report, time.perf_counter)
+    caches.read_prompt(model, cache, prompt[:-1], report)
     return cache

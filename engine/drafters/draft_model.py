@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
 
-from engine.cache import check_cache, logits_width, make_prompt_cache, read_prompt, require_rollback, trim_to
+from engine.cache import check_cache, chunk_size, logits_width, make_prompt_cache, read_prompt, require_rollback, trim_to
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.errors import DraftlightError
@@ -42,6 +41,7 @@ class DraftModel:
             self.name = name or model.name
         self._reset()
         require_rollback(self._cache, "draft model")
+        self._chunk = chunk_size(self._model)
         self._largest_id = None if self._target_ids is not None else logits_width(self._model) - 1
 
     def _reset(self) -> None:
@@ -63,7 +63,7 @@ class DraftModel:
         self._committed, self._read = list(tokens), common
         if self._is_full:
             return True
-        complete = read_prompt(self._known, self._cache, self._committed[common:-1], proceed, time.perf_counter)
+        complete = read_prompt(self._known, self._cache, self._committed[common:-1], proceed, self._chunk)
         if not complete:
             self._reset()
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -128,7 +127,7 @@ class FeatureHead:
         if self._is_full or self._rows == len(tokens) - 1:
             return True
         heard = hearing(self, proceed)
-        if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], heard, time.perf_counter):
+        if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], heard):
             return True
         self._reset()
         return False

@@ -47,7 +47,7 @@ def decodes(
     """The first two tokens of many short answers under each rule, and without proposals."""
     tokens = prompt_of(target, prompt)
     cache = caches.make_prompt_cache(target.model)
-    caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True, lambda: 0.0)
+    caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True)
     bins = _bins(target, tokens, cache)
     label = f"T {TEMPERATURE}, two tokens"
     rules = RULES if drafter is not None else RULES[:1]

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
-from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Proposal, Round
+from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round
 
 PATIENCE = 60.0
 """Seconds after which something that should have happened counts as not happening. Long, because only a failure waits for it;
@@ -169,6 +169,9 @@ class FakeBackend:
 
     def device(self) -> str:
         return "fake"
+
+    def numerics(self, target: FakeTarget) -> Numerics:
+        return Numerics("float32", 4)
 
     def close(self) -> None:
         self.threads.add(threading.get_ident())

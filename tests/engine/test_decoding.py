@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 
 import mlx.core as mx
+import mlx.nn as nn
 import pytest
 from mlx_lm.models import mamba
 from mlx_lm.models.cache import QuantizedKVCache
 from mlx_lm.sample_utils import make_logits_processors
 
+from engine import cache as caches
 from engine import metrics
 from engine.cache import cache_length, make_prompt_cache
 from engine.decoding import Control, DecodingOptions, decode
@@ -235,6 +238,54 @@ def test_reading_the_prompt_is_reported():
     next(iter(decode(TARGET, list(range(90)) * 3, None, DecodingOptions(), control=control)))
     assert seen[0] == (0, 269) and seen[-1] == (269, 269)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 60.0])
+def test_how_wide_the_passes_over_a_prompt_are_does_not_depend_on_the_clock(seconds, monkeypatch):
+    """Passes of another width have other last bits: sized by the clock, one seed would have several texts on one machine."""
+    readings = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: next(readings) * seconds)
+    widths: list[int] = []
+
+    class Watched:
+        layers = TARGET.layers
+
+        def __call__(self, tokens, cache):
+            widths.append(tokens.shape[1])
+            return TARGET(tokens, cache=cache)
+
+    monkeypatch.setattr(caches, "LARGEST_CHUNK", 32)
+    next(iter(decode(Watched(), list(range(90)) * 3, None, DecodingOptions(seed=1))))
+    read = [width for width in widths if width > 1]
+    assert read == [32] * 8 + [13]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "device", "chunk"),
+    [
+        (134_515_008, mx.cpu, 64),
+        (1_000_000_000, mx.cpu, 16),
+        (134_515_008, mx.gpu, 2048),
+        (1_000_000_000, mx.gpu, 512),
+        (8_000_000_000, mx.gpu, 64),
+        (70_000_000_000, mx.gpu, 16),
+    ],
+)
+def test_a_chunk_follows_from_the_models_size_and_the_device(parameters, device, chunk, monkeypatch):
+    monkeypatch.setattr(caches, "get_total_parameters", lambda model: parameters)
+    monkeypatch.setattr(caches.mx, "default_device", lambda: mx.Device(device))
+    assert caches.chunk_size(TARGET) == chunk
+
+
+def test_quantised_weights_count_as_the_parameters_they_stand_for(monkeypatch):
+    monkeypatch.setattr(caches, "CPU_SPEED", 4e8)
+    monkeypatch.setattr(caches, "GPU_SPEED", 4e8)
+    model = tiny_llama(3)
+    chunk = caches.chunk_size(model)
+    assert caches.SMALLEST_CHUNK < chunk < caches.LARGEST_CHUNK
+    nn.quantize(model, group_size=64, bits=4)
+    assert caches.chunk_size(model) == chunk
+    assert caches.chunk_size(lambda tokens, cache: None) == caches.LARGEST_CHUNK
 
 
 @pytest.mark.parametrize("name", DRAFTERS)

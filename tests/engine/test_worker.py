@@ -122,6 +122,8 @@ def test_an_answer_comes_as_events_in_order_and_leaves_its_trace(desk: Desk, hom
     assert header["prompt"]["messages"] == [{"role": "user", "content": "hi"}]
     assert header["options"]["seed"] == header["seed"] == 1
     assert (header["target"]["name"], header["target"]["sha256"]) == ("builtin", "00")
+    assert (header["target"]["logits"], header["target"]["prompt_chunk"]) == ("float32", 4)
+    assert [event.logits for event in desk.seen if isinstance(event, RunStarted)] == ["float32"]
     assert (header["drafter"]["name"], header["drafter"]["sha256"]) == ("ngram", "11")
     assert {"draftlight", "python", "mlx", "mlx-lm", "platform"} <= set(header["versions"])
     assert header["hardware"]["cores"] >= 1

@@ -13,9 +13,11 @@ import pytest
 from mlx_lm.models import mamba, mamba2, rwkv7
 from mlx_lm.utils import load_model
 
+from engine import cache
 from engine.backend import MlxBackend
 from engine.errors import DraftlightError
 from engine.metrics import summarise, violations
+from engine.models import runs_on_cpu
 from engine.trace import Trace, read
 from engine.types import (
     RULES,
@@ -276,6 +278,7 @@ def test_a_long_prompt_is_read_in_chunks_and_stops_between_them(
             engine.stop(event.run_id)
 
     reacting(engine, monkeypatch, react)
+    monkeypatch.setattr(cache, "LARGEST_CHUNK", 64)  # the model is so small that all would be one chunk
     text = "world " * 400
     request = Request((Message("user", text),), DecodingOptions(seed=1), files.target, conversation="long")
     seen = until_end(engine, engine.submit(request))
@@ -382,6 +385,8 @@ def test_the_built_in_target_answers_and_says_what_it_is(home: Path) -> None:
     found = read(str(end.trace_path))
     assert found.missing is None
     assert len(found.header["target"]["sha256"]) == 64
+    assert found.header["target"]["logits"] == "float32" or not runs_on_cpu()
+    assert found.header["target"]["prompt_chunk"] == 64 or not runs_on_cpu()
 
 
 def test_no_drafter_is_offered_for_a_target_whose_cache_forgets() -> None:
