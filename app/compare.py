@@ -13,14 +13,13 @@ from typing import Literal
 
 from app.session import Answer, Session
 from app.wording import RULE_TITLES, drafter_title, target_title
+from engine import near_ties
 from engine.drafter_kinds import HEAD, NO_DRAFTER
 from engine.pieces import Spot
 from engine.types import DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
 
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)
-NEAR_TIE, NEAR_TIE_OF_HALF_PRECISION = 1e-3, 0.1
-"""Margins below these may flip when passes of another width differ in their last bits (DESIGN section 2)."""
 
 Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"]
 
@@ -274,15 +273,17 @@ class Comparison:
 
     def _broken(self, mine: Column, theirs: Column, first: int) -> tuple[Kind, str]:
         """What to say of texts that had to be equal and are not."""
-        margins = [margin for column in (mine, theirs) if (margin := margin_at(column, first)) is not None]
-        smallest = min(margins, default=None)
-        if smallest is not None and smallest < NEAR_TIE_OF_HALF_PRECISION:
-            limit = "" if smallest < NEAR_TIE else " in half precision"
-            return "near-tie", (
-                f"A near-tie{limit}: the two best scores lie {smallest:.2g} apart, and passes of different width differ in their "
-                "last bits."
+        gap = near_ties.nearest(column.tokens[first] if first < len(column.tokens) else None for column in (mine, theirs))
+        logits = mine.answer.logits
+        if gap is not None and gap.size < near_ties.limit(logits):
+            precision = "" if gap.size < near_ties.FLOAT32 else f" in {logits}"
+            what = (
+                f"the two best scores lie {gap.size:.2g} apart"
+                if gap.of == "margin"
+                else f"a token passes the filters by {gap.size:.2g} in one and not in the other"
             )
-        known = "" if smallest is None else f", and a margin of {smallest:.2g} is no near-tie"
+            return "near-tie", f"A near-tie{precision}: {what}, and passes of different width differ in their last bits."
+        known = "" if gap is None else f", and a {gap.of} of {gap.size:.2g} is no near-tie"
         return "unexpected", f"Not expected: these two texts have to be equal{known}. Please report it with both traces."
 
     @property

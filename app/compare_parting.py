@@ -39,7 +39,8 @@ class PartingLine(QFrame):
 
 
 def parting_words(comparison: Comparison) -> str:
-    """The first position at which any two columns differ: each one's token and its margin. Empty while there is none."""
+    """The first position at which any two columns differ: each one's token with margin and border. Empty while there
+    is none."""
     position = comparison.divergence
     if position is None:
         return ""
@@ -50,6 +51,6 @@ def parting_words(comparison: Comparison) -> str:
             continue
         token = run.tokens[position]
         shown = visible(token.text, token.bytes, running=True)
-        margin = "no margin" if token.margin is None else f"margin {token.margin:.3g}"
-        parts.append(f"{letter} “{shown}” ({margin})")
+        known = [f"{name} {gap:.3g}" for name, gap in (("margin", token.margin), ("border", token.border)) if gap is not None]
+        parts.append(f"{letter} “{shown}” ({', '.join(known) or 'no margin'})")
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

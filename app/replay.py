@@ -157,7 +157,9 @@ class Replay:
             self.turns[-1] = Turn(self._prompt, _twin(self._kept[self.shown]) if self.shown else self._fresh())
         if not self.answer.rules:
             read, path = prompt_tokens(self.trace), str(self.trace.path)
-            self._tell(RunStarted(REPLAY_RUN, self._options, read, self._drafter(), path, given_text(self.trace)))
+            given, logits = given_text(self.trace), table_of(self.trace.header.get("target")).get("logits")
+            known = logits if isinstance(logits, str) else None
+            self._tell(RunStarted(REPLAY_RUN, self._options, read, self._drafter(), path, given, known))
             self._tell(PrefillProgress(REPLAY_RUN, read, read))
         due = len([change for change in self._changes if change.index < self.shown])
         for round_ in self.trace.rounds[self.shown : shown]:

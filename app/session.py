@@ -47,7 +47,7 @@ class Answer:
     """One answer, growing.
 
     Attributes:
-        model: what the target is called.
+        model: what the target is called. logits: their type, None where it is not known.
         request: what the engine was asked, None for an answer that was read from a trace.
         chosen: of an answer that branches off a sibling, the text of the token with which it leaves it.
         state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
@@ -62,6 +62,7 @@ class Answer:
     drafter: str
     submitted: float
     model: str = ""
+    logits: str | None = None
     request: Request | None = None
     chosen: str = ""
     run_id: int | None = None
@@ -261,7 +262,7 @@ class Session:
             case RunStarted(_, options, prompt_tokens, drafter, trace_path):
                 answer.state, answer.options, answer.drafter = "reading", options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
-                answer.rules = [options.rule]
+                answer.rules, answer.logits = [options.rule], event.logits
                 if event.given:
                     answer.text.begin(event.given, answer.chosen)
                 if self.model is not None and self.target != "builtin" and not self.replaying:

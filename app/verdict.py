@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.compare import NEAR_TIE, NEAR_TIE_OF_HALF_PRECISION
 from app.residual import Left, draft_probability, left_after
 from app.session import Answer
+from engine import near_ties
 from engine.pieces import Kind, Spot, kind_of, visible, visible_candidate
 from engine.reasons import decision, unknowns
 from engine.types import Candidate, Emitted, Proposal, Round
@@ -133,7 +133,7 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         id=token.id,
         where=_where(round_, spot),
         decision=decision(round_, spot, greedy),
-        figures=_figures(round_, spot, greedy),
+        figures=_figures(round_, spot, greedy, near_ties.limit(answer.logits)),
         target=_alternatives(target_top, proposed, stands),
         draft=_alternatives(draft_top, proposed, stands),
         residual=left_after(round_, spot, greedy),
@@ -174,7 +174,7 @@ def _where(round_: Round, spot: Spot) -> str:
     return f"round {round_.index + 1}, {place}, position {round_.position + spot.at:,}"
 
 
-def _figures(round_: Round, spot: Spot, greedy: bool) -> tuple[Figure, ...]:
+def _figures(round_: Round, spot: Spot, greedy: bool, near: float) -> tuple[Figure, ...]:
     judged = _judged_here(round_, spot)
     if spot.own:
         emitted = round_.emitted[spot.at]
@@ -193,14 +193,14 @@ def _figures(round_: Round, spot: Spot, greedy: bool) -> tuple[Figure, ...]:
         found.append(Figure("Target p", probability(token.p), rank_words(token.id, target_top), token.p, "target"))
     if q and token.p is not None and not spot.own:
         found.append(Figure("p / q", ratio(token.p / q)))
-    found += _rule_figures(round_, spot, greedy)
+    found += _rule_figures(round_, spot, greedy, near)
     if isinstance(token, Emitted) and token.entropy is not None:
         found.append(Figure("Entropy", f"{token.entropy:.2f} nats", "of the target's distribution"))
     return tuple(found)
 
 
-def _rule_figures(round_: Round, spot: Spot, greedy: bool) -> list[Figure]:
-    """What the rule looked at: the chance, the coin, the margin."""
+def _rule_figures(round_: Round, spot: Spot, greedy: bool, near: float) -> list[Figure]:
+    """What the rule looked at: the chance, the coin, the margin; and the filters' border. Gaps below `near` are near-ties."""
     found = []
     if not spot.own:
         proposal = round_.proposals[spot.at]
@@ -209,14 +209,15 @@ def _rule_figures(round_: Round, spot: Spot, greedy: bool) -> list[Figure]:
             found.append(Figure("Chance to stand", probability(proposal.acceptance), note, proposal.acceptance))
         if proposal.coin is not None:
             found.append(Figure("Coin u", probability(proposal.coin), share=proposal.coin))
-    margin = round_.emitted[spot.at].margin if spot.at < len(round_.emitted) else None
     unjudged = not spot.own and round_.proposals[spot.at].status == "unjudged"
-    if margin is not None and not unjudged:
+    stands = round_.emitted[spot.at] if spot.at < len(round_.emitted) and not unjudged else None
+    if stands is not None and stands.margin is not None:
         scores = "logit" if greedy else "score"
-        note = f"best {scores} over the second"
-        if margin < NEAR_TIE_OF_HALF_PRECISION:
-            note = f"near-tie of the best two {scores}s" if margin < NEAR_TIE else "near-tie in half precision"
-        found.append(Figure("Margin", ratio(margin), note))
+        note = f"near-tie of the best two {scores}s" if stands.margin < near else f"best {scores} over the second"
+        found.append(Figure("Margin", ratio(stands.margin), note))
+    if stands is not None and stands.border is not None:
+        note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"
+        found.append(Figure("Border", ratio(stands.border), note))
     return found
 
 

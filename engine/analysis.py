@@ -6,6 +6,7 @@ the next token.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import theory
-from engine.types import Candidate, Expected
+from engine.types import Candidate, DecodingOptions, Expected
 
 TOP = 5
+BORDER_RANGE = 1.0
+"""Borders farther away than so many units of a logit are not told: no last bit reaches them."""
 
 Floats = NDArray[np.float32]
 
@@ -90,6 +93,50 @@ def margin(scores: Floats) -> float:
         return float("inf")
     second, first = np.partition(scores, len(scores) - 2)[-2:]
     return float(first - second)
+
+
+def border(logits: Floats, token: int, options: DecodingOptions) -> float | None:
+    """How far logits would have to move against each other for the filters to drop a token that passed them.
+
+    With every logit wrong by at most e, a difference of two logits is wrong by at most 2 e, and so is the log-odds of any set of
+    tokens: the weights of one side grow by a factor of e^e at most while those of the other shrink by as much. So a border
+    below some limit means the same as a margin below it.
+
+    Args:
+        logits: (vocab,) before the filters.
+        options: those whose filters the token passed.
+
+    Returns:
+        The smallest such difference over the filters that are on; None if it is `BORDER_RANGE` or more.
+    """
+    own = float(logits[token])
+    others = np.delete(logits, token)
+    gaps = [BORDER_RANGE]
+    if 0 < options.top_k <= len(others):  # it falls when that many others have overtaken it
+        gaps.append(own - float(np.partition(others, -options.top_k)[-options.top_k]))
+    if options.min_p and len(others):  # it falls when it is below that fraction of the best other one
+        gaps.append(own - float(others.max()) - math.log(options.min_p))
+    if 0 < options.top_p < 1:
+        gaps.append(_top_p_border(own, others, options.top_p))
+    nearest = max(0.0, min(gaps))
+    return nearest if nearest < BORDER_RANGE else None
+
+
+def _top_p_border(own: float, others: Floats, top_p: float) -> float:
+    """As `border` for top-p, which keeps a token while those above it have less than `top_p` of the mass (mlx-lm's
+    `apply_top_p`). Every token that could overtake it within the gap counts as being above."""
+    highest = others.max(initial=np.float32(own))
+    weights = np.exp(others - highest)
+    total = weights.sum(dtype=np.float64) + math.exp(own - float(highest))
+    above = others > own
+    overtaking = np.flatnonzero(~above & (others > own - BORDER_RANGE))
+    overtaking = overtaking[np.argsort(-others[overtaking])]
+    mass = weights[above].sum(dtype=np.float64) + np.concatenate([[0.0], np.cumsum(weights[overtaking], dtype=np.float64)])
+    overtaken = np.concatenate([[0.0], own - others[overtaking].astype(np.float64)])
+    below = np.maximum(total - mass, np.finfo(np.float64).tiny)  # the token itself is there, but sums are rounded
+    with np.errstate(divide="ignore"):
+        shift = math.log(top_p / (1 - top_p)) - np.log(mass / below)
+    return float(np.maximum(overtaken, shift).min())
 
 
 def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected, ...]:

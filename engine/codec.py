@@ -128,6 +128,7 @@ def _emitted(value: Mapping[str, Any]) -> Emitted:
         entropy=_optional_number(value.get("entropy")),
         margin=_optional_number(value.get("margin")),
         target_top=_candidates(value.get("target_top", ())),
+        border=_optional_number(value.get("border")),
     )
 
 

@@ -269,7 +269,7 @@ class _Run:
         verdict = self._verdict(position, p, proposals, judgement, margins)
         finish, kept, text = self._end_of(verdict)
         self._commit(kept, finish, features)
-        emitted, described, expected = describe(verdict, kept, self.text, self.options.analyse, self.shaper.greedy)
+        emitted, described, expected = describe(verdict, kept, self.text, self.options, self.shaper.greedy)
         finished = Round(
             index=self.index,
             position=position,
@@ -360,7 +360,7 @@ class _Run:
             arrays.append(proposals.tokens)
         if not self.options.analyse:
             return arrays
-        arrays.append(p.logits)
+        arrays += [array for array in (p.logits, p.unfiltered) if array is not None]
         arrays += [array for array in (margins, judgement.coins, judgement.draws) if array is not None]
         if judgement.coins is not None:
             arrays.append(judgement.acceptance)

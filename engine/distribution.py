@@ -52,11 +52,13 @@ class Distribution:
     Args:
         logits: (rows, vocab) float32; masked tokens are -inf.
         inverse_temperature: 1/T.
+        unfiltered: (rows, vocab) float32, the logits before filters masked some; None where no filter is on.
     """
 
-    def __init__(self, logits: mx.array, inverse_temperature: float = 1.0) -> None:
+    def __init__(self, logits: mx.array, inverse_temperature: float = 1.0, unfiltered: mx.array | None = None) -> None:
         self.logits = logits
         self.inverse_temperature = inverse_temperature
+        self.unfiltered = unfiltered
 
     @classmethod
     def from_probabilities(cls, probabilities: mx.array) -> Distribution:
@@ -182,11 +184,11 @@ class Shaper:
             logits = mx.where(self.known, logits, -math.inf)
         if self.penalises:
             logits = self._penalise(logits, history, proposals)
-        if not self.greedy:
-            logits = self._filter(logits)
+        filtered = logits if self.greedy else self._filter(logits)
+        whole = None if filtered is logits else logits
         if self.inverse_temperature > SCALED_AS_THEY_ARE:
-            logits = less_maximum(logits)
-        return Distribution(logits, self.inverse_temperature)
+            filtered = less_maximum(filtered)
+        return Distribution(filtered, self.inverse_temperature, whole)
 
     def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
         penalty, context = self.options.repetition_penalty, self.options.repetition_context

@@ -13,7 +13,7 @@ from engine.acceptance import Judgement
 from engine.distribution import Distribution, OneHot
 from engine.drafters.base import Proposals
 from engine.stopping import AnswerText
-from engine.types import Emitted, Expected, Origin, Proposal, Rule, Status
+from engine.types import DecodingOptions, Emitted, Expected, Origin, Proposal, Rule, Status
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,17 @@ class Verdict:
 
 
 def describe(
-    verdict: Verdict, kept: list[int], text: AnswerText, analyse: bool, greedy: bool
+    verdict: Verdict, kept: list[int], text: AnswerText, options: DecodingOptions, greedy: bool
 ) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...], tuple[Expected, ...]]:
     """The emitted tokens, the proposals and the closed forms of a round.
 
     Args:
         kept: the emitted ids that count, the newest of the committed text.
         text: has already taken `kept`, and knows what each added.
+        options: those that p was made with.
     """
     pieces = text.latest(len(kept))
-    if not analyse:
+    if not options.analyse:
         emitted = tuple(
             Emitted(token, piece, text.bytes_of(token), verdict.origin(index))
             for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
@@ -87,6 +88,7 @@ def describe(
     p = analysis.rows(np.asarray(verdict.p.logits)[: max(len(kept), verdict.judged)], verdict.p.inverse_temperature)
     q = _draft_rows(verdict)
     margins = _margins(verdict, len(kept), greedy)
+    borders = _borders(verdict, kept, options)
     emitted = tuple(
         Emitted(
             token,
@@ -97,6 +99,7 @@ def describe(
             p[index].entropy,
             margins[index],
             p[index].candidates(text.text_of) if index == len(verdict.drafted) else (),
+            borders[index],
         )
         for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
     )
@@ -128,6 +131,14 @@ def _margins(verdict: Verdict, count: int, greedy: bool) -> list[float | None]:
     else:
         return [None] * count
     return [gap if math.isfinite(gap) else None for gap in gaps]
+
+
+def _borders(verdict: Verdict, kept: list[int], options: DecodingOptions) -> list[float | None]:
+    """How near each emitted token was to being filtered out."""
+    if verdict.p.unfiltered is None:
+        return [None] * len(kept)
+    unfiltered = np.asarray(verdict.p.unfiltered)
+    return [analysis.border(unfiltered[index], token, options) for index, token in enumerate(kept)]
 
 
 @dataclass(frozen=True)

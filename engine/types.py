@@ -180,6 +180,9 @@ class Emitted:
         p: probability the target gave it; entropy: of the target's distribution, in nats. Both None without `analyse`.
         margin: gap between the target's two best scores (logits at temperature 0, perturbed scores under match and
             gumbel and in plain rounds), else None.
+        border: how far the target's logits would have to move against each other for the filters (top-p, min-p, top-k) to drop
+            this token, in the units of logits. None without a filter, where nothing came within 1 of dropping it, without
+            `analyse`, and in traces from before it was recorded.
         target_top: at most five likeliest tokens of the target where the token is a bonus or a plain one. Those of an accepted
             token or a correction stand in the proposal at the same place.
     """
@@ -192,6 +195,7 @@ class Emitted:
     entropy: float | None = None
     margin: float | None = None
     target_top: tuple[Candidate, ...] = ()
+    border: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

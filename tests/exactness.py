@@ -14,14 +14,14 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generate_step
 
+from engine import near_ties
+from engine.cache import logits_type
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
 from engine.head import BUILTIN_HEAD
 from engine.models import LoadedModel, load
-
-NEAR_TIE = 1e-3
-"""Float32: scores closer than this may change places between passes of different width (DESIGN section 2)."""
+from engine.types import Emitted
 
 OWN_PROMPTS = Path(__file__).parent / "prompts.jsonl"
 DRAFTERS = ("none", "ngram", "builtin-draft", "head")
@@ -40,7 +40,9 @@ class Comparison:
 
     Attributes:
         compared: tokens that are equal before the texts end or first differ.
-        margin: the target's margin where they first differ; None if they are equal.
+        margin: the smallest gap on record where they first differ (`engine.near_ties`), infinite if there is none; None if they
+            are equal.
+        near: the gap below which last bits may decide.
     """
 
     prompt: str
@@ -49,11 +51,12 @@ class Comparison:
     gamma: int
     compared: int
     margin: float | None
+    near: float
 
     @property
     def explained(self) -> bool:
-        """Equal, or first different where two scores were as good as equal."""
-        return self.margin is None or self.margin < NEAR_TIE
+        """Equal, or first different where last bits decide."""
+        return self.margin is None or self.margin < self.near
 
 
 def read_prompts(path: Path = OWN_PROMPTS, limit: int | None = None) -> list[Prompt]:
@@ -90,7 +93,8 @@ def against_mlx_lm(
     drafters = {name: make_drafter(name, model) for name, _, _ in settings}
     for prompt in prompts:
         ids = prompt_tokens(model, prompt)
-        reference = [int(token) for token, _ in generate_step(mx.array(ids), model.model, max_tokens=tokens)]
+        steps = generate_step(mx.array(ids), model.model, max_tokens=tokens)
+        reference = [Emitted(int(token), "", b"", "plain") for token, _ in steps]
         for name, rule, gamma in settings:
             options = DecodingOptions(rule=rule, temperature=0, seed=0, gamma=gamma, max_tokens=tokens)
             # No end of sequence: the comparison goes on through it, as mlx-lm's step does.
@@ -106,7 +110,7 @@ def under_one_seed(
     for seed, prompt in enumerate(prompts):
         ids = prompt_tokens(model, prompt)
         base = DecodingOptions(seed=seed, max_tokens=tokens, **options)
-        reference = [token.id for current in decode(model, ids, None, base, eos_ids=()) for token in current.emitted]
+        reference = [token for current in decode(model, ids, None, base, eos_ids=()) for token in current.emitted]
         for name, rule, gamma in settings:
             yield _compare(model, ids, drafters[name], base.replace(rule=rule, gamma=gamma), reference, prompt)
 
@@ -116,17 +120,20 @@ def _compare(
     ids: list[int],
     drafter: Drafter | None,
     options: DecodingOptions,
-    reference: list[int],
+    reference: list[Emitted],
     prompt: Prompt,
 ) -> Comparison:
     compared, margin = 0, None
     rounds = decode(model, ids, drafter, options, eos_ids=())
     for token in (token for current in rounds for token in current.emitted):
-        if token.id != reference[compared]:
-            margin = token.margin if token.margin is not None else float("inf")
+        if token.id != reference[compared].id:
+            gap = near_ties.nearest((token, reference[compared]))
+            margin = float("inf") if gap is None else gap.size
             break
         compared += 1
     rounds.close()
     assert margin is not None or compared == len(reference)
     name = drafter.name if drafter is not None else "none"
-    return Comparison(prompt.id, name, options.rule, int(options.gamma), compared, margin)
+    return Comparison(
+        prompt.id, name, options.rule, int(options.gamma), compared, margin, near_ties.limit(logits_type(model.model))
+    )

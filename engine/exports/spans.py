@@ -52,6 +52,7 @@ def _emitted_details(round: Round, token: Emitted) -> list[str]:
         f"target p {token.p:.3f}" if token.p is not None else "",
         f"entropy {token.entropy:.2f} nats" if token.entropy is not None else "",
         f"margin {token.margin:.3g}" if token.margin is not None else "",
+        f"border {token.border:.3g}" if token.border is not None else "",
     ]
     return [
         f"{_quoted(token)}  {token.origin}",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.compare import ColumnSetup, Comparison, Setup, drafter_words, margin_at, with_column
+from app.compare_parting import parting_words
 from app.presets import PRESETS, Preset
 from app.samples import SampleTally, number_in, write_samples
 from app.settings import Settings
@@ -25,13 +26,13 @@ MATCH = ColumnSetup(rule="match")
 REJECTION = ColumnSetup(rule="rejection")
 
 
-def compared(*columns: ColumnSetup, **changes: Any) -> Comparison:
-    """A comparison whose runs are 1, 2, and so on."""
+def compared(*columns: ColumnSetup, logits: str | None = "float32", **changes: Any) -> Comparison:
+    """A comparison whose runs are 1, 2, and so on, on a target with logits of this type."""
     setup = Setup("Tell me a story.", columns, **{"seed": 1, **changes})
     comparison = Comparison(setup, setup.requests("builtin", DecodingOptions()), clock=lambda: 0.0)
     comparison.started(range(1, len(columns) + 1))
     for run, column in enumerate(comparison.columns, 1):
-        comparison.apply(RunStarted(run, column.answer.options, 10, column.setup.drafter, f"/traces/{run}.jsonl"))
+        comparison.apply(RunStarted(run, column.answer.options, 10, column.setup.drafter, f"/traces/{run}.jsonl", logits=logits))
     return comparison
 
 
@@ -100,17 +101,44 @@ def test_rules_with_fresh_noise_are_expected_to_part_from_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "margin, kind, said",
-    [(2e-4, "near-tie", "near-tie:"), (0.03, "near-tie", "half precision"), (0.4, "unexpected", "report it")],
+    "margin, logits, kind, said",
+    [
+        (2e-4, "float32", "near-tie", "near-tie:"),
+        (0.03, "bfloat16", "near-tie", "near-tie in bfloat16:"),
+        (0.03, "float16", "near-tie", "near-tie in float16:"),
+        (0.03, "float32", "unexpected", "a margin of 0.09 is no near-tie"),
+        (0.03, None, "unexpected", "report it"),
+        (0.4, "bfloat16", "unexpected", "report it"),
+    ],
 )
-def test_texts_that_had_to_be_equal_part_at_a_near_tie_or_are_flagged(margin: float, kind: str, said: str) -> None:
-    comparison = compared(PLAIN, GUMBEL)
+def test_texts_that_had_to_be_equal_part_at_a_near_tie_of_their_precision_or_are_flagged(
+    margin: float, logits: str | None, kind: str, said: str
+) -> None:
+    comparison = compared(PLAIN, GUMBEL, logits=logits)
     grow(comparison, 1, rounds_of(TEXT, margin=margin))
     grow(comparison, 2, rounds_of([*TEXT[:4], " sunk"], margin=margin * 3))
     relation = comparison.relation(1)
     assert relation is not None
     assert (relation.kind, relation.first) == (kind, 4)
     assert said in relation.words
+
+
+@pytest.mark.parametrize("side", [1, 2])
+@pytest.mark.parametrize("border, kind", [(2e-4, "near-tie"), (0.3, "unexpected"), (None, "unexpected")])
+def test_a_token_at_the_border_of_the_filters_explains_a_parting_at_a_large_margin(
+    side: int, border: float | None, kind: str
+) -> None:
+    """It shows where the token was emitted: on either side."""
+    comparison = compared(PLAIN, GUMBEL)
+    for run, text in ((1, TEXT), (2, [*TEXT[:4], " sunk"])):
+        *before, last = rounds_of(text, margin=0.4)
+        at_border = replace(last.emitted[0], border=border if run == side else 0.9)
+        grow(comparison, run, [*before, replace(last, emitted=(at_border,))])
+    relation = comparison.relation(1)
+    assert relation is not None and (relation.kind, relation.first) == (kind, 4)
+    assert ("passes the filters by 0.0002 in one and not in the other" in relation.words) == (kind == "near-tie")
+    words = parting_words(comparison)
+    assert "margin 0.4, border 0.9" in words and (border is None or f"border {border:.3g}" in words)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,14 @@ def same(first: Answer, second: Answer) -> bool:
     )
 
 
+def test_a_replay_knows_the_precision_of_its_trace_and_of_an_old_one_that_it_is_unknown(tmp_path: Path) -> None:
+    for number, (target, logits) in enumerate([({"logits": "bfloat16"}, "bfloat16"), ({}, None), ({"logits": 7}, None)]):
+        path = write_trace(tmp_path / f"{number}.jsonl", story_rounds(), target={"name": "model", **target})
+        replay = replay_of(path)
+        replay.show(1)
+        assert replay.answer.logits == logits
+
+
 # The player
 
 

@@ -322,12 +322,36 @@ def test_half_characters_among_the_alternatives_are_told_apart_by_their_ids() ->
     assert len({entry.token for entry in verdict.target}) == 3
 
 
-@pytest.mark.parametrize(("margin", "words"), [(5e-4, "near-tie of the best two"), (0.05, "half precision"), (0.5, "second")])
-def test_a_margin_says_whether_it_is_a_near_tie(margin: float, words: str) -> None:
+NEAR = [
+    (5e-4, "float32", True),
+    (0.05, "float32", False),
+    (0.05, "bfloat16", True),
+    (0.05, None, False),
+    (0.5, "bfloat16", False),
+]
+
+
+@pytest.mark.parametrize(("border", "logits", "near"), NEAR)
+def test_a_border_says_whether_it_is_a_near_tie(border: float, logits: str | None, near: bool) -> None:
     base = rejected_round("gumbel")
-    verdict = judge(answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))), GHOST)
+    made = answer(replace(base, emitted=(replace(base.emitted[0], border=border),)))
+    made.logits = logits
+    verdict = judge(made, CORRECTION)
     assert verdict is not None
-    assert words in next(figure.note for figure in verdict.figures if figure.name == "Margin")
+    notes = {figure.name: figure.note for figure in verdict.figures}
+    assert notes["Border"] == ("near-tie with a filter's limit" if near else "from being filtered out")
+    assert "Border" not in figures(answer(base), CORRECTION)
+
+
+@pytest.mark.parametrize(("margin", "logits", "near"), NEAR)
+def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | None, near: bool) -> None:
+    base = rejected_round("gumbel")
+    made = answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),)))
+    made.logits = logits
+    verdict = judge(made, GHOST)
+    assert verdict is not None
+    note = next(figure.note for figure in verdict.figures if figure.name == "Margin")
+    assert note == ("near-tie of the best two scores" if near else "best score over the second")
 
 
 def test_at_temperature_0_notes_name_only_what_is_shown() -> None:

@@ -14,13 +14,11 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama, qwen3
 
-from engine import decoding
+from engine import clock, near_ties
 from engine.types import Round
 
 VOCAB = 97
 PROMPT = [1, 5, 7, 9, 11, 5, 7]
-NEAR_TIE = 1e-3
-"""Logits closer than this may change places between passes of different width (float32)."""
 
 
 @contextmanager
@@ -32,7 +30,7 @@ def ticking_clock() -> Iterator[None]:
     """
     ticks = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoding, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
+        patch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
         yield
 
 
@@ -108,13 +106,13 @@ def emitted_ids(rounds: Sequence[Round]) -> list[int]:
     return [token.id for current in rounds for token in current.emitted]
 
 
-def same_up_to_near_ties(rounds: Sequence[Round], reference: Sequence[int], near: float = NEAR_TIE) -> bool:
+def same_up_to_near_ties(rounds: Sequence[Round], reference: Sequence[int], near: float = near_ties.FLOAT32) -> bool:
     """Whether the text equals the reference, or first differs at a near-tie. Fails with both texts otherwise."""
     tokens = [token for current in rounds for token in current.emitted]
     for index, (token, wanted) in enumerate(zip(tokens, reference, strict=False)):
         if token.id != wanted:
-            margin = token.margin
-            assert margin is not None and margin < near, f"differs at token {index} with margin {margin}: {token.id} for {wanted}"
+            gap = near_ties.nearest([token])
+            assert gap is not None and gap.size < near, f"differs at token {index}, {gap}: {token.id} for {wanted}"
             return False
     assert len(tokens) == len(reference)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlx.core as mx
 import numpy as np
@@ -24,7 +25,7 @@ from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for
 from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
 from engine.proof.process import LIKELIEST, Table, process_of
 from engine.proof.rounds import Setting, played_rounds, same_as_decoding, whole_rows_coupled
-from engine.types import PLANTS, RULES, SEED_LIMIT, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
+from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
 from tests.engine.tabular import distribution, pair
@@ -274,6 +275,24 @@ def test_texts_that_differ_are_noticed_with_their_margin(
     findings = list(one_seed.invariance(target, [drafter], 1, 24, (3,), 5, nothing))
     assert [finding.outcome for finding in findings] == [True, False]
     assert "margin" in findings[1].detail
+
+
+@pytest.mark.parametrize("side", ["plain", "drafted"])
+@pytest.mark.parametrize(("border", "passes"), [(2e-4, True), (0.05, False), (None, False)])
+def test_texts_that_a_filters_border_parts_pass_and_others_do_not(
+    side: str, border: float | None, passes: bool, target: LoadedModel, drafter: DraftModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The margin is large in all of them, and the target's logits are float32."""
+
+    def decoded(model: object, prompt: object, used: object, *rest: object, **named: object) -> Iterator[SimpleNamespace]:
+        mine = border if (used is None) == (side == "plain") else 0.7
+        last = Emitted(3 if used is None else 4, "", b"", "plain", margin=0.5, border=mine)
+        yield from (SimpleNamespace(emitted=(token,)) for token in (replace(last, id=1), replace(last, id=2), last))
+
+    monkeypatch.setattr(one_seed, "decode", decoded)
+    findings = list(one_seed.invariance(target, [drafter], 1, 3, (3,), 5, nothing))
+    assert [finding.outcome for finding in findings] == [passes, passes]
+    assert (f"token 3, border {border}" if passes else "token 3, ") in findings[0].detail
 
 
 # Through the engine thread

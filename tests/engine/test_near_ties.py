@@ -1,0 +1,168 @@
+"""Where last bits decide: the filters' border is where mlx-lm's filters have it, and it explains the texts that it parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import analysis, near_ties
+from engine.decoding import DecodingOptions, decode
+from engine.distribution import Shaper
+from engine.drafters import DraftModel
+from engine.types import Emitted
+from tests.engine.tabular import TabularModel
+
+SEED = 11
+FILTERS: list[dict[str, Any]] = [
+    {"top_p": 0.8},
+    {"top_p": 0.3},
+    {"min_p": 0.1},
+    {"min_p": 1.0},
+    {"top_k": 1},
+    {"top_k": 5},
+    {"top_p": 0.7, "min_p": 0.2, "top_k": 4},
+]
+
+
+def survives(logits: np.ndarray, token: int, options: DecodingOptions) -> bool:
+    """Whether mlx-lm's filters leave the token."""
+    row = Shaper(options).shape(mx.array(logits[None].astype(np.float32)), ()).logits
+    return bool(np.isfinite(np.array(row)[0, token]))
+
+
+def against(logits: np.ndarray, token: int, gap: float) -> np.ndarray:
+    """The worst that can happen to a token when every difference of logits is wrong by at most `gap`: what can overtake it does,
+    and gains on everything that cannot."""
+    moved = np.where(logits > logits[token] - gap, logits + gap / 2, logits - gap / 2)
+    moved[token] = logits[token] - gap / 2
+    return moved
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_a_token_falls_exactly_when_logits_move_by_more_than_its_border(filters: dict[str, Any]) -> None:
+    """mlx-lm's own filters are the judge, on rows that are as wrong as the border says they may be, and a little more."""
+    generator, options = np.random.default_rng(SEED), DecodingOptions(temperature=1, **filters)
+    told = 0
+    for _ in range(60):
+        logits = generator.normal(0, 1.2, 24).astype(np.float32).astype(np.float64)
+        for token in range(24):
+            if not survives(logits, token, options):
+                continue
+            border = analysis.border(logits.astype(np.float32), token, options)
+            reach = analysis.BORDER_RANGE if border is None else border
+            assert survives(against(logits, token, 0.999 * reach - 1e-5), token, options)
+            if border is not None:
+                told += 1
+                assert not survives(against(logits, token, 1.001 * border + 1e-5), token, options)
+    assert told >= 15, "enough borders within reach to speak of"
+
+
+def test_a_lone_token_and_a_token_far_from_every_limit_have_no_border() -> None:
+    assert analysis.border(np.zeros(1, np.float32), 0, DecodingOptions(top_p=0.5, top_k=1, min_p=1.0)) is None
+    row = np.array([9, 0, -1, -np.inf], np.float32)
+    for filters in FILTERS:
+        assert analysis.border(row, 0, DecodingOptions(**filters)) is None
+    tied = np.zeros(8, np.float32)
+    assert analysis.border(tied, 3, DecodingOptions(top_k=2)) == 0.0
+
+
+class WidthSensitive(TabularModel):
+    """A model whose last bits depend on how many rows a pass has, as those of a GPU's matrix product do."""
+
+    def __init__(self, row: np.ndarray, shift: np.ndarray) -> None:
+        super().__init__(row.reshape(1, 1, -1))
+        self.shift = mx.array(shift.astype(np.float32))
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        logits = super().__call__(tokens, cache)
+        return logits if tokens.shape[1] == 1 else logits + self.shift
+
+
+ROW = np.array([1.0, 0.9, 0.75, 0.6, 0.45, 0.2, -0.5, -1.0], np.float32)
+EDGE = 4
+"""The token that stands at the border, of every seventh draw."""
+LAST_BITS = 2e-5
+
+
+def at_the_border(kind: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """A row and a filter that keeps EDGE in a narrow pass and drops it once EDGE has lost LAST_BITS."""
+    row = ROW.astype(np.float64)
+    if kind == "top_k":
+        row[EDGE + 1] = row[EDGE] - LAST_BITS / 2
+        return row, {"top_k": EDGE + 1}
+    if kind == "min_p":
+        return row, {"min_p": float(np.exp(row[EDGE] - LAST_BITS / 2 - row[0]))}
+    weights = np.exp(row - row.max())
+    above = weights[:EDGE].sum() / weights.sum()
+    return row, {"top_p": float(above + LAST_BITS / 4 * above * (1 - above))}
+
+
+def texts(kind: str, seed: int) -> tuple[list[Emitted], list[Emitted]]:
+    """The plain text of a seed and the one of a drafter, whose passes are wider."""
+    row, filters = at_the_border(kind)
+    shift = np.where(np.arange(row.size) == EDGE, -LAST_BITS, LAST_BITS / 4)
+    target = WidthSensitive(row, shift)
+    options = DecodingOptions(temperature=1, seed=seed, gamma=4, max_tokens=48, phase_every=0, **filters)
+    drafter = DraftModel(TabularModel(ROW.reshape(1, 1, -1)), "itself")
+    plain, drafted = (
+        [token for current in decode(target, [1, 2, 3], used, options) for token in current.emitted] for used in (None, drafter)
+    )
+    return plain, drafted
+
+
+def first_apart(one: Sequence[Emitted], two: Sequence[Emitted]) -> int | None:
+    return next((place for place, (a, b) in enumerate(zip(one, two, strict=False)) if a.id != b.id), None)
+
+
+@pytest.mark.parametrize("kind", ["top_p", "min_p", "top_k"])
+def test_a_last_bit_that_moves_a_token_across_a_filters_border_is_a_near_tie(kind: str) -> None:
+    """Ten seeds of each filter, whose texts part where two scores lie far apart: by its margin alone each would be a fault."""
+    parted = 0
+    for seed in range(10):
+        plain, drafted = texts(kind, seed)
+        place = first_apart(plain, drafted)
+        if place is None:
+            continue
+        both = (plain[place], drafted[place])
+        assert {EDGE, EDGE + (kind == "top_k")} & {token.id for token in both}, "top-k lets the next one in for it"
+        margins = [token.margin for token in both if token.margin is not None]
+        gap = near_ties.nearest(both)
+        assert gap is not None and gap.of == "border" and gap.size <= 3 * LAST_BITS
+        parted += min(margins) > near_ties.FLOAT32
+    assert parted >= 8, "a difference of last bits parts nearly every text here"
+
+
+def test_tokens_away_from_the_border_are_not_excused_by_it() -> None:
+    """The border is the emitted token's own: a fault elsewhere on the same row stays a fault."""
+    plain, _ = texts("min_p", 3)
+    for token in plain:
+        gap = near_ties.nearest([token])
+        assert gap is not None
+        assert (token.border is not None and token.border < near_ties.FLOAT32) == (token.id == EDGE)
+
+
+def test_without_a_filter_and_at_temperature_0_there_is_no_border() -> None:
+    model = TabularModel(ROW.reshape(1, 1, -1))
+    for options in (DecodingOptions(temperature=1), DecodingOptions(temperature=0, top_p=0.5), DecodingOptions(top_p=0.0)):
+        rounds = decode(model, [1], None, options.replace(seed=1, max_tokens=8))
+        assert all(token.border is None and token.margin is not None for current in rounds for token in current.emitted)
+
+
+def test_the_limit_follows_the_type_of_the_logits() -> None:
+    assert near_ties.limit("float32") == 1e-3
+    assert near_ties.limit("float16") == near_ties.limit("bfloat16") == 0.1
+    assert near_ties.limit(None) == 1e-3, "what is not known excuses nothing"
+
+
+def test_the_nearest_gap_counts_both_sides_and_both_kinds() -> None:
+    def token(margin: float | None, border: float | None) -> Emitted:
+        return Emitted(1, "a", b"a", "plain", margin=margin, border=border)
+
+    assert near_ties.nearest([token(0.5, 0.4), token(None, 0.2), None]) == near_ties.Gap(0.2, "border")
+    assert near_ties.nearest([token(0.0, None), token(0.5, None)]) == near_ties.Gap(0.5, "margin"), "both sides see a tie"
+    assert near_ties.nearest([token(0.1, 0.2)]) == near_ties.Gap(0.1, "margin")
+    assert near_ties.nearest([token(None, None), None]) is None
