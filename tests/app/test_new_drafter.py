@@ -16,13 +16,13 @@ from app.cli import main
 from app.compare import ColumnSetup
 from app.compare_setup import ColumnControls
 from app.header import Header
-from app.pieces import Spot
 from app.session import Session
 from app.settings import Settings
-from app.verdict_words import decision, unknowns
 from app.wording import coincidence, drafter_title
 from engine.drafter_kinds import DRAFTERS, DrafterKind, benched
 from engine.metrics import violations
+from engine.pieces import Spot
+from engine.reasons import decision, unknowns
 from engine.trace import read
 from engine.types import DecodingOptions, DrafterReady, Event, Message, Request, RunFinished
 from engine.worker import Engine

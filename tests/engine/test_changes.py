@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding
+from engine import decoding, near_ties
 from engine.backend import LoadedDrafter
 from engine.cache import cache_length, check_cache, make_prompt_cache
 from engine.decoding import Control, decode
@@ -38,7 +38,7 @@ from engine.types import (
     RunFinished,
 )
 from tests.engine.fakes import FakeBackend
-from tests.engine.small_models import NEAR_TIE, PROMPT, emitted_ids, greedy_of_mlx_lm, tiny_llama
+from tests.engine.small_models import PROMPT, emitted_ids, greedy_of_mlx_lm, tiny_llama
 from tests.engine.test_feature_head import CONFIG, TAPS, random_head
 
 TARGET = tiny_llama(1, layers=3)
@@ -155,7 +155,7 @@ def assert_same_text(answer: Answer, reference: Answer) -> None:
     assert len(answer.ids) <= len(tokens)
     for index, (mine, token) in enumerate(zip(answer.ids, tokens, strict=False)):
         if mine != token.id:
-            assert token.margin is not None and token.margin < NEAR_TIE, f"differs at token {index}"
+            assert token.margin is not None and token.margin < near_ties.FLOAT32, f"differs at token {index}"
             return
 
 
