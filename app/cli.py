@@ -92,7 +92,8 @@ def _window_less(command: str) -> str:
         "A line of figures goes to standard error. Ctrl-C stops the answer.",
         "prove": "Check on the loaded models that decoding is exact: noise against known answers, what every rule emits against "
         "the target's own probabilities, how often proposals are accepted against the closed forms, and one seed's text over "
-        "drafters and draft lengths. Takes minutes. The exit status is 0 if every check passes, 1 if one fails.",
+        "drafters and draft lengths. Takes minutes. The exit status is 0 if every check passes, 1 if one fails, and 3 if a "
+        "planted defect was not noticed.",
         "replay": "Open a trace in the window: the same text, lanes and charts as while it was made, to play, step and scrub. "
         "No model is loaded.",
         "self-test": "Load the built-in model, decode a few tokens, paint the window, and quit. The exit status is 0 if all "

@@ -18,13 +18,15 @@ from engine.whole_file import write_whole
 from engine.worker import Engine
 
 INTERRUPTED = 130
+NOT_NOTICED = 3
 FORMAT = "draftlight.proof/1"
 _HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "notices", "verdict")
 _NUMBERS = ("sample", "statistic", "p-value", "notices")
 
 
 def prove(request: ProveRequest, json_path: Path | None = None) -> int:
-    """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed."""
+    """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed, and 3 if none did
+    though a defect had been planted."""
     engine = Engine()
     progress = Progress()
     try:
@@ -40,7 +42,9 @@ def prove(request: ProveRequest, json_path: Path | None = None) -> int:
     print(rendered(end.report))
     if json_path is not None:
         _write(end.report, json_path)
-    return 0 if end.report.passed else 1
+    if not end.report.passed:
+        return 1
+    return 0 if end.report.plant is None else NOT_NOTICED
 
 
 def rendered(report: ProofReport) -> str:

@@ -148,7 +148,20 @@ class MlxBackend:
     ) -> Iterator[Finding]:
         from engine.proof import run
 
-        yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress)
+        others = self._lookups_and_head(target, drafter)
+        yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress, others)
+
+    def _lookups_and_head(self, target: Any, drafter: Any) -> list[Any]:
+        """What the window offers for this target besides this drafter, without loading a model."""
+        others: list[Any] = []
+        for name in ("ngram", "ngram-mod", "head"):
+            if drafter is None or drafter.name == name:
+                continue
+            try:
+                others.append(self.drafter(name, target, lambda step, fraction: None).drafter)
+            except DraftlightError:
+                continue  # the head was trained for another target
+        return others
 
     def train(
         self,

@@ -347,9 +347,9 @@ class Numerics:
 
 
 Effort = Literal["quick", "default", "thorough"]
-Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q"]
+Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw"]
 EFFORTS: tuple[Effort, ...] = ("quick", "default", "thorough")
-PLANTS: tuple[Plant, ...] = ("shared-noise", "residual-from-p", "stale-noise", "unfiltered-q")
+PLANTS: tuple[Plant, ...] = ("shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw")
 """Defects that `prove` can plant on purpose, to show that it notices them; `engine.proof.plants` tells what each is."""
 
 

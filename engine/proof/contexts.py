@@ -27,6 +27,9 @@ PROMPTS = (
     "Write a Python function that adds the numbers of a list.",
     "Why do leaves change their colour in autumn?",
 )
+REPEATED = " one apple, two pears, three plums, four figs, five dates, six limes,"
+TIMES = 5
+"""Enough tokens for `ngram-mod`, which proposes after 24 that it knows if at least 48 follow."""
 ANSWERED = 8
 """Tokens of the answer that a context holds, so that it is not the answer's ever equal beginning."""
 LOOKED_THROUGH = 40
@@ -76,6 +79,12 @@ def prompt_of(target: LoadedModel, index: int) -> list[int]:
     """One of the built-in prompts in the model's chat template."""
     message = Message("user", PROMPTS[index % len(PROMPTS)])
     return [int(token) for token in target.tokenizer.apply_chat_template([message], add_generation_prompt=True)]
+
+
+def continued(target: LoadedModel, index: int) -> list[int]:
+    """As `prompt_of`; the first prompt goes on with an answer that repeats itself, so that whoever copies has what to copy."""
+    prompt = prompt_of(target, index)
+    return prompt if index else prompt + [int(token) for token in target.tokenizer.encode(REPEATED)] * TIMES
 
 
 def known_ids(target: LoadedModel, vocab_size: int) -> NDArray[np.bool_]:

@@ -20,8 +20,9 @@ from engine.types import RULES, SEED_LIMIT, DecodingOptions
 
 FIRST, SECOND = 5, 4
 """Bins: the likeliest first tokens, with each its likeliest second tokens and the others; and all other first tokens."""
-GAMMA = 2
-TEMPERATURE = 0.8
+LENGTH = 3
+"""Tokens of a decode: two that are looked at, and room for two proposals."""
+SETTING = DecodingOptions(gamma="auto", temperature=0.8, top_p=0.95, top_k=40, min_p=0.02, max_tokens=LENGTH)
 SEEDS_APART = 1_000_000
 
 
@@ -49,12 +50,10 @@ def decodes(
     cache = caches.make_prompt_cache(target.model)
     caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True)
     bins = _bins(target, tokens, cache)
-    label = f"T {TEMPERATURE}, two tokens"
+    label = "T 0.8, all filters, auto, two tokens"
     rules = RULES if drafter is not None else RULES[:1]
     for number, rule in enumerate(rules):
-        options = DecodingOptions(
-            rule=rule, temperature=TEMPERATURE, gamma=GAMMA, max_tokens=GAMMA + 1, analyse=False, phase_every=0
-        )
+        options = SETTING.replace(rule=rule, analyse=False, phase_every=0)
         counts = np.zeros(len(bins.law), dtype=np.int64)
         for draw in range(decodes_each):
             caches.trim_to(cache, len(tokens) - 1, "target")
@@ -74,6 +73,18 @@ def decodes(
         )
 
 
+def filtered(likely: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(vocab,): what the filters leave of (vocab,) untempered probabilities, written without the engine's own: the likeliest
+    tokens that together pass top-p, those of at least min-p times the likeliest, and the first top-k."""
+    order = np.argsort(-likely, kind="stable")
+    ranked = likely[order]
+    keep = np.cumsum(ranked) - ranked < SETTING.top_p
+    keep &= (ranked >= SETTING.min_p * ranked[0]) & (np.arange(len(ranked)) < SETTING.top_k)
+    kept = np.zeros(len(likely), dtype=bool)
+    kept[order] = keep
+    return kept
+
+
 def _bins(target: LoadedModel, tokens: list[int], cache: list[object]) -> Bins:
     known: NDArray[np.bool_] | None = None
 
@@ -83,7 +94,8 @@ def _bins(target: LoadedModel, tokens: list[int], cache: list[object]) -> Bins:
         logits = target.model(mx.array([[token]]), cache=cache)[0, -1].astype(mx.float32)
         scores = np.array(logits, dtype=np.float64)
         known = known_ids(target, len(scores)) if known is None else known
-        return probabilities(np.where(known, scores, -np.inf)[None] / TEMPERATURE)[0]
+        likely = probabilities(np.where(known, scores, -np.inf)[None])[0]
+        return probabilities(np.where(filtered(likely), scores, -np.inf)[None] / SETTING.temperature)[0]
 
     first_law = law_after(tokens[-1])
     likeliest = [int(token) for token in np.argsort(-first_law, kind="stable")[:FIRST]]

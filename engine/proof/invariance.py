@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Literal
 
+from engine import cache as caches
 from engine import near_ties
-from engine.cache import logits_type
 from engine.decoding import decode
 from engine.drafters.base import Drafter
 from engine.models import LoadedModel
 from engine.near_ties import Gap, nearest
-from engine.proof.contexts import Tick, prompt_of
+from engine.proof.contexts import Tick, continued
 from engine.proof.findings import Finding
-from engine.types import SEED_LIMIT, DecodingOptions, Emitted, Rule
+from engine.types import SEED_LIMIT, DecodingOptions, Emitted, Round, Rule
 
 INVARIANT_RULES: tuple[Rule, ...] = ("match", "gumbel")
 
@@ -22,54 +24,62 @@ def invariance(
     drafters: Sequence[Drafter],
     prompts: int,
     tokens: int,
-    gammas: Sequence[int],
+    gammas: Sequence[int | Literal["auto"]],
     seed: int,
     tick: Tick,
 ) -> Iterator[Finding]:
     """A finding for each drafter and rule: over all prompts and gammas, equal to the plain text or first apart at a near-tie."""
-    near = near_ties.limit(logits_type(target.model))
+    near = near_ties.limit(caches.logits_type(target.model))
     base = DecodingOptions(max_tokens=tokens, phase_every=0)
+    cached = [_Prompt(target, continued(target, index)) for index in range(prompts)]
     texts = []
-    for index in range(prompts):
+    for index, prompt in enumerate(cached):
         options = base.replace(seed=(seed + index) % SEED_LIMIT)
-        texts.append(_text(target, prompt_of(target, index), None, options, tick))
+        texts.append([token for current in prompt.rounds(None, options, tick) for token in current.emitted])
     for drafter in drafters:
         for rule in INVARIANT_RULES:
-            compared, apart, passed = 0, [], True
+            compared, proposed, apart, passed = 0, 0, [], True
             for index, plain in enumerate(texts):
                 for gamma in gammas:
                     options = base.replace(seed=(seed + index) % SEED_LIMIT, rule=rule, gamma=gamma)
-                    equal, differs, gap = _until_apart(target, prompt_of(target, index), drafter, options, plain, tick)
+                    equal, differs, gap, proposals = _until_apart(cached[index], drafter, options, plain, tick)
                     compared += equal
+                    proposed += proposals
                     if differs:
                         passed &= gap is not None and gap.size < near
                         apart.append(f"prompt {index + 1}, gamma {gamma}: token {equal + 1}, {gap or 'no margin on record'}")
-            detail = "; ".join(apart) or "all texts equal"
+            detail = f"{'; '.join(apart) or 'all texts equal'}, {proposed} tokens proposed"
             label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}, {len(texts)} texts"
             yield Finding("same text as without a drafter", rule, label, compared, passed, detail=detail)
 
 
-def _text(target: LoadedModel, prompt: list[int], drafter: Drafter | None, options: DecodingOptions, tick: Tick) -> list[Emitted]:
-    tokens: list[Emitted] = []
-    for current in decode(target, prompt, drafter, options, eos_ids=()):
-        tick()
-        tokens += current.emitted
-    return tokens
+class _Prompt:
+    """A prompt that the target reads once, however many answers to it are compared."""
+
+    def __init__(self, target: LoadedModel, tokens: list[int]) -> None:
+        self._target, self._tokens = target, tokens
+        self._cache = caches.make_prompt_cache(target.model)
+
+    def rounds(self, drafter: Drafter | None, options: DecodingOptions, tick: Tick) -> Generator[Round, None, None]:
+        """One answer."""
+        with closing(decode(self._target, self._tokens, drafter, options, eos_ids=(), cache=self._cache)) as answer:
+            for current in answer:
+                tick()
+                yield current
+        caches.trim_to(self._cache, len(self._tokens) - 1, "target")
 
 
 def _until_apart(
-    target: LoadedModel, prompt: list[int], drafter: Drafter, options: DecodingOptions, plain: list[Emitted], tick: Tick
-) -> tuple[int, bool, Gap | None]:
-    """How many tokens are equal, whether one is not, and how near the two texts were to each other there."""
-    equal = 0
-    rounds = decode(target, prompt, drafter, options, eos_ids=())
-    try:
-        for current in rounds:
-            tick()
-            for token in current.emitted:
-                if token.id != plain[equal].id:
-                    return equal, True, nearest((token, plain[equal]))
-                equal += 1
-    finally:
-        rounds.close()
-    return equal, False, None
+    prompt: _Prompt, drafter: Drafter, options: DecodingOptions, plain: list[Emitted], tick: Tick
+) -> tuple[int, bool, Gap | None, int]:
+    """How many tokens are equal, whether one is not, how near the two texts were to each other there, and how many tokens
+    were proposed in the whole text."""
+    equal = proposed = 0
+    differs, gap = False, None
+    for current in prompt.rounds(drafter, options, tick):
+        proposed += len(current.proposals)
+        for token in current.emitted:
+            if not differs and token.id != plain[equal].id:
+                differs, gap = True, nearest((token, plain[equal]))
+            equal += not differs
+    return equal, differs, gap, proposed

@@ -4,13 +4,14 @@ Its positions are independent: whatever was emitted before, position i has the d
 answer. So the law of a whole text is known, no forward pass is needed, and tens of thousands of texts take seconds. The rows are
 cut to their likeliest tokens and one more for the rest, which makes a draw cheap and is another process, just as exact.
 
-Rounds are played as `engine.decoding` plays them: every draw is keyed by seed, absolute position, domain and round. Texts that
-are played together stand at different places of one seed's stream, as answers at different lengths of prompt do.
+Rounds are played as `engine.decoding` plays them: a drafter that chooses its length stops where `AutoGamma` says so at the
+beginning of an answer, the judges are the real ones, and every draw is keyed by seed, absolute position, domain and round.
+Texts that are played together stand at different places of one seed's stream, as answers at different lengths of prompt do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -18,16 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.acceptance import JUDGES, Draft, Judge, Judgement, RoundNoise
-from engine.distribution import Distribution, OneHot
+from engine.distribution import Distribution, OneHot, Shaper
+from engine.drafters.base import DraftPen
+from engine.gamma import AutoGamma
 from engine.noise import NoiseSource
 from engine.proof.contexts import Rows, Tick
-from engine.types import Plant, Rule
+from engine.types import DecodingOptions, Plant, Rule
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LIKELIEST = 255
 GAMMA = 4
+"""Proposals in a round; the most where the drafter chooses its length."""
+UNSURE = 0.3
+"""The planted dropped-draw takes a token back that had less chance than this."""
 TOKENS = 3
 """Emitted tokens that are looked at: with them a text takes one to three rounds."""
 PROPOSALS = TOKENS - 1 + GAMMA
@@ -50,6 +56,18 @@ class Process:
     @property
     def vocab_size(self) -> int:
         return self.p.shape[1]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """One round of each of several texts: proposals (texts, GAMMA), of which `length` (texts,) count; accepted, token and the sum
+    of the judge's `acceptance`, (texts,) each."""
+
+    proposals: Integers
+    length: Integers
+    accepted: Integers
+    token: Integers
+    expected: Floats
 
 
 @dataclass(frozen=True)
@@ -125,10 +143,12 @@ def _corrected_from_p(judge: Judge) -> Judge:
 
 
 class Table:
-    """Where rounds are played: a process, a rule, and the defect that was planted, if any."""
+    """Where rounds are played: a process, a rule, the defect that was planted, if any, and whether gamma is automatic."""
 
-    def __init__(self, process: Process, rule: Rule, plant: Plant | None = None) -> None:
+    def __init__(self, process: Process, rule: Rule, plant: Plant | None = None, auto: bool = False) -> None:
         self.process, self.rule = process, rule
+        self._auto = auto and process.proposals is None  # a deterministic drafter does not ask the pen
+        self._drops = plant == "dropped-draw"
         self._ratio = rule in ("rejection", "block")
         self._judge = _corrected_from_p(JUDGES[rule]) if plant == "residual-from-p" and self._ratio else JUDGES[rule]
         self._residual_domain = "draft" if plant == "shared-noise" and self._ratio else "residual"
@@ -147,15 +167,14 @@ class Table:
             batches.append(self._texts(seed + number, min(TOGETHER, draws - first)))
         return Played(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
-    def round(self, seed: int, position: Integers, start: Integers) -> tuple[Integers, Integers, Integers, Floats]:
-        """One round of each text: proposals (texts, GAMMA), accepted (texts,), token (texts,), acceptance (texts, GAMMA).
+    def round(self, seed: int, position: Integers, start: Integers) -> Rounds:
+        """One round of each text.
 
         position: (texts,) the absolute index of the round's first token; start: (texts,) the same within the text.
         """
         with mx.stream(mx.cpu):  # many rounds at once are a transformed function, which cannot hold a hand-written kernel
             source = NoiseSource(seed, self.process.vocab_size)
             where = mx.array(position.astype(np.uint32))[:, None] + mx.arange(GAMMA + 1, dtype=mx.uint32)
-
             first = where[:, :1]
 
             def rows(domain: str, columns: slice) -> mx.array:
@@ -165,8 +184,7 @@ class Table:
                 return source.rows(wanted.reshape(-1), domain, own).reshape(*wanted.shape, -1)
 
             nothing, proposed = mx.zeros((len(position), 1, 1)), slice(GAMMA)
-            shared = rows("shared", slice(GAMMA, None) if self._ratio else slice(None))
-            draft = nothing if self.rule == "gumbel" else rows("draft", proposed)
+            shared = rows("shared", slice(self._shared_from, None))
             residual = rows(self._residual_domain, proposed) if self._ratio else nothing
             coins = nothing[:, 0]
             if self._ratio:
@@ -175,37 +193,78 @@ class Table:
             at = mx.array(start)[:, None]
             p = self._log_p[at + mx.arange(GAMMA + 1)]
             q, told = self._log_q[at + mx.arange(GAMMA)], self._log_q_judged[at + mx.arange(GAMMA)]
-            proposals, accepted, token, acceptance = self._rounds(p, q, told, shared, draft, coins, residual)
-            mx.eval(proposals, accepted, token, acceptance)
-        whole = (np.array(proposals), np.array(accepted), np.array(token))
-        return *(values.astype(np.int64) for values in whole), np.array(acceptance, dtype=np.float64)  # type: ignore[return-value]
+            draft = shared[:, proposed] if self.rule == "gumbel" else rows("draft", proposed)
+            drawn = q if self.process.proposals is not None else q + draft
+            proposals = mx.argmax(drawn, axis=-1).astype(mx.int32)
+            chances = mx.exp(mx.take_along_axis(q, proposals[:, :, None], axis=-1)[:, :, 0])
+            length = self._lengths(np.array(chances))
+            results = np.zeros((3, len(position)))
+            for count in np.unique(length):
+                chosen = np.flatnonzero(length == count)
+                some = mx.array(chosen)
+                if count:
+                    parts = (p[some, : count + 1], told[some, :count], proposals[some, :count])
+                    outcome = self._rounds(*parts, shared[some], coins[some], residual[some])
+                else:
+                    plain = mx.argmax(p[some, 0] + shared[some, 0], axis=-1)
+                    outcome = (mx.zeros(plain.shape), plain, mx.zeros(plain.shape))
+                mx.eval(*outcome)
+                results[:, chosen] = [np.array(values) for values in outcome]
+        accepted, token = results[:2].astype(np.int64)
+        return Rounds(np.array(proposals).astype(np.int64), length, accepted, token, results[2])
+
+    def _lengths(self, chances: Floats) -> Integers:
+        """(texts,): how many proposals are handed in of those drawn with these (texts, GAMMA) chances."""
+        lengths = np.full(len(chances), GAMMA)
+        if not self._auto:
+            return lengths
+        gamma = AutoGamma()
+        for text, drawn in enumerate(chances.tolist()):
+            for count in range(1, GAMMA):
+                if self._drops and drawn[count - 1] < UNSURE:
+                    lengths[text] = count - 1
+                    break
+                if not gamma.goes_on(drawn[:count]):
+                    lengths[text] = count
+                    break
+        return lengths
 
     def real_round(self, seed: int, position: int) -> tuple[list[int], int, int]:
-        """The first round of a text with the noise that decoding uses, without defects: proposals, accepted, token."""
+        """The first round of a text with the noise and pen of decoding, without defects: proposals, accepted, token."""
         noise = RoundNoise(NoiseSource(seed, self.process.vocab_size), position)
-        p, q = Distribution(self._log_p[: GAMMA + 1]), Distribution(self._log_q[:GAMMA])
+        p = Distribution(self._log_p[: GAMMA + 1])
         if self.process.proposals is not None:
             proposals = mx.array(self.process.proposals[:GAMMA].astype(np.int32))
+            told: Draft = OneHot(proposals, self.process.vocab_size)
         else:
-            draw: Callable[[Distribution, int], mx.array] = noise.shared if self.rule == "gumbel" else noise.draft
-            proposals = mx.concatenate([draw(q.row(step), step) for step in range(GAMMA)]).astype(mx.int32)
-        told: Draft = q if self.process.proposals is None else OneHot(proposals, self.process.vocab_size)
-        verdict = JUDGES[self.rule](p, told, proposals, noise)
+            worth = AutoGamma().goes_on if self._auto else None
+            pen = DraftPen(Shaper(DecodingOptions(temperature=1.0)), self.rule, noise, [], self.process.vocab_size, worth)
+            for step in range(GAMMA):
+                pen.draw(self._log_q[step])
+                if step + 1 == GAMMA or not pen.goes_on():
+                    break
+            drafted = pen.proposals()
+            if drafted is None:
+                return [], 0, int(noise.shared(p.first(1)))
+            proposals, told = drafted.tokens, drafted.q
+        verdict = JUDGES[self.rule](p.first(told.rows + 1), told, proposals, noise)
         mx.eval(proposals, verdict.accepted, verdict.token)
         return [int(token) for token in np.array(proposals)], int(verdict.accepted), int(verdict.token)
 
+    @property
+    def _shared_from(self) -> int:
+        """The first of the round's positions whose `shared` noise is drawn: under a ratio test only a bonus or plain token
+        is drawn with it."""
+        return GAMMA if self._ratio and not self._auto else 0
+
     def _one_round(
-        self, p: mx.array, q: mx.array, told: mx.array, shared: mx.array, draft: mx.array, coins: mx.array, residual: mx.array
+        self, p: mx.array, told: mx.array, proposals: mx.array, shared: mx.array, coins: mx.array, residual: mx.array
     ) -> tuple[mx.array, ...]:
-        if self.process.proposals is not None:
-            proposals = mx.argmax(q, axis=-1).astype(mx.int32)
-            judged: Draft = OneHot(proposals, self.process.vocab_size)
-        else:
-            proposals = mx.argmax(q + (shared[:GAMMA] if self.rule == "gumbel" else draft), axis=-1).astype(mx.int32)
-            judged = Distribution(told)
-        noise = _DrawnNoise(shared, GAMMA if self._ratio else 0, coins, residual)
+        one_hot = self.process.proposals is not None
+        judged: Draft = OneHot(proposals, self.process.vocab_size) if one_hot else Distribution(told)
+        noise = _DrawnNoise(shared, self._shared_from, coins, residual)
         verdict = self._judge(Distribution(p), judged, proposals, noise)
-        return proposals, verdict.accepted, verdict.token, verdict.acceptance
+        return verdict.accepted, verdict.token, verdict.acceptance.sum()
 
     def _texts(self, seed: int, draws: int) -> tuple[NDArray[np.generic], ...]:
         base = SPAN * np.arange(draws)
@@ -214,13 +273,14 @@ class Table:
         records: list[tuple[NDArray[np.generic], ...]] = []
         while (active := np.flatnonzero(emitted < TOKENS)).size:
             start = emitted[active]
-            proposals, accepted, token, acceptance = self.round(seed, base[active] + start, start)
-            following = np.pad(proposals, ((0, 0), (0, 1)))
-            following[np.arange(len(active)), accepted] = token
+            played = self.round(seed, base[active] + start, start)
+            accepted = played.accepted
+            following = np.pad(played.proposals, ((0, 0), (0, 1)))
+            following[np.arange(len(active)), accepted] = played.token
             texts[active[:, None], start[:, None] + np.arange(GAMMA + 1)] = following
             emitted[active] += accepted + 1
             step = np.arange(GAMMA)
-            judged = step <= accepted[:, None]
+            judged = (step <= accepted[:, None]) & (step < played.length[:, None])
             positions = (start[:, None] + step)[judged]
-            records.append((positions, (step < accepted[:, None])[judged], accepted, acceptance.sum(axis=1)))
+            records.append((positions, (step < accepted[:, None])[judged], accepted, played.expected))
         return texts[:, :TOKENS], *(np.concatenate(parts) for parts in zip(*records, strict=True))

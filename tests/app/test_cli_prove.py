@@ -80,7 +80,7 @@ def test_a_check_of_equality_can_fail_too(backend: ProvingBackend, capsys: pytes
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_plant_is_named_and_its_fate_told(plant: str, backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["prove", "--plant", plant]) == 0
+    assert main(["prove", "--plant", plant]) == 3
     printed = capsys.readouterr().out
     assert f"A DEFECT WAS PLANTED on purpose in the played rounds: {plant}" in printed
     assert "was NOT noticed" in printed

@@ -10,28 +10,30 @@ from types import SimpleNamespace
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 from scipy import stats
 
 from engine import decoding
-from engine.drafters import DraftModel, NGram
+from engine.drafters import DraftModel, NGram, NGramMod
+from engine.drafters.base import DraftPen
 from engine.errors import DraftlightError
 from engine.models import LoadedModel, load
 from engine.proof import invariance as one_seed
 from engine.proof import known_answers as noise_checks
 from engine.proof import run, statistics
 from engine.proof.contexts import Rows
-from engine.proof.decodes import decodes
+from engine.proof.decodes import SETTING, decodes, filtered
 from engine.proof.findings import FALSE_ALARM, Finding, concluded, level_for
 from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
 from engine.proof.process import LIKELIEST, Table, process_of
-from engine.proof.rounds import Setting, played_rounds, same_as_decoding, whole_rows_coupled
+from engine.proof.rounds import Setting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
 from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
 from tests.engine.tabular import distribution, pair
 from tests.engine.tiny_models import weights, write_gguf
 
-TINY = run.Amount(contexts=2, texts=1_000, seeds=4, decodes=30, prompts=1, tokens=12, gammas=(2,))
+TINY = run.Amount(contexts=2, texts=1_000, seeds=4, decodes=30, prompts=1, tokens=12, gammas=(2, "auto"))
 LEVEL = 1e-6
 
 
@@ -103,18 +105,47 @@ def test_the_false_alarm_is_shared_among_the_statistical_checks() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_sound_rules_pass(rule: str, drafter: str) -> None:
     for top_p in (1.0, 0.6):
-        setting = Setting("table", (table_rows(drafter, top_p=top_p),))
+        setting = Setting("table", (table_rows(drafter, top_p=top_p),), auto=top_p < 1)
         findings = [*played_rounds(setting, rule, 2000, 1, None, nothing), same_as_decoding(setting, rule, 1)]  # type: ignore[arg-type]
         assert failures(findings) == []
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_every_planted_defect_is_noticed_and_only_under_the_rules_it_breaks(plant: Plant) -> None:
-    setting = Setting("table", (table_rows(top_p=0.6),))
+    setting = Setting("table", (table_rows(top_p=0.6),), auto=plant == "dropped-draw")
     noticed = {rule: failures(list(played_rounds(setting, rule, 6000, 1, plant, nothing))) for rule in RULES}
-    broken = {"block"} if plant == "stale-noise" else {"rejection", "block"}
+    # What is taken back was drawn, so rates of acceptance are off under match and gumbel too, though no token of the text is.
+    broken = {"stale-noise": {"block"}, "dropped-draw": set(RULES)}.get(plant, {"rejection", "block"})
     assert {rule for rule, failed in noticed.items() if failed} == broken
+    if plant == "dropped-draw":
+        assert {text.split(" (")[0] for text in noticed["match"] + noticed["gumbel"]} == {"acceptance of judged positions"}
     assert plant in DESCRIPTIONS
+
+
+@pytest.mark.parametrize("plant", ["residual-from-p", "stale-noise", "dropped-draw"])
+def test_made_up_rows_show_what_a_pairs_own_may_hide(plant: Plant) -> None:
+    """With as many texts as --quick plays, and at its level."""
+    for rule in ("rejection", "block"):
+        assert failures(list(played_rounds(made_up(), rule, 5000, 0, None, nothing))) == []
+    assert failures(list(played_rounds(made_up(), "block", 5000, 0, plant, nothing)))
+
+
+def test_a_pen_that_drops_its_newest_token_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rounds that are compared one by one are drafted by the pen that decoding uses."""
+    sound = DraftPen.goes_on
+
+    def goes_on(pen: DraftPen) -> bool:
+        on = sound(pen)
+        if pen.chances[-1] < 0.3:
+            pen._rows.pop()
+            pen._tokens.pop()
+            return False
+        return on
+
+    for rule in RULES:
+        assert same_as_decoding(made_up(), rule, 1).outcome
+    monkeypatch.setattr(DraftPen, "goes_on", lambda pen: goes_on(pen) if pen._worth is not None else sound(pen))
+    assert not same_as_decoding(made_up(), "rejection", 1).outcome
 
 
 def test_whole_rows_agree_as_often_as_the_closed_form_says_and_not_otherwise() -> None:
@@ -151,9 +182,9 @@ def test_rows_are_cut_without_losing_mass() -> None:
 def test_rounds_with_other_noise_than_decodings_are_noticed() -> None:
     whole = Table(process_of([table_rows()]), "rejection", "shared-noise")
     positions = np.arange(0, 400, 8)
-    _, accepted, token, _ = whole.round(1, positions, np.zeros(len(positions), dtype=np.int64))
+    played = whole.round(1, positions, np.zeros(len(positions), dtype=np.int64))
     alone = [whole.real_round(1, int(position))[1:] for position in positions]
-    assert alone != list(zip(accepted.tolist(), token.tolist(), strict=True))
+    assert alone != list(zip(played.accepted.tolist(), played.token.tolist(), strict=True))
 
 
 # Noise
@@ -222,8 +253,13 @@ def drafter(files: dict[str, str]) -> DraftModel:
 
 def test_a_sound_pair_passes_every_check(target: LoadedModel, drafter: DraftModel) -> None:
     steps: list[tuple[str, float]] = []
-    findings = list(run.prove(target, drafter, TINY, SEED_LIMIT - 1, None, lambda step, fraction: steps.append((step, fraction))))
+    report: Callable[[str, float], None] = lambda step, fraction: steps.append((step, fraction))  # noqa: E731
+    others = [NGram(), NGramMod()]
+    findings = list(run.prove(target, drafter, TINY, SEED_LIMIT - 1, None, report, others))
     assert failures(findings) == []
+    same = [finding for finding in findings if finding.name == "same text as without a drafter"]
+    assert [finding.setting.split(",")[0] for finding in same] == ["ngram"] * 2 + ["ngram-mod"] * 2 + ["draft"] * 2
+    assert all("auto" in finding.setting and " 0 tokens proposed" not in finding.detail for finding in same)
     assert {finding.rule for finding in findings} == {"", *RULES}
     fractions = [fraction for _, fraction in steps]
     assert fractions == sorted(fractions)
@@ -265,6 +301,15 @@ def test_a_decode_with_a_broken_rule_is_noticed(
     monkeypatch.setitem(decoding.JUDGES, "rejection", accepting)
     failed = failures(list(decodes(target, drafter, 0, 70, 1, nothing)))
     assert [text.split(":")[0] for text in failed] == ["decoded tokens against forward passes (rejection)"]
+
+
+def test_the_law_of_decodes_is_filtered_as_mlx_lm_filters() -> None:
+    likely = np.random.default_rng(0).dirichlet(np.full(200, 0.3), 20)
+    for row in likely:
+        log_row = mx.array(np.log(row + 1e-30).astype(np.float32))[None]
+        theirs = apply_top_p(log_row, SETTING.top_p)
+        theirs = apply_top_k(apply_min_p(theirs, SETTING.min_p), SETTING.top_k)
+        assert np.array_equal(filtered(row), np.array(theirs)[0] > -np.inf)
 
 
 def test_texts_that_differ_are_noticed_with_their_margin(
