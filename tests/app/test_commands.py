@@ -59,7 +59,7 @@ def test_a_shortcut_set_elsewhere_would_be_noticed(qtbot: QtBot, open_window: Op
 
 def test_every_key_that_a_widget_takes_is_in_the_table(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
-    source = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "app").glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "app").rglob("*.py"))
     taken = {portable(QKeySequence(getattr(Qt.Key, name)).toString()) for name in re.findall(r"Qt\.Key\.(Key_\w+)", source)}
     taken = {{"Enter": "Return"}.get(keys, keys) for keys in taken}
     assert len(taken) > 12

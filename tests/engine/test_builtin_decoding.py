@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from engine.cache import make_prompt_cache, trim_to
 from engine.decoding import DecodingOptions, decode
 from engine.models import LoadedModel
+from engine.proof.contexts import continued
 from engine.types import RULES
+from tests.engine.small_models import greedy_of_mlx_lm, same_up_to_near_ties
 from tests.exactness import DRAFTERS, against_mlx_lm, make_drafter, prompt_tokens, read_prompts, under_one_seed
 
 
@@ -17,6 +20,19 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm(builtin: LoadedModel) -> None:
             compared, equal = compared + 1, equal + (result.margin is None)
     assert compared == 16
     assert equal >= 14, "near-ties are rare"
+
+
+def test_temperature_0_gives_the_tokens_of_mlx_lm_where_a_long_repeat_is_copied(builtin: LoadedModel) -> None:
+    """ngram-mod proposes nowhere else. The prompt is read once for all rules."""
+    prompt, tokens = continued(builtin, 0), 16
+    reference = greedy_of_mlx_lm(builtin.model, prompt, tokens)
+    drafter, cache = make_drafter("ngram-mod", builtin), make_prompt_cache(builtin.model)
+    for rule in RULES:
+        options = DecodingOptions(rule=rule, temperature=0, gamma="auto", max_tokens=tokens)
+        rounds = list(decode(builtin, prompt, drafter, options, eos_ids=(), cache=cache))
+        trim_to(cache, len(prompt) - 1, "target")
+        same_up_to_near_ties(rounds, reference)
+        assert sum(len(current.proposals) for current in rounds) > 10
 
 
 def test_one_seed_gives_one_text(builtin: LoadedModel) -> None:
