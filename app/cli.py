@@ -147,7 +147,7 @@ def _add_prove(parser: argparse.ArgumentParser) -> None:
     _add_models(parser, argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help="every draw follows from it (default: %(default)s)")
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--quick", dest="effort", action="store_const", const="quick", help="smaller samples, under a minute")
+    amount.add_argument("--quick", dest="effort", action="store_const", const="quick", help="smaller samples, about a minute")
     amount.add_argument("--thorough", dest="effort", action="store_const", const="thorough", help="larger samples, half an hour")
     parser.add_argument("--json", dest="json_path", metavar="FILE", type=Path, help="also write everything to this file")
     parser.add_argument("--plant", choices=PLANTS, help="plant this defect on purpose, to see that it is noticed")
