@@ -27,6 +27,15 @@ def qtbot(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QtBot:
     return qtbot
 
 
+@pytest.fixture
+def fonts(qapp: Any) -> None:
+    """For claims about what fits: any font will do, but Qt's own boxes, which it draws where there is none, are twice as wide."""
+    from PySide6.QtGui import QFont, QFontInfo
+
+    if not QFontInfo(QFont()).family():
+        pytest.skip("needs a font (apt-get install fonts-dejavu-core)")
+
+
 @pytest.fixture(autouse=True)
 def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fails a test that leaves a running QThread or QTimer, a busy thread pool or an open window, and says where it began.

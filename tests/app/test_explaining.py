@@ -60,6 +60,7 @@ def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_wind
     popover.close()
 
 
+@pytest.mark.usefixtures("fonts")
 def test_figures_below_an_answer_open_their_definitions(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, _ = open_window()
     transcript = window.transcript

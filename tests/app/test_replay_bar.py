@@ -326,6 +326,7 @@ def test_every_control_has_a_name_and_a_place_in_the_order_of_tab(window: Window
     assert all(control.focusPolicy() & Qt.FocusPolicy.TabFocus for control in controls)
 
 
+@pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("width", [700, 2560])
 @pytest.mark.parametrize("scale", [0.8, 1.8])
 def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Window, trace: Path, width: int, scale: float) -> None:

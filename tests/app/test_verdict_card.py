@@ -246,6 +246,7 @@ def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(q
     assert window.transcript.pointing.boxes(Place(1, 0, proposal=0))
 
 
+@pytest.mark.usefixtures("fonts")
 def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(size=(560, 460), text_scale=1.8)
     engine.rounds = story_rounds(rule="rejection")

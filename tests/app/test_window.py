@@ -812,6 +812,7 @@ def test_a_note_about_damaged_settings_is_shown(qtbot: QtBot, open_window: Open)
     assert window.banner.frame.property("tone") == "note"
 
 
+@pytest.mark.usefixtures("fonts")
 def test_the_theme_changes_everything_at_once(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     ask(qtbot, window)
@@ -849,6 +850,7 @@ def test_a_narrow_window_leaves_the_room_to_the_conversation(qtbot: QtBot, open_
     assert not window.panel.isVisible()
 
 
+@pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize(("width", "height", "scale"), [(560, 460, 1.0), (800, 600, 1.0), (800, 600, 1.8), (1440, 900, 1.5)])
 def test_every_control_and_every_name_has_its_place(
     qtbot: QtBot, open_window: Open, width: int, height: int, scale: float
