@@ -19,7 +19,7 @@ setup: .venv/.complete ## make .venv with everything from the lock file
 	@bash packaging/setup.sh
 
 model: setup ## fetch the built-in model once (98 MB); later calls need no network
-	@$(PY) -m engine.builtin
+	@$(PY) -m engine.files.builtin
 
 run: setup model ## open the window
 	@$(PY) -m app

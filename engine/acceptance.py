@@ -16,8 +16,8 @@ from functools import cached_property
 
 import mlx.core as mx
 
-from engine.distribution import Distribution, OneHot, on_host
 from engine.noise import NO_TOKEN, NoiseSource
+from engine.target.distribution import Distribution, OneHot, on_host
 from engine.types import Rule
 
 Draft = Distribution | OneHot

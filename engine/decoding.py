@@ -14,20 +14,20 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine import cache as caches
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
 from engine.clock import Clock
 from engine.control import Control
-from engine.distribution import Distribution, Shaper
 from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of
 from engine.errors import DraftlightError
-from engine.gamma import AutoGamma, FixedGamma
-from engine.models import LoadedModel
+from engine.models.loaded import LoadedModel
+from engine.models.pairing import target_reason
 from engine.noise import NoiseSource, check_drawn
-from engine.pairing import target_reason
-from engine.rounds import Verdict, describe
-from engine.stopping import AnswerText
+from engine.rounds.draft_length import AutoGamma, FixedGamma
+from engine.rounds.record import Verdict, describe
+from engine.rounds.text_stream import AnswerText
+from engine.target import prompt_cache as caches
+from engine.target.distribution import Distribution, Shaper
 from engine.types import (
     MAX_GAMMA,
     SEED_LIMIT,

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from engine.chart_kinds import CHARTS
 from engine.errors import DraftlightError
 from engine.exports import captions
 from engine.exports.charts import DRAW, throughput_chart
@@ -24,10 +23,11 @@ from engine.exports.drawing import CAPTION, DARK, LIGHT
 from engine.exports.json_file import read_json, to_json, total
 from engine.exports.parquet_files import parquet_files, read_rounds_parquet
 from engine.exports.report import to_html
+from engine.files.whole_file import write_together
+from engine.lens.chart_kinds import CHARTS
+from engine.lens.tally import Tally
 from engine.metrics import RoundCounts
-from engine.tally import Tally
 from engine.trace import Trace, read
-from engine.whole_file import write_together
 
 Form = Literal["json", "csv", "parquet", "html", "svg"]
 FORMS: tuple[Form, ...] = get_args(Form)

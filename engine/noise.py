@@ -2,7 +2,7 @@
 
 Nothing here holds a generator: every draw is a function of its key, so a position's noise can be drawn again, in any order and
 by any implementation. There are three, equal bit for bit: numpy (`engine.noise_reference`) makes rows where positions are known,
-the MLX operations below serve positions that exist only inside a lazy graph, and the Metal kernel (`engine.kernel`) draws
+the MLX operations below serve positions that exist only inside a lazy graph, and the Metal kernel (`engine.noise_kernel`) draws
 tokens on a GPU without ever writing the noise down. Nothing is evaluated here; what comes back is lazy.
 """
 
@@ -14,7 +14,7 @@ from functools import cache
 import mlx.core as mx
 import numpy as np
 
-from engine import kernel
+from engine import noise_kernel
 from engine import noise_reference as reference
 from engine.errors import DraftlightError
 from engine.noise_reference import DOMAINS
@@ -100,7 +100,7 @@ class NoiseSource:
             raise ValueError(f"vocab_size must be from 1 to 2^31, not {vocab_size!r}")
         self.seed = seed
         self.vocab_size = vocab_size
-        self._in_kernel = kernel.available()
+        self._in_kernel = noise_kernel.available()
         self._shared: dict[int, mx.array] = {}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
@@ -157,7 +157,7 @@ class NoiseSource:
             raise ValueError(f"positions must be one per row: {len(positions)} for {logits.shape[0]} rows")
         if self._in_kernel:
             stream = _stream(self.seed, domain, round_position)
-            return kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
+            return noise_kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
         noise = self.rows(positions, domain, round_position)
         return _draw(logits, inverse_temperature, noise)
 

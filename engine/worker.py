@@ -20,21 +20,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.answering import answer
-from engine.backend import Backend, MlxBackend
-from engine.bench.task import BenchTask
-from engine.bench.values import BenchRequest
-from engine.compare import CompareRequest, SampleRequest
+from engine.bench.job import BenchTask
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
-from engine.interleaving import take_turns
-from engine.library import Closing, Library
-from engine.logs import explain
-from engine.proof.task import ProofTask
-from engine.run import LongTask, Run
-from engine.sampling import SampleTask
-from engine.training.request import TrainRequest
-from engine.training.task import TrainTask
+from engine.files.logs import explain
+from engine.mlx_backend import MlxBackend
+from engine.proof.job import ProofTask
+from engine.requests.bench import BenchRequest
+from engine.requests.compare import CompareRequest, SampleRequest
+from engine.requests.train import TrainRequest
+from engine.serving.answer import answer
+from engine.serving.backend import Backend
+from engine.serving.jobs import LongTask, Run
+from engine.serving.repeats import SampleTask
+from engine.serving.slots import Closing, Library
+from engine.serving.turns import take_turns
+from engine.training.job import TrainTask
 from engine.types import (
     DecodingOptions,
     EngineFailed,

@@ -2,7 +2,7 @@
 // key and a shipped integer table. Noise is made in registers and never reaches memory.
 //
 // The file is cut at the lines that start with four slashes and "section"; what comes before the first is for readers. The header
-// and the two bodies are given to mx.fast.metal_kernel exactly as they stand (engine/kernel.py). MLX writes the signatures:
+// and the two bodies are given to mx.fast.metal_kernel exactly as they stand (engine/noise_kernel.py). MLX writes the signatures:
 // it declares an input's shape and the thread's indices when their names occur in a body, comments included, and passes an input of
 // fewer than eight elements in `constant` memory, so only bodies may touch inputs other than the table.
 //

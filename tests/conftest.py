@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.paths import models_folder
+from engine.files.paths import models_folder
 
 if TYPE_CHECKING:
-    from engine.models import LoadedModel
+    from engine.models.loaded import LoadedModel
 
 HOME = pytest.StashKey[Path]()
 SECONDS_TO_END = 30.0
@@ -103,7 +103,7 @@ def _has_metal() -> bool:
 @pytest.fixture(scope="session")
 def builtin() -> LoadedModel:
     """The built-in target. Loading takes seconds; it is never changed by a test."""
-    from engine.models import load
+    from engine.models.loading import load
 
     return load("builtin")
 

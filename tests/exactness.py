@@ -15,12 +15,13 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 
 from engine import near_ties
-from engine.cache import logits_type
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
-from engine.head import BUILTIN_HEAD
-from engine.models import LoadedModel, load
+from engine.models.draft_head import BUILTIN_HEAD
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
+from engine.target.prompt_cache import logits_type
 from engine.types import Emitted
 
 OWN_PROMPTS = Path(__file__).parent / "prompts.jsonl"

@@ -100,6 +100,6 @@ def test_every_module_imports_without_the_other_side(package: str, hidden: tuple
 
 def test_the_window_leaves_mlx_to_the_engine_thread() -> None:
     """Whichever thread imports MLX first owns its streams, so what the window knows of drafters must come without it."""
-    code = "import sys, app.window, engine.drafter_kinds; print({'mlx', 'mlx.core', 'mlx_lm'} & set(sys.modules))"
+    code = "import sys, app.window.window, engine.drafter_kinds; print({'mlx', 'mlx.core', 'mlx_lm'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=300)
     assert shown.stdout.strip() == "set()"

@@ -7,9 +7,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.distribution import OneHot
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.target.distribution import OneHot
 
 
 class Echo:

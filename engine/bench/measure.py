@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.backend import Backend
 from engine.bench.statistics import repeated
-from engine.bench.values import BenchPrompt, BenchRow, PeerToken, Setting
 from engine.control import Control
 from engine.drafter_kinds import LoadedDrafter
 from engine.metrics import Totals
-from engine.run import Stopped
+from engine.requests.bench import BenchPrompt, BenchRow, PeerToken, Setting
+from engine.serving.backend import Backend
+from engine.serving.jobs import Stopped
 from engine.types import DecodingOptions, Finish
 
 Tick = Callable[[int], None]

@@ -10,10 +10,10 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step, generation_stream, speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine import cache as caches
-from engine.bench.values import PeerToken
-from engine.distribution import onto_target_ids
-from engine.models import LoadedModel
+from engine.models.loaded import LoadedModel
+from engine.requests.bench import PeerToken
+from engine.target import prompt_cache as caches
+from engine.target.distribution import onto_target_ids
 from engine.types import DecodingOptions
 
 

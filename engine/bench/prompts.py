@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.bench.values import BenchPrompt
+from engine.requests.bench import BenchPrompt
 
 OWN_PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "prompts.jsonl"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from engine import provenance
 from engine.bench.statistics import COVERAGE, RESAMPLES, noise_of_plain, summarise
-from engine.bench.values import BenchPrompt, BenchRequest, BenchRow, BenchSetup
 from engine.codec import plain
+from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup
 
 FORMAT = "draftlight.bench/1"
 METHOD = {

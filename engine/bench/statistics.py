@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.bench.values import BenchRow, Setting
+from engine.requests.bench import BenchRow, Setting
 
 ALL = "(all)"
 NGRAM = 4

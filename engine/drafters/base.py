@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.acceptance import Draft, RoundNoise, likeliest
-from engine.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
+from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
 from engine.types import DrafterStatistics, Rule
 
 Proceed = Callable[[int, int], bool]

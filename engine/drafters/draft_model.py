@@ -8,11 +8,20 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.cache import check_cache, chunk_size, logits_width, make_prompt_cache, read_prompt, require_rollback, trim_to
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.errors import DraftlightError
-from engine.models import LoadedModel, check_pair
+from engine.models.loaded import LoadedModel
+from engine.models.pairing import check_pair
+from engine.target.prompt_cache import (
+    check_cache,
+    chunk_size,
+    logits_width,
+    make_prompt_cache,
+    read_prompt,
+    require_rollback,
+    trim_to,
+)
 
 
 class DraftModel:

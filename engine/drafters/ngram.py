@@ -7,10 +7,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.distribution import OneHot
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.drafters.lookup import Lookup, Odds
+from engine.target.distribution import OneHot
 from engine.types import MAX_GAMMA, DrafterStatistics
 
 

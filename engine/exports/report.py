@@ -11,20 +11,20 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from engine.chart_kinds import CHARTS
 from engine.exports.charts import DRAW
 from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
 from engine.exports.spans import details
 from engine.exports.tables import about, given_text, names, prompt_of, prompt_tokens, table_of
+from engine.lens.chart_kinds import CHARTS
+from engine.lens.pieces import GHOSTS, pieces, visible, without_controls
+from engine.lens.tally import Tally
+from engine.lens.words import FIGURES, FINISHES, LEGEND
 from engine.metrics import Summary
-from engine.pieces import GHOSTS, pieces, visible, without_controls
 from engine.provenance import version
-from engine.tally import Tally
 from engine.trace import Trace
 from engine.types import Proposal, Round
-from engine.words import FIGURES, FINISHES, LEGEND
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

@@ -1,4 +1,4 @@
-"""The series of an answer (`engine.tally`), thinned where there are more rounds than a picture can show."""
+"""The series of an answer (`engine.lens.tally`), thinned where there are more rounds than a picture can show."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.tally import Floats, Tally
+from engine.lens.tally import Floats, Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.pieces import Spot, visible, visible_candidate
-from engine.reasons import decision, unknowns
+from engine.lens.pieces import Spot, visible, visible_candidate
+from engine.lens.reasons import decision, unknowns
 from engine.types import Candidate, Emitted, Proposal, Round
 
 

@@ -10,14 +10,14 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import cache as caches
 from engine.acceptance import RoundNoise
 from engine.decoding import decode
-from engine.distribution import OneHot, Shaper, onto_target_ids
 from engine.drafters.base import Drafter, DraftPen
 from engine.errors import DraftlightError
-from engine.models import LoadedModel
+from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
+from engine.target import prompt_cache as caches
+from engine.target.distribution import OneHot, Shaper, onto_target_ids
 from engine.types import DecodingOptions, Message
 
 PROMPTS = (

@@ -9,13 +9,13 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import cache as caches
 from engine.decoding import decode
 from engine.drafters.base import Drafter
-from engine.models import LoadedModel
+from engine.models.loaded import LoadedModel
 from engine.proof.contexts import Tick, known_ids, probabilities, prompt_of
-from engine.proof.findings import Finding
-from engine.proof.statistics import table
+from engine.requests.prove import Finding
+from engine.statistics import table
+from engine.target import prompt_cache as caches
 from engine.types import RULES, SEED_LIMIT, DecodingOptions
 
 FIRST, SECOND = 5, 4

@@ -6,14 +6,14 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Literal
 
-from engine import cache as caches
 from engine import near_ties
 from engine.decoding import decode
 from engine.drafters.base import Drafter
-from engine.models import LoadedModel
+from engine.models.loaded import LoadedModel
 from engine.near_ties import Gap, nearest
 from engine.proof.contexts import Tick, continued
-from engine.proof.findings import Finding
+from engine.requests.prove import Finding
+from engine.target import prompt_cache as caches
 from engine.types import SEED_LIMIT, DecodingOptions, Emitted, Round, Rule
 
 INVARIANT_RULES: tuple[Rule, ...] = ("match", "gumbel")

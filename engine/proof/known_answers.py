@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import mlx.core as mx
 import numpy as np
 
-from engine import kernel
+from engine import noise_kernel
 from engine import noise_reference as reference
 from engine.noise import NoiseSource, coin, gumbel_argmax
 from engine.proof.contexts import Tick
-from engine.proof.findings import Finding
+from engine.requests.prove import Finding
 
 THREEFRY = (
     ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
@@ -75,5 +75,5 @@ def _draws(logits: Sequence[mx.array], seed: int, tick: Tick) -> Finding:
             for given in (positions, mx.array(positions, mx.uint32)):
                 unequal += int((np.array(gumbel_argmax(rows, scale, seed, given, domain, first)) != wanted).sum())
                 drawn += len(positions)
-    device = "Metal kernel" if kernel.available() else "numpy and MLX operations"
+    device = "Metal kernel" if noise_kernel.available() else "numpy and MLX operations"
     return Finding("tokens drawn from real logits against numpy", "", device, drawn, unequal == 0)

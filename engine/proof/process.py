@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.acceptance import JUDGES, Draft, Judge, Judgement, RoundNoise
-from engine.distribution import Distribution, OneHot, Shaper
 from engine.drafters.base import DraftPen
-from engine.gamma import AutoGamma
 from engine.noise import NoiseSource
 from engine.proof.contexts import Rows, Tick
+from engine.rounds.draft_length import AutoGamma
+from engine.target.distribution import Distribution, OneHot, Shaper
 from engine.types import DecodingOptions, Plant, Rule
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from typing import cast
 
 import mlx.core as mx
 
-from engine.head import HeadModel
+from engine.models.draft_head import HeadModel
 
 _NEVER = -1e9
 

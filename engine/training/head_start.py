@@ -11,9 +11,9 @@ import mlx.nn as nn
 import numpy as np
 
 from engine.errors import DraftlightError
-from engine.head import HeadConfig, HeadModel, load_head
-from engine.models import LoadedModel
-from engine.taps import embedding_of
+from engine.models.draft_head import HeadConfig, HeadModel, load_head
+from engine.models.loaded import LoadedModel
+from engine.target.layer_taps import embedding_of
 from engine.training.features import Example
 
 

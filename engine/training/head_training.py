@@ -19,12 +19,12 @@ import numpy as np
 from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.errors import DraftlightError
-from engine.head import HeadConfig, HeadModel
+from engine.files.whole_file import write_whole
+from engine.models.draft_head import HeadConfig, HeadModel
+from engine.requests.train import HeldOut
 from engine.training.chains import soft_loss, unroll
 from engine.training.features import Example
 from engine.training.lessons import SHARPNESS, Lessons, Targets, common_prefix, groups, shuffled, softmax
-from engine.training.request import HeldOut
-from engine.whole_file import write_whole
 
 MOST_HELD_OUT = 80
 COUNTED_FROM = 0.5

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.drafters.lookup import Lookup
 from engine.errors import DraftlightError
-from engine.head import HeadConfig
+from engine.models.draft_head import HeadConfig
 from engine.training import features
 from engine.training.features import Example
 

@@ -1,7 +1,7 @@
 """What a training asks of a target: features and soft labels of text, and many answers at once.
 
 `TargetReader` works for every target that a draft head fits, on every device: the model as mlx-lm serves it, quantised or not,
-tapped by `engine.taps`. On the CPU `engine.training.cpu_llama` does the same for llama models faster.
+tapped by `engine.target.layer_taps`. On the CPU `engine.training.cpu_llama` does the same for llama models faster.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
-from engine.cache import logits_width, make_prompt_cache
 from engine.errors import DraftlightError
-from engine.models import LoadedModel, cache_reason, runs_on_cpu
-from engine.taps import tap
+from engine.models.loaded import LoadedModel
+from engine.models.loading import runs_on_cpu
+from engine.models.pairing import cache_reason
+from engine.target.layer_taps import tap
+from engine.target.prompt_cache import logits_width, make_prompt_cache
 from engine.training.batches import LABELS, LARGEST, Batch, Read, Reader, padded
 from engine.training.cpu_llama import CpuLlama
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from engine.errors import DraftlightError
-from engine.tokenization import Tokenizer
+from engine.files.whole_file import write_whole
+from engine.models.tokenizer import Tokenizer
+from engine.requests.train import SUFFIXES
 from engine.training import selfplay
-from engine.training.request import SUFFIXES
-from engine.whole_file import write_whole
 
 RECORDS = 64
 """In a file of given text."""

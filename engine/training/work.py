@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
-from engine.whole_file import write_whole
+from engine.files.whole_file import write_whole
 
 _SETTINGS = "settings.json"
 _SPARE = 200_000_000

@@ -1,7 +1,7 @@
 """Stage 1 of a training: the target writes text for itself, many answers at once.
 
 First it writes user turns after a few starting words, then it answers them, and answers tasks made of its earlier answers
-(`engine.training.tasks`). Temperatures are taken in turn, batch by batch. Every prompt and every draw follows from the seed and
+(`engine.training.prompts`). Temperatures are taken in turn, batch by batch. Every prompt and every draw follows from the seed and
 from what lies in the folder already, so an interrupted command goes on where it was; a batch under way is noted every
 `NOTED_EVERY` seconds.
 """
@@ -19,12 +19,13 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.cache import make_prompt_cache
 from engine.errors import DraftlightError
-from engine.models import LoadedModel
-from engine.training import tasks, texts
+from engine.files.whole_file import write_whole
+from engine.models.loaded import LoadedModel
+from engine.target.prompt_cache import make_prompt_cache
+from engine.training import prompts as tasks
+from engine.training import texts
 from engine.training.batches import Reader
-from engine.whole_file import write_whole
 
 TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
 ANSWER_TOKENS = 256

@@ -11,18 +11,18 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from app import settings as stored
-from app.cli import main
-from app.compare import ColumnSetup
-from app.compare_setup import ColumnControls
-from app.header import Header
-from app.session import Session
-from app.settings import Settings
-from app.wording import coincidence, drafter_title
+from app.cli.entry import main
+from app.compare.comparison import ColumnSetup
+from app.compare.controls import ColumnControls
+from app.look.wording import coincidence, drafter_title
+from app.session import settings as stored
+from app.session.session import Session
+from app.session.settings import Settings
+from app.window.header import Header
 from engine.drafter_kinds import DRAFTERS, DrafterKind, benched
+from engine.lens.pieces import Spot
+from engine.lens.reasons import decision, unknowns
 from engine.metrics import violations
-from engine.pieces import Spot
-from engine.reasons import decision, unknowns
 from engine.trace import read
 from engine.types import DecodingOptions, DrafterReady, Event, Message, Request, RunFinished
 from engine.worker import Engine

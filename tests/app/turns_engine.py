@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.compare import CompareRequest, Sample, SampleRequest
+from engine.requests.compare import CompareRequest, Sample, SampleRequest
 from engine.types import (
     Event,
     Expected,

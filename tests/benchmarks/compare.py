@@ -13,7 +13,7 @@ import argparse
 import statistics
 from collections.abc import Sequence
 
-from engine.compare import CompareRequest
+from engine.requests.compare import CompareRequest
 from engine.types import DecodingOptions, Message, Request, Round, RoundFinished, RunFailed, RunFinished
 from engine.worker import Engine
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from engine.decoding import DecodingOptions, decode
 from engine.drafters.base import Drafter
 from engine.metrics import counts, summarise
-from engine.models import LoadedModel, load
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
 from tests.exactness import OWN_PROMPTS, make_drafter, prompt_tokens, read_prompts
 
 GREEDY = "temperature 0"

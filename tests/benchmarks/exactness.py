@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.models import load
+from engine.models.loading import load
 from engine.types import RULES
 from tests.exactness import DRAFTERS, OWN_PROMPTS, Comparison, against_mlx_lm, read_prompts, under_one_seed
 

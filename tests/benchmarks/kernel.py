@@ -15,7 +15,7 @@ from collections.abc import Callable
 import mlx.core as mx
 from mlx_lm.sample_utils import make_sampler
 
-from engine import kernel, noise
+from engine import noise, noise_kernel
 from tests.benchmarks.noise import Work, fastest
 
 VOCABULARIES = (32_768, 131_072, 262_144)
@@ -37,7 +37,7 @@ def works(logits: mx.array, calls: int) -> dict[str, Work]:
         return mx.arange(index * rows, (index + 1) * rows, dtype=mx.uint32)
 
     def in_kernel(index: int) -> mx.array:
-        return kernel.gumbel_argmax(logits, 1 / TEMPERATURE, positions(index), noise._stream(SEED, "shared", None))[0]
+        return noise_kernel.gumbel_argmax(logits, 1 / TEMPERATURE, positions(index), noise._stream(SEED, "shared", None))[0]
 
     def in_operations(index: int) -> mx.array:
         return noise._draw(logits, 1 / TEMPERATURE, source.rows(positions(index)))[0]
@@ -47,7 +47,7 @@ def works(logits: mx.array, calls: int) -> dict[str, Work]:
         return sampler(scores - mx.logsumexp(scores, axis=-1, keepdims=True))
 
     found = {"MLX operations": batch(in_operations, calls), "mlx-lm": batch(in_mlx_lm, calls)}
-    return {"kernel": batch(in_kernel, calls), **found} if kernel.available() else found
+    return {"kernel": batch(in_kernel, calls), **found} if noise_kernel.available() else found
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], default="float16")
     chosen = parser.parse_args(arguments)
     print(f"{mx.default_device()}, mlx {mx.__version__}, logits in {chosen.dtype}, microseconds per call")
-    print("kernel: " + ("runs here and agrees with the reference" if kernel.available() else "not available here"))
+    print("kernel: " + ("runs here and agrees with the reference" if noise_kernel.available() else "not available here"))
     for vocab_size in VOCABULARIES:
         for rows in ROWS:
             logits = mx.random.normal((rows, vocab_size), key=mx.random.key(rows)).astype(getattr(mx, chosen.dtype))

@@ -20,10 +20,10 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication
 
-from app.cursor import Place
-from app.main import make_application
-from app.settings import PANEL_PAGES, PanelPage, Settings
-from app.window import Window
+from app.session.cursor import Place
+from app.session.settings import PANEL_PAGES, PanelPage, Settings
+from app.window.launch import make_application
+from app.window.window import Window
 from engine.types import Event, Round, RunStarted
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.benchmarks.frames import Frames, Stretch, summary

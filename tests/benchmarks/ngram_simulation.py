@@ -27,7 +27,8 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import NGram, NGramMod
-from engine.models import LoadedModel, load
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
 from engine.types import MAX_GAMMA
 from tests.exactness import OWN_PROMPTS, Prompt, prompt_tokens, read_prompts
 

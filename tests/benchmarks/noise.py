@@ -22,8 +22,8 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 from engine import noise
 from engine import noise_reference as reference
 from engine.acceptance import JUDGES, RoundNoise
-from engine.distribution import Distribution
-from engine.models import load
+from engine.models.loading import load
+from engine.target.distribution import Distribution
 
 SEED = 2024
 GAMMA = 5

@@ -20,9 +20,9 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from app.main import make_application
-from app.settings import Settings
-from app.window import Window
+from app.session.settings import Settings
+from app.window.launch import make_application
+from app.window.window import Window
 from engine.types import Candidate, Round
 from tests.app.fakes import STORY, FakeEngine, make_round, tokens_of
 from tests.traces import write_trace

@@ -50,7 +50,7 @@ def builtin() -> list[tuple[np.ndarray, np.ndarray]]:
     """Logits at every third position of a text."""
     import mlx.core as mx
 
-    from engine.models import load
+    from engine.models.loading import load
 
     loaded = load("builtin")
 

@@ -16,11 +16,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import distribution as distributions
 from engine import theory
 from engine.acceptance import JUDGES, Judgement, RoundNoise
-from engine.distribution import Distribution, OneHot
 from engine.noise import NoiseSource, coin, gumbel
+from engine.target import distribution as distributions
+from engine.target.distribution import Distribution, OneHot
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
 from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair
 

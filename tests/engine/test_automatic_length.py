@@ -26,17 +26,17 @@ import pytest
 from engine import decoding
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.decoding import decode
-from engine.distribution import Distribution
 from engine.drafters import DraftModel, FeatureHead
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import Lookup
-from engine.head import HeadModel
+from engine.models.draft_head import HeadModel
+from engine.target.distribution import Distribution
 from engine.types import RULES
+from tests.engine.drafters.test_feature_head import CONFIG
 from tests.engine.small_models import tiny_llama
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, rate
 from tests.engine.tabular import TabularModel
 from tests.engine.test_distribution_of_text import PROMPT, independent, options, p_value_of_answer, tokens_of
-from tests.engine.test_feature_head import CONFIG
 
 TOKENS = 600
 SURE = 0.4

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.cache import make_prompt_cache, trim_to
 from engine.decoding import DecodingOptions, decode
-from engine.models import LoadedModel
+from engine.models.loaded import LoadedModel
 from engine.proof.contexts import continued
+from engine.target.prompt_cache import make_prompt_cache, trim_to
 from engine.types import RULES
 from tests.engine.small_models import greedy_of_mlx_lm, same_up_to_near_ties
 from tests.exactness import DRAFTERS, against_mlx_lm, make_drafter, prompt_tokens, read_prompts, under_one_seed

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from engine import decoding, near_ties
-from engine.backend import LoadedDrafter
-from engine.cache import cache_length, check_cache, make_prompt_cache
 from engine.decoding import Control, decode
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
-from engine.gamma import AutoGamma
-from engine.interleaving import take_turns
-from engine.library import Library
 from engine.metrics import violations
-from engine.run import Run
-from engine.taps import tap
+from engine.rounds.draft_length import AutoGamma
+from engine.serving.backend import LoadedDrafter
+from engine.serving.jobs import Run
+from engine.serving.slots import Library
+from engine.serving.turns import take_turns
+from engine.target.layer_taps import tap
+from engine.target.prompt_cache import cache_length, check_cache, make_prompt_cache
 from engine.trace import Trace, read
 from engine.types import (
     RULES,
@@ -37,9 +37,9 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
+from tests.engine.drafters.test_feature_head import CONFIG, TAPS, random_head
 from tests.engine.fakes import FakeBackend
 from tests.engine.small_models import PROMPT, emitted_ids, greedy_of_mlx_lm, tiny_llama
-from tests.engine.test_feature_head import CONFIG, TAPS, random_head
 
 TARGET = tiny_llama(1, layers=3)
 DRAFT = tiny_llama(2, layers=1)

@@ -13,14 +13,14 @@ from mlx_lm.models import mamba
 from mlx_lm.models.cache import QuantizedKVCache
 from mlx_lm.sample_utils import make_logits_processors
 
-from engine import cache as caches
 from engine import metrics
-from engine.cache import cache_length, make_prompt_cache
 from engine.decoding import Control, DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
 from engine.errors import DraftlightError
-from engine.models import LoadedModel
+from engine.models.loaded import LoadedModel
+from engine.target import prompt_cache as caches
+from engine.target.prompt_cache import cache_length, make_prompt_cache
 from engine.types import RULES, Round
 from tests.engine.small_models import (
     PROMPT,

@@ -21,9 +21,9 @@ import pytest
 from engine import decoding, theory
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.decoding import Control, decode
-from engine.distribution import Distribution, Shaper
 from engine.drafters import DraftModel, NGram
 from engine.noise import NoiseSource
+from engine.target.distribution import Distribution, Shaper
 from engine.types import DecodingOptions, Round
 from tests.engine.small_models import ticking_clock
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total

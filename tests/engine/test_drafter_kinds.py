@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from engine import models
-from engine.backend import MlxBackend
 from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, kind_of, may_fit
 from engine.drafters.base import sets_own_length
 from engine.errors import DraftlightError
-from engine.head import BUILTIN_HEAD
-from engine.models import LoadedModel
+from engine.mlx_backend import MlxBackend
+from engine.models import loading
+from engine.models.draft_head import BUILTIN_HEAD
+from engine.models.loaded import LoadedModel
 from tests.engine.tiny_models import write_gguf
 
 REPOSITORY = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def quiet(step: str, fraction: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in DRAFTERS if name != NO_DRAFTER] + [str(BUILTIN_HEAD), str(models.BUILTIN_DRAFT)]
+    "name", [name for name in DRAFTERS if name != NO_DRAFTER] + [str(BUILTIN_HEAD), str(loading.BUILTIN_DRAFT)]
 )
 def test_the_table_says_what_the_drafter_is(name: str, builtin: LoadedModel) -> None:
     """The window knows the line before the engine has made the drafter, which has the last word."""
@@ -74,8 +74,8 @@ def test_every_kind_is_described() -> None:
 def test_a_target_that_cannot_take_tokens_back_is_refused_before_anything_is_loaded(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "cache_reason", lambda model: "cannot take back rejected proposals: it is recurrent.")
-    monkeypatch.setattr(models, "load", lambda *_, **__: pytest.fail("loaded a drafter in vain"))
+    monkeypatch.setattr(loading, "cache_reason", lambda model: "cannot take back rejected proposals: it is recurrent.")
+    monkeypatch.setattr(loading, "load", lambda *_, **__: pytest.fail("loaded a drafter in vain"))
     target = SimpleNamespace(name="Mamba", model=None)
     with pytest.raises(DraftlightError, match="Nothing can draft for Mamba: it cannot take back"):
         MlxBackend().drafter(name, target, quiet)

@@ -9,10 +9,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import analysis, near_ties
+from engine import near_ties
 from engine.decoding import DecodingOptions, decode
-from engine.distribution import Shaper
 from engine.drafters import DraftModel
+from engine.rounds import analysis
+from engine.target.distribution import Shaper
 from engine.types import Emitted
 from tests.engine.tabular import TabularModel
 

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import kernel, noise
+from engine import noise, noise_kernel
 from engine import noise_reference as reference
 from engine.errors import DraftlightError
 from tests.shim import cases
@@ -133,8 +133,8 @@ def test_a_gpu_is_told_the_stream_in_full(draw: cases.Draw, in_graph: bool, monk
         assert (positions.dtype, stream.dtype) == (mx.uint32, mx.uint32)
         return mx.array(reference.gumbel_argmax(np.array(logits), scale, *arguments)), mx.zeros(len(positions))
 
-    monkeypatch.setattr(kernel, "available", lambda: True)
-    monkeypatch.setattr(kernel, "gumbel_argmax", stand_in)
+    monkeypatch.setattr(noise_kernel, "available", lambda: True)
+    monkeypatch.setattr(noise_kernel, "gumbel_argmax", stand_in)
     the_round = draw.round_position
     given = mx.array(the_round, mx.uint32) if in_graph and the_round is not None else the_round
     source = noise.NoiseSource(draw.seed, draw.logits.shape[1])

@@ -13,11 +13,11 @@ import pytest
 from mlx_lm.models import mamba, mamba2, rwkv7
 from mlx_lm.utils import load_model
 
-from engine import cache
-from engine.backend import MlxBackend
 from engine.errors import DraftlightError
 from engine.metrics import summarise, violations
-from engine.models import runs_on_cpu
+from engine.mlx_backend import MlxBackend
+from engine.models.loading import runs_on_cpu
+from engine.target import prompt_cache
 from engine.trace import Trace, read
 from engine.types import (
     RULES,
@@ -278,7 +278,7 @@ def test_a_long_prompt_is_read_in_chunks_and_stops_between_them(
             engine.stop(event.run_id)
 
     reacting(engine, monkeypatch, react)
-    monkeypatch.setattr(cache, "LARGEST_CHUNK", 64)  # the model is so small that all would be one chunk
+    monkeypatch.setattr(prompt_cache, "LARGEST_CHUNK", 64)  # the model is so small that all would be one chunk
     text = "world " * 400
     request = Request((Message("user", text),), DecodingOptions(seed=1), files.target, conversation="long")
     seen = until_end(engine, engine.submit(request))

@@ -17,7 +17,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine import kernel
+from engine import noise_kernel
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,19 @@ def _recording(original: Any, inputs: list[str], outputs: list[str], calls: list
 
 
 def generated_calls(rows: int, vocab_size: int, dtype: Any, splits: int | None = None) -> list[Call]:
-    """The two calls of `engine.kernel.gumbel_argmax` on logits of this shape and type."""
+    """The two calls of `engine.noise_kernel.gumbel_argmax` on logits of this shape and type."""
     calls: list[Call] = []
-    split_kernel, row_kernel = kernel._kernels()
+    split_kernel, row_kernel = noise_kernel._kernels()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         scratch = Path(folder)
         recorded = (
-            _recording(split_kernel, kernel.SPLIT_INPUTS, kernel.SPLIT_OUTPUTS, calls, scratch),
-            _recording(row_kernel, kernel.ROW_INPUTS, kernel.ROW_OUTPUTS, calls, scratch),
+            _recording(split_kernel, noise_kernel.SPLIT_INPUTS, noise_kernel.SPLIT_OUTPUTS, calls, scratch),
+            _recording(row_kernel, noise_kernel.ROW_INPUTS, noise_kernel.ROW_OUTPUTS, calls, scratch),
         )
-        patch.setattr(kernel, "_kernels", lambda: recorded)
+        patch.setattr(noise_kernel, "_kernels", lambda: recorded)
 
         def draw(logits: mx.array, positions: mx.array, stream: mx.array) -> list[mx.array]:
-            return list(kernel.gumbel_argmax(logits, 1.0, positions, stream, splits))
+            return list(noise_kernel.gumbel_argmax(logits, 1.0, positions, stream, splits))
 
         arguments = [mx.zeros((rows, vocab_size), dtype), mx.zeros((rows,), mx.uint32), mx.zeros((5,), mx.uint32)]
         mx.export_function(str(scratch / "draw.mlxfn"), draw, *arguments)

@@ -1,0 +1,81 @@
+"""Charts that count over all rounds: acceptance at each place of a round, and how many proposals a round accepts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+
+from app.charts.chart import Chart, cosmetic
+from app.charts.data import Material, step_above
+from app.look.theme import Theme
+
+
+class PositionChart(Chart):
+    """How likely a proposal is accepted at each place in its round: once it is judged, and of all that were drafted."""
+
+    def __init__(self) -> None:
+        super().__init__("positions", "positionPlot", 98)
+        self.judged = pg.BarGraphItem(x0=[], x1=[], height=[])
+        self.drafted = pg.BarGraphItem(x0=[], x1=[], height=[])
+        self.view.addItem(self.judged)
+        self.view.addItem(self.drafted)
+        self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        super().set_look(theme, scale)
+        light = QColor(theme.accent)
+        light.setAlpha(90)
+        self.judged.setOpts(brush=QColor(theme.accent), pen=cosmetic(theme.accent))
+        self.drafted.setOpts(brush=light, pen=cosmetic(light))
+
+    def draw(self, material: Material) -> None:
+        """One pair of bars per place."""
+        places = material.tally.summary.by_position
+        x = np.array([place.position for place in places], dtype=float)
+        self.judged.setOpts(x0=x - 0.3, x1=x - 0.02, height=[place.conditional or 0.0 for place in places])
+        self.drafted.setOpts(x0=x + 0.02, x1=x + 0.3, height=[place.unconditional or 0.0 for place in places])
+        self.set_range((0.4, len(places) + 0.6), (0, 1))
+        step = max(1, math.ceil(len(places) / 16))
+        self.set_ticks("bottom", [(place, str(place)) for place in range(1, len(places) + 1, step)])
+
+
+class LengthsChart(Chart):
+    """How many rounds accepted 0, 1, 2, ... proposals, and how many would if each stood with chance alpha on its own."""
+
+    def __init__(self) -> None:
+        super().__init__("lengths", "lengthsPlot", 104)
+        self.counted = pg.BarGraphItem(x0=[], x1=[], height=[])
+        self.expected = pg.BarGraphItem(x0=[], x1=[], height=[])
+        self.view.addItem(self.counted)
+        self.view.addItem(self.expected)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        super().set_look(theme, scale)
+        filled = QColor(theme.accent)
+        filled.setAlpha(205)
+        self.counted.setOpts(brush=filled, pen=cosmetic(theme.accent))
+        pen = cosmetic(theme.correction, Qt.PenStyle.DashLine, 1.4 * self.devicePixelRatioF())
+        self.expected.setOpts(brush=QColor(0, 0, 0, 0), pen=pen)
+
+    def draw(self, material: Material) -> None:
+        counted, expected = length_bars(material)
+        x = np.arange(len(counted), dtype=float)
+        self.counted.setOpts(x0=x - 0.28, x1=x + 0.28, height=counted)
+        known = x[: len(expected)]
+        self.expected.setOpts(x0=known - 0.4, x1=known + 0.4, height=expected)
+        top = step_above(max(1.0, *counted, *expected))
+        self.set_range((-0.6, len(counted) - 0.4), (0, top))
+        self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
+        step = max(1, math.ceil(len(counted) / 16))
+        self.set_ticks("bottom", [(place, str(place)) for place in range(0, len(counted), step)])
+
+
+def length_bars(material: Material) -> tuple[list[int], tuple[float, ...]]:
+    """Rounds by accepted proposals from 0 on, and how many are expected of each; none where nothing is."""
+    tally = material.tally
+    counted = [tally.lengths[length] for length in range(max(tally.gammas, default=0) + 1)]
+    return counted, tally.expected_lengths()

@@ -1,0 +1,189 @@
+"""Charts of what was accepted, round by round: proposals and their verdicts, alpha lately, and tau so far."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter
+
+from app.charts.chart import Band, Chart, cosmetic, smooth
+from app.charts.data import Material, columns, proposals_shown
+from app.look.theme import Theme
+from engine.lens.tally import EXPECTED, Floats
+
+LEAST_CELL = 4
+"""Pixels; outlines of lower cells would run together."""
+
+
+class RoundCells(pg.GraphicsObject):
+    """One column per round, one cell per proposal: filled accepted, hatched rejected, outlined unjudged.
+
+    A column that stands for several rounds has no cells, but a bar of the mean of each; where cells would be too low to be
+    told apart, there is a bar as well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._columns: list[tuple[float, list[float]]] = []
+        self._changes: list[float] = []
+        self._rows = 4.0
+        self._each = 1
+        self._theme: Theme | None = None
+
+    def set_data(self, x: Floats, counts: Floats, changes: list[float], rows: float, each: int) -> None:
+        """x: (columns,); counts: (columns, 3) accepted, rejected, unjudged; `changes`: where other settings come into force."""
+        if rows != self._rows:
+            self.prepareGeometryChange()
+        self._columns = list(zip(x.tolist(), counts.tolist(), strict=True))
+        self._changes, self._rows, self._each = changes, rows, each
+        self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def boundingRect(self) -> QRectF:
+        return QRectF(-1, -1, 1e7, self._rows + 2)
+
+    def paint(self, painter: QPainter, *_: Any) -> None:
+        if self._theme is None:
+            return
+        theme = self._theme
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        cells = self._cells(abs(painter.worldTransform().m11()), abs(painter.worldTransform().m22()))
+        # hatching is drawn in device pixels, so the brush must undo the view's scale
+        undo = painter.worldTransform().inverted()[0]
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(_faded(theme.accent, 205))
+        painter.drawRects(cells["accepted"])
+        painter.setBrush(_faded(theme.rejected, 70))
+        painter.drawRects(cells["rejected"])
+        hatch = QBrush(QColor(theme.rejected), Qt.BrushStyle.BDiagPattern)
+        hatch.setTransform(undo)
+        painter.setBrush(hatch)
+        painter.setPen(cosmetic(theme.rejected))
+        painter.drawRects(cells["rejected"])
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(cosmetic(_faded(theme.faint, 120)))
+        painter.drawRects(cells["unjudged"])
+        painter.setPen(cosmetic(theme.text, Qt.PenStyle.DashLine))
+        for place in self._changes:
+            painter.drawLine(pg.Point(place, 0), pg.Point(place, self._rows))
+
+    def _cells(self, across: float, up: float) -> dict[str, list[QRectF]]:
+        """Rectangles per status; `across` and `up` are pixels per unit."""
+        single = self._each == 1 and up >= LEAST_CELL
+        gap = 3 / up if up > 6 and single else 0.0
+        width = min(0.76 * self._each, 14 / across) if across > 0 else 0.76
+        cells: dict[str, list[QRectF]] = {"accepted": [], "rejected": [], "unjudged": []}
+        for x, counts in self._columns:
+            row = 0.0
+            for status, count in zip(cells, counts, strict=True):
+                if single:
+                    cells[status] += [QRectF(x - width / 2, row + i + gap / 2, width, 1 - gap) for i in range(round(count))]
+                elif count:
+                    cells[status].append(QRectF(x - width / 2, row, width, count))
+                row += count
+        return cells
+
+
+def _faded(colour: str, alpha: int) -> QColor:
+    result = QColor(colour)
+    result.setAlpha(alpha)
+    return result
+
+
+class ProposalsChart(Chart):
+    """What became of the proposals of each round, and what each rule would lead one to expect."""
+
+    def __init__(self) -> None:
+        super().__init__("proposals", "acceptancePlot", 124)
+        self.cells = RoundCells()
+        self.view.addItem(self.cells)
+        self.curves = {rule: pg.PlotDataItem(connect="finite") for rule in EXPECTED}
+        for curve in self.curves.values():
+            self.view.addItem(curve)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        super().set_look(theme, scale)
+        self.cells.set_theme(theme)
+        ratio = self.devicePixelRatioF()
+        for rule, (colour, style) in curve_styles(theme).items():
+            self.curves[rule].setPen(cosmetic(colour, style, 1.8 * ratio))
+            self.curves[rule].setShadowPen(cosmetic(theme.panel, width=4.5 * ratio))  # a rim, to stand out from the cells
+
+    def draw(self, material: Material) -> None:
+        tally, span = material.tally, material.span
+        x, counts = columns(tally.statuses.rows, span)
+        most = proposals_shown(counts[:, :2].sum(axis=1), counts.sum(axis=1))
+        top = float(math.ceil(most - 1e-9))
+        changes = [index + 0.5 for index in material.changes if span.first < index < span.last]
+        self.cells.set_data(x, counts, changes, top, span.each)
+        self.set_rounds(material, top + 0.15)
+        step = next(step for step in (1, 2, 5, 10, 20) if 5 * step >= top)
+        self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])
+        _, expected = columns(tally.expected.rows, span)
+        for place, rule in enumerate(EXPECTED):
+            self.curves[rule].setData(x, expected[:, place], antialias=smooth(x))
+
+
+def curve_styles(theme: Theme) -> dict[str, tuple[str, Qt.PenStyle]]:
+    """Each expected curve has its own colour and its own dash."""
+    return {
+        "match": (theme.match, Qt.PenStyle.DotLine),
+        "gumbel": (theme.bonus, Qt.PenStyle.SolidLine),
+        "rejection": (theme.correction, Qt.PenStyle.DashLine),
+    }
+
+
+class AlphaChart(Chart):
+    """Alpha over the latest rounds, in the band of its 95 % interval."""
+
+    def __init__(self) -> None:
+        super().__init__("alpha", "alphaPlot", 84)
+        self.band = Band()
+        self.curve = pg.PlotDataItem(connect="finite")
+        self.view.addItem(self.band)
+        self.view.addItem(self.curve)
+        self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        super().set_look(theme, scale)
+        self.band.set_colour(_faded(theme.accent, 60))
+        self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
+
+    def draw(self, material: Material) -> None:
+        x, alphas = columns(material.tally.alphas.rows, material.span)
+        self.band.set_data(x, alphas[:, 1], alphas[:, 2])
+        self.curve.setData(x, alphas[:, 0], antialias=smooth(x))
+        self.set_rounds(material, 1.0)
+
+
+class TauChart(Chart):
+    """Tau of the answer so far, and what alpha so far predicts."""
+
+    def __init__(self) -> None:
+        super().__init__("tau", "tauPlot", 84)
+        self.measured = pg.PlotDataItem(connect="finite")
+        self.predicted = pg.PlotDataItem(connect="finite")
+        self.view.addItem(self.predicted)
+        self.view.addItem(self.measured)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        super().set_look(theme, scale)
+        ratio = self.devicePixelRatioF()
+        self.measured.setPen(cosmetic(theme.accent, width=1.6 * ratio))
+        self.predicted.setPen(cosmetic(theme.correction, Qt.PenStyle.DashLine, 1.6 * ratio))
+
+    def draw(self, material: Material) -> None:
+        x, taus = columns(material.tally.taus.rows, material.span)
+        self.measured.setData(x, taus[:, 0], antialias=smooth(x))
+        self.predicted.setData(x, taus[:, 1], antialias=smooth(x))
+        top = float(math.ceil(np.nanmax(taus, initial=1.0) * 1.05))
+        self.set_rounds(material, top)
+        step = max(1, math.ceil(top / 4))
+        self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])

@@ -1,0 +1,134 @@
+"""Charts of time: tokens per second beside the measured plain run, and where the time of a round goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QLineF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter
+
+from app.charts.chart import Chart, cosmetic, smooth
+from app.charts.data import Material, columns, step_above
+from app.look.theme import Theme
+from engine.lens.tally import PHASES, Floats
+
+
+class ThroughputChart(Chart):
+    """Tokens per second over the last rounds, and the measured plain throughput as a dashed line."""
+
+    def __init__(self) -> None:
+        super().__init__("throughput", "throughputPlot", 84)
+        self.curve = pg.PlotDataItem(connect="finite")
+        self.plain = pg.InfiniteLine(angle=0)
+        self.plain.hide()
+        self.view.addItem(self.plain)
+        self.view.addItem(self.curve)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        super().set_look(theme, scale)
+        self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
+        self.plain.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.2 * self.devicePixelRatioF()))
+
+    def draw(self, material: Material) -> None:
+        x, speeds = columns(material.tally.speeds.rows, material.span)
+        self.curve.setData(x, speeds, antialias=smooth(x))
+        self.plain.setVisible(material.plain is not None)
+        if material.plain is not None:
+            self.plain.setValue(material.plain)
+        top = throughput_top(speeds, material.plain)
+        self.set_rounds(material, top)
+        self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
+
+
+def throughput_top(speeds: Floats, plain: float | None) -> float:
+    """Where the axis of a throughput chart ends."""
+    highest = max(float(np.nanmax(speeds, initial=0.0)), plain or 0.0)
+    return step_above(1.05 * highest if highest > 0 else 1.0)
+
+
+def phase_looks(theme: Theme) -> dict[str, tuple[str, Qt.BrushStyle]]:
+    """Each phase has its own colour and its own filling."""
+    return {
+        "draft": (theme.accent, Qt.BrushStyle.SolidPattern),
+        "verify": (theme.faint, Qt.BrushStyle.BDiagPattern),
+        "judge": (theme.correction, Qt.BrushStyle.SolidPattern),
+        "other": (theme.bonus, Qt.BrushStyle.Dense5Pattern),
+    }
+
+
+class PhaseBars(pg.GraphicsObject):
+    """A stacked bar for each column with staged rounds; for the others a short line at the time they took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bars: list[list[float]] = []
+        self._totals: list[list[float]] = []
+        self._each = 1
+        self._theme: Theme | None = None
+
+    def set_data(self, bars: Floats, totals: Floats, each: int) -> None:
+        """bars: (staged columns, 5) place across and milliseconds of the four phases; totals: (columns, 2) place and time."""
+        self._bars, self._totals, self._each = bars.tolist(), totals.tolist(), each
+        self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        self._theme = theme
+        self.update()
+
+    def boundingRect(self) -> QRectF:
+        return QRectF(-1, -1, 1e7, 1e7)
+
+    def paint(self, painter: QPainter, *_: Any) -> None:
+        if self._theme is None:
+            return
+        across = abs(painter.worldTransform().m11())
+        width = min(0.76 * self._each, 14 / across) if across > 0 else 0.76
+        undo = painter.worldTransform().inverted()[0]
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.setPen(cosmetic(self._theme.faint))
+        painter.drawLines([QLineF(x - width / 2, total, x + width / 2, total) for x, total in self._totals])
+        for place, (colour, filling) in enumerate(phase_looks(self._theme).values(), start=1):
+            brush = QBrush(QColor(colour), filling)
+            brush.setTransform(undo)
+            painter.setBrush(brush)
+            painter.setPen(cosmetic(colour))
+            painter.drawRects([QRectF(bar[0] - width / 2, sum(bar[1:place]), width, bar[place]) for bar in self._bars])
+
+
+class TimesChart(Chart):
+    """Where the time of the rounds goes that were measured in stages."""
+
+    def __init__(self) -> None:
+        super().__init__("times", "timePlot", 96)
+        self.bars = PhaseBars()
+        self.view.addItem(self.bars)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        super().set_look(theme, scale)
+        self.bars.set_theme(theme)
+
+    def draw(self, material: Material) -> None:
+        bars, totals = phase_columns(material)
+        self.bars.set_data(bars, totals, material.span.each)
+        highest = max(bars[:, 1:].sum(axis=1).max(initial=0.0), totals[:, 1].max(initial=0.0))
+        top = step_above(max(1.0, 1.05 * highest))
+        self.set_rounds(material, top)
+        self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
+
+
+def phase_columns(material: Material) -> tuple[Floats, Floats]:
+    """What a chart of times shows.
+
+    Returns (staged columns, 5): place across and mean milliseconds of draft, verify, judge, other; and (other columns, 2): place
+    and mean milliseconds of the columns without a staged round.
+    """
+    tally, span = material.tally, material.span
+    phases = np.full((tally.rounds, len(PHASES)), np.nan)
+    staged = tally.phases.rows
+    phases[staged[:, 0].astype(int)] = staged[:, 1:]
+    x, parts = columns(phases, span)
+    _, totals = columns(tally.milliseconds.rows, span)
+    known = np.isfinite(parts[:, 0])
+    return np.column_stack((x, parts))[known], np.column_stack((x, totals))[~known]

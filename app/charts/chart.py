@@ -1,0 +1,300 @@
+"""What every chart of the window is made of: a plot, its marker, and what mouse and keys ask of it.
+
+Items are made once and only get new data; ranges are fixed and grow in steps, so nothing jumps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
+
+from app.charts.data import Material, empty_words
+from app.look.theme import Theme, mono_font
+from engine.lens.chart_kinds import CHARTS, ChartName
+
+KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_PageUp: -10, Qt.Key.Key_PageDown: 10}
+FAR = 10**9
+ENDS = {Qt.Key.Key_Home: -FAR, Qt.Key.Key_End: FAR}
+
+
+KEYS_IN_WORDS = (
+    "Left and Right go from round to round, with Shift they scroll. Return pins one, Escape lets go, plus and minus zoom."
+)
+
+
+class Chart(QWidget):
+    """A plot with a calm line of words while there is nothing to draw.
+
+    Signals:
+        pointed: (place across or None) the mouse is over it.
+        picked: (place across or None) clicked there, or Return was pressed, which gives None.
+        dragged: (rounds) the content follows the mouse by so many rounds to the right.
+        zoomed: (steps) above 0 shows more rounds.
+        stepped: (rounds) the keyboard moves the cursor.
+        menu_wanted: (global position) of what can be done with this chart.
+    """
+
+    pointed = Signal(object)
+    picked = Signal(object)
+    dragged = Signal(float)
+    zoomed = Signal(int)
+    stepped = Signal(int)
+    menu_wanted = Signal(QPoint)
+
+    def __init__(self, name: ChartName, object_name: str, height: int) -> None:
+        super().__init__()
+        self.kind = CHARTS[name]
+        self.setObjectName(object_name)
+        self.setAccessibleName(self.kind.title)
+        self._height = height
+        self._theme: Theme | None = None
+        # put together from parts: a PlotItem would make menus that belong to no window and stay behind
+        self.plot = pg.GraphicsView()
+        self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.view = pg.ViewBox(enableMouse=False, enableMenu=False)
+        self.view.disableAutoRange()
+        self.axes = {side: pg.AxisItem(side) for side in ("left", "bottom")}
+        whole = pg.GraphicsWidget()
+        grid = QGraphicsGridLayout(whole)
+        grid.setContentsMargins(0, 7, 12, 0)
+        grid.setSpacing(0)
+        grid.addItem(self.axes["left"], 0, 0)
+        grid.addItem(self.view, 0, 1)
+        grid.addItem(self.axes["bottom"], 1, 1)
+        for axis in self.axes.values():
+            axis.linkToView(self.view)
+        self.plot.setCentralItem(whole)
+        self._ticks: dict[str, list[tuple[float, str]]] = {}
+        self._span: tuple[tuple[float, float], tuple[float, float]] | None = None
+        self._pressed: QPointF | None = None
+        self._drawn_to: float | None = None
+        self.empty = QLabel()
+        self.empty.setObjectName("plotEmpty")
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty.setWordWrap(True)
+        self._stack = QStackedLayout(self)
+        self._stack.setContentsMargins(2, 2, 2, 2)
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(self.plot)
+        self.marker = pg.InfiniteLine(angle=90)
+        self.marker.setZValue(10)
+        self.marker.hide()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.view.addItem(self.marker)
+        if self.kind.per_round:
+            self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            self.setAccessibleDescription(KEYS_IN_WORDS)
+        self.plot.viewport().setMouseTracking(True)
+        self.plot.viewport().installEventFilter(self)
+
+    # Content
+
+    def show_material(self, material: Material | None) -> bool:
+        """Whether there is something to draw; the words stand there otherwise."""
+        words = empty_words(self.kind.name, None if material is None else material.tally)
+        if words != self.empty.text():
+            self.empty.setText(words)
+        self._stack.setCurrentIndex(0 if words else 1)
+        if words or material is None:
+            return False
+        self.draw(material)
+        return True
+
+    def draw(self, material: Material) -> None:
+        """Gives the items their data."""
+        raise NotImplementedError
+
+    def mark(self, place: float | None) -> None:
+        """The thin line at a place across; None takes it away."""
+        if place is None:
+            if self.marker.isVisible():
+                self.marker.hide()
+        else:
+            self.marker.setValue(place)
+            if not self.marker.isVisible():
+                self.marker.show()
+
+    def set_ticks(self, side: str, ticks: list[tuple[float, str]]) -> None:
+        """(place, label) pairs; laid out anew only if they differ from those there are."""
+        if self._ticks.get(side) != ticks:
+            self._ticks[side] = ticks
+            self.axes[side].setTicks([ticks])
+
+    def set_range(self, x: tuple[float, float], y: tuple[float, float]) -> None:
+        """What the axes span; moved only if it differs, for the same reason."""
+        if self._span != (x, y):
+            self._span = (x, y)
+            self.view.setRange(xRange=x, yRange=y, padding=0)
+
+    def set_rounds(self, material: Material, top: float) -> None:
+        """The axes of a chart per round, from 0 up to `top`."""
+        span = material.span
+        self.set_range((span.first + 0.4, span.first + span.room + 0.6), (0, top))
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, self.minimumHeight())
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._theme = theme
+        self.setMinimumHeight(round(self._height * scale))
+        self.setMaximumHeight(round(2.2 * self._height * scale))
+        self.plot.setBackground(theme.panel)
+        font = mono_font(scale, 10)
+        for axis in self.axes.values():
+            axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=5, hideOverlappingLabels=False)
+            axis.enableAutoSIPrefix(False)
+            axis.setPen(cosmetic(theme.line))
+            axis.setTextPen(QColor(theme.faint))
+        self.axes["left"].setWidth(round(38 * scale))
+        if not self.kind.per_round:  # the charts per round share their rounds, which the page names once
+            self.axes["bottom"].setLabel(self.kind.across, **{"color": theme.faint, "font-size": f"{round(10 * scale)}px"})
+        self.axes["bottom"].setHeight(round((18 if self.kind.per_round else 32) * scale))
+        self.marker.setPen(cosmetic(theme.text))
+
+    # Mouse and keys
+
+    def place_at(self, position: QPointF) -> float:
+        """The place across at a point of the plot's viewport."""
+        return float(self.view.mapSceneToView(self.plot.mapToScene(position.toPoint())).x())
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """The plot's own handling of the mouse is left out: it costs a hit test of every item per move."""
+        kind = event.type()
+        if kind == QEvent.Type.Wheel and isinstance(event, QWheelEvent):
+            return self._wheel(event)
+        if not self.kind.per_round:
+            return False
+        if kind == QEvent.Type.Leave:
+            self.pointed.emit(None)
+        elif isinstance(event, QMouseEvent):
+            if kind == QEvent.Type.MouseMove:
+                self._move(event)
+            elif event.button() == Qt.MouseButton.LeftButton:
+                self._button(event)
+            return kind != QEvent.Type.MouseButtonPress or event.button() == Qt.MouseButton.LeftButton
+        return False
+
+    def _move(self, event: QMouseEvent) -> None:
+        if self._pressed is None or not event.buttons() & Qt.MouseButton.LeftButton:
+            self.pointed.emit(self.place_at(event.position()))
+            return
+        if self._drawn_to is None and abs(event.position().x() - self._pressed.x()) > 5:
+            self._drawn_to = self._pressed.x()
+            self.plot.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
+        if self._drawn_to is not None:
+            a_round = float(self.view.viewPixelSize()[0]) or 1.0
+            rounds = round((event.position().x() - self._drawn_to) * a_round)
+            if rounds:
+                self._drawn_to += rounds / a_round
+                self.dragged.emit(float(rounds))
+
+    def _button(self, event: QMouseEvent) -> None:
+        if event.type() == QEvent.Type.MouseButtonPress:
+            self._pressed, self._drawn_to = event.position(), None
+            self.setFocus(Qt.FocusReason.MouseFocusReason)
+        elif event.type() == QEvent.Type.MouseButtonRelease:
+            if self._pressed is not None and self._drawn_to is None:
+                self.picked.emit(self.place_at(event.position()))
+            self._pressed = self._drawn_to = None
+            self.plot.viewport().unsetCursor()
+
+    def _wheel(self, event: QWheelEvent) -> bool:
+        """Up and down scrolls the page; across, or with Shift, the rounds; with Ctrl it shows more or fewer of them."""
+        down, across = event.angleDelta().y(), event.angleDelta().x()
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.zoomed.emit(-1 if down > 0 else 1)
+        elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier or abs(across) > abs(down):
+            self.dragged.emit((across or down) / 24)
+        else:
+            event.ignore()
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        moves = {**KEYS, **ENDS}
+        key = Qt.Key(event.key())
+        if key in moves and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.dragged.emit(-10.0 * moves[key])
+        elif key in moves:
+            self.stepped.emit(moves[key])
+        elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Minus):
+            self.zoomed.emit(-1 if key == Qt.Key.Key_Plus else 1)
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self.picked.emit(None)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.menu_wanted.emit(event.globalPos())
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.hasFocus() and self._theme is not None:
+            painter = QPainter(self)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(QPen(QColor(self._theme.accent), 2))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 5, 5)
+            painter.end()
+
+
+class Band(pg.GraphicsObject):
+    """The room between two lines, left open where either is unknown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[list[QPointF]] = []
+        self._colour = QColor()
+
+    def set_data(self, x: Any, low: Any, high: Any) -> None:
+        """x, low, high: (columns,); NaN is unknown."""
+        self._parts = []
+        part: list[tuple[float, float, float]] = []
+        for across, bottom, top in zip(x.tolist(), low.tolist(), high.tolist(), strict=True):
+            if bottom == bottom and top == top:
+                part.append((across, bottom, top))
+            elif part:
+                self._close(part)
+                part = []
+        if part:
+            self._close(part)
+        self.update()
+
+    def _close(self, part: list[tuple[float, float, float]]) -> None:
+        there = [QPointF(across, top) for across, _, top in part]
+        self._parts.append(there + [QPointF(across, bottom) for across, bottom, _ in reversed(part)])
+
+    def set_colour(self, colour: QColor) -> None:
+        self._colour = colour
+        self.update()
+
+    def boundingRect(self) -> QRectF:
+        return QRectF(-1, -1, 1e7, 1e4)
+
+    def paint(self, painter: QPainter, *_: Any) -> None:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._colour)
+        for part in self._parts:
+            painter.drawPolygon(part)
+
+
+SMOOTH_COLUMNS = 120
+
+
+def smooth(x: Any) -> bool:
+    """Whether a line over these places is drawn antialiased: a short one only, for it takes several times as long."""
+    return len(x) <= SMOOTH_COLUMNS
+
+
+def cosmetic(colour: str | QColor, style: Qt.PenStyle = Qt.PenStyle.SolidLine, width: float = 1) -> QPen:
+    """A pen whose width is pixels, whatever the axes span."""
+    pen = QPen(QColor(colour), width, style)
+    pen.setCosmetic(True)
+    return pen

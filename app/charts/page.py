@@ -1,0 +1,296 @@
+"""The charts of one answer, one below the other. The panel around it says when to bring them up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal, Slot
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from app.charts.by_position import LengthsChart, PositionChart
+from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
+from app.charts.by_time import ThroughputChart, TimesChart
+from app.charts.chart import Chart
+from app.charts.data import Material, empty_words, place_across, readout
+from app.charts.notes import note_wordings
+from app.charts.range_bar import RoundRange
+from app.charts.section import Section
+from app.look.command import escape_is_wanted
+from app.look.theme import Theme
+from app.session.cursor import Cursor, Place
+from app.session.plain_baseline import Baseline
+from app.session.session import Answer, is_plain
+from app.session.shown_answer import Shown
+from engine.lens.chart_kinds import CHARTS, ChartName
+
+
+class ChartsPage(QWidget):
+    """Reads the answer that is shown in `refresh`; every chart per round shows the same rounds.
+
+    Signals:
+        definition_wanted: (key, global position) a title was pressed.
+        menu_wanted: (chart, global position) what can be done with a chart.
+        folded: (names) the charts that are open now.
+        baseline_wanted: the plain speed should be measured.
+    """
+
+    definition_wanted = Signal(str, QPoint)
+    menu_wanted = Signal(str, QPoint)
+    folded = Signal(tuple)
+    baseline_wanted = Signal()
+
+    def __init__(self, answers: Shown, cursor: Cursor) -> None:
+        super().__init__()
+        self.answers, self.session, self.cursor_place = answers, answers.session, cursor
+        self.setAccessibleName("Charts")
+        self.range = RoundRange()
+        self._theme: Theme | None = None
+        self._material: Material | None = None
+        charts: tuple[Chart, ...] = (
+            ProposalsChart(),
+            AlphaChart(),
+            ThroughputChart(),
+            PositionChart(),
+            TauChart(),
+            LengthsChart(),
+            TimesChart(),
+        )
+        self.sections: dict[ChartName, Section] = {chart.kind.name: Section(chart) for chart in charts}
+        self.curve_names = self.sections["proposals"].note
+        self.measure = QPushButton("Measure plain speed")
+        self.measure.setObjectName("smallButton")
+        self.measure.setAccessibleName("Measure the plain speed")
+        self.measure.setToolTip("Answers the last prompt briefly without a drafter, outside the conversation.")
+        self.measure.clicked.connect(self.baseline_wanted)
+        self.sections["throughput"].extra.addWidget(self.measure)
+        self._arrange()
+        self._connect()
+        self.set_open(name for name, kind in CHARTS.items() if kind.open)
+
+    def _arrange(self) -> None:
+        body = QWidget()
+        body.setObjectName("panelBody")
+        self._column = column = QVBoxLayout(body)
+        column.setContentsMargins(16, 8, 16, 12)
+        column.setSpacing(5)
+        column.addWidget(self.range)
+        for section in self.sections.values():
+            column.addWidget(section)
+        column.addStretch(1)
+        self.area = QScrollArea()
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(body)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(self.area)
+
+    def _connect(self) -> None:
+        self.range.changed.connect(self.refresh)
+        self.area.verticalScrollBar().valueChanged.connect(self._catch_up)
+        self.cursor_place.moved.connect(self._moved)
+        self.cursor_place.pinned.connect(self._pinned)
+        for section in self.sections.values():
+            section.folded.connect(self._folded)
+            section.definition_wanted.connect(self._define)
+            section.menu_wanted.connect(self._menu_at_button)
+            chart = section.chart
+            chart.menu_wanted.connect(self._menu_at)
+            if chart.kind.per_round:
+                chart.pointed.connect(self._pointed)
+                chart.picked.connect(self._picked)
+                chart.dragged.connect(self.range.drag)
+                chart.zoomed.connect(self.range.zoom)
+                chart.stepped.connect(self._stepped)
+
+    # What shows
+
+    @property
+    def open(self) -> tuple[ChartName, ...]:
+        """The charts that are not folded away."""
+        return tuple(name for name, section in self.sections.items() if section.open)
+
+    def set_open(self, names: Iterable[str]) -> None:
+        wanted = set(names)
+        for name, section in self.sections.items():
+            section.set_open(name in wanted)
+        self._share_room()
+
+    def _share_room(self) -> None:
+        """The height that is left goes to the charts that are open."""
+        for name, section in self.sections.items():
+            self._column.setStretchFactor(section, 0 if not section.open else 6 if name == "proposals" else 4)
+
+    @Slot()
+    def _folded(self) -> None:
+        self._share_room()
+        self._show_baseline(self.answers.answer)
+        self._catch_up()
+        self.folded.emit(self.open)
+
+    @Slot()
+    def refresh(self) -> None:
+        """Brings the charts up to date; those out of sight wait until they are seen."""
+        answer = self.answers.answer
+        self.range.set_rounds(0 if answer is None else answer.tally.rounds)
+        self._material = None if answer is None else self._material_of(answer)
+        for section in self.sections.values():
+            section.stale = True
+        self._show_baseline(answer)
+        self._catch_up()
+
+    def _material_of(self, answer: Answer) -> Material:
+        baseline = self.session.baseline(answer)
+        return Material(
+            tally=answer.tally,
+            span=self.range.span(),
+            changes=[change.index for change in answer.changes],
+            plain=None if baseline is None else baseline.throughput,
+            plain_fits=baseline is None or baseline.fits,
+        )
+
+    @Slot()
+    def _catch_up(self) -> None:
+        if not self.isVisible():
+            return
+        for section in self.sections.values():
+            if section.stale and section.open and self._in_sight(section.chart):
+                section.stale = False
+                section.chart.show_material(self._material)
+                self._mark(section, self._marked())
+
+    def _in_sight(self, chart: Chart) -> bool:
+        seen = self.area.viewport()
+        return chart.rect().translated(chart.mapTo(seen, QPoint(0, 0))).intersects(seen.rect())
+
+    def _show_baseline(self, answer: Answer | None) -> None:
+        ended = answer is not None and not answer.running and answer.request is not None and answer.tally.rounds > 0
+        ended = ended and answer is not None and not is_plain(answer)
+        known: Baseline | None = None if answer is None else self.session.baseline(answer)
+        lacking = known is None or not known.fits
+        there = ended and lacking and self.sections["throughput"].open
+        self.measure.setVisible(there)
+        self.sections["throughput"].extra.setContentsMargins(6 if there else 0, 0, 0, 0)
+        self.measure.setEnabled(not self.session.measuring)
+        self.measure.setText("Measuring…" if self.session.measuring else "Measure plain speed")
+
+    # One cursor
+
+    def _marked(self) -> int | None:
+        """The round that is pointed at, if it is one of the answer that shows."""
+        place = self._marked_place()
+        return None if place is None else place.round
+
+    def _marked_place(self) -> Place | None:
+        place = self.cursor_place.place
+        return place if place is not None and place.turn == self.answers.turn else None
+
+    @Slot(object)
+    def _moved(self, place: Place | None) -> None:
+        if self.isVisible():
+            for section in self.sections.values():
+                self._mark(section, self._marked())
+
+    def _mark(self, section: Section, round_: int | None) -> None:
+        material, chart = self._material, section.chart
+        if not section.open or material is None or self._theme is None:
+            return
+        name = chart.kind.name
+        if not chart.kind.per_round:
+            place = self._marked_place()
+            proposal = None if place is None else place.proposal
+            chart.mark(place_across(name, material.tally, round_, proposal))
+            section.note.set_words(*note_wordings(name, material, self._theme))
+            return
+        shows = round_ is not None and not empty_words(name, material.tally)
+        centre = material.span.centre(round_) if shows and round_ is not None else None
+        chart.mark(centre)
+        if centre is None or round_ is None:
+            section.note.set_words(*note_wordings(name, material, self._theme))
+        else:
+            words = readout(name, material, round_)
+            section.note.set_words((words, words), (short := words.partition(": ")[2], short))
+            if chart.hasFocus():
+                chart.setAccessibleDescription(words)
+
+    @Slot(object)
+    def _pinned(self, place: Place | None) -> None:
+        """A round that was pinned elsewhere comes into sight."""
+        if place is not None and self._material is not None and self._marked() is not None:
+            self.range.bring(place.round)
+
+    def _place_of(self, across: float | None) -> Place | None:
+        index = None if across is None or self._material is None else self._material.span.column(across)
+        return None if index is None else Place(self.answers.turn, index)
+
+    @Slot(object)
+    def _pointed(self, across: float | None) -> None:
+        self.cursor_place.point(self._place_of(across))
+
+    @Slot(object)
+    def _picked(self, across: float | None) -> None:
+        """Pins a round, or lets it go if it is pinned."""
+        place = self.cursor_place.place if across is None else self._place_of(across)
+        self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
+
+    @Slot(int)
+    def _stepped(self, rounds: int) -> None:
+        if self._material is None or not self._material.tally.rounds:
+            return
+        span, newest = self._material.span, self._material.tally.rounds - 1
+        now = self._marked()
+        index = span.last - 1 if now is None and abs(rounds) == 1 else (now or 0) + rounds * span.each
+        index = max(0, min(newest, index))
+        self.range.bring(index)
+        self.cursor_place.point(Place(self.answers.turn, index))
+
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of a round before it stops the answer."""
+        return escape_is_wanted(event, lambda: self.cursor_place.place is not None) or super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.cursor_place.place is not None:
+            self.cursor_place.forget()
+        else:
+            super().keyPressEvent(event)
+
+    # Asked for
+
+    @Slot(str, QWidget)
+    def _define(self, key: str, title: QWidget) -> None:
+        self.definition_wanted.emit(key, title.mapToGlobal(QPoint(0, title.height() + 4)))
+
+    @Slot()
+    def _menu_at_button(self) -> None:
+        section = self.sender()
+        if isinstance(section, Section):
+            self.menu_wanted.emit(section.chart.kind.name, section.more.mapToGlobal(QPoint(0, section.more.height())))
+
+    @Slot(QPoint)
+    def _menu_at(self, position: QPoint) -> None:
+        chart = self.sender()
+        if isinstance(chart, Chart):
+            self.menu_wanted.emit(chart.kind.name, position)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._theme = theme
+        for section in self.sections.values():
+            section.set_look(theme, scale)
+            section.note.set_words()
+        self.refresh()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Whoever goes to the page is on its first chart. A proxy would do that too, but Tab would pass what stands before it."""
+        self.sections["proposals"].chart.setFocus(event.reason())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._catch_up()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._catch_up()
+        self._moved(None)

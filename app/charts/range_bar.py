@@ -1,0 +1,121 @@
+"""Which rounds the charts show: the newest, all of them, or where the user has scrolled or zoomed to."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollBar, QVBoxLayout, QWidget
+
+from app.charts.data import SHOWN_ROUNDS, Span, span_of, span_words
+
+ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
+
+
+class RoundRange(QWidget):
+    """A line of words, two buttons and, where not every round shows, a slide.
+
+    Attributes:
+        shown: rounds that show, None for all. end: the round behind the last one that shows, None at the newest.
+
+    Signals:
+        changed: other rounds show.
+    """
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: int | None = SHOWN_ROUNDS
+        self.end: int | None = None
+        self._rounds = 0
+        self.where = QLabel()
+        self.where.setObjectName("sectionNote")
+        self.few, self.all = (QPushButton(words) for words in (f"Last {SHOWN_ROUNDS}", "All rounds"))
+        for button in (self.few, self.all):
+            button.setObjectName("smallButton")
+            button.setCheckable(True)
+            button.setAccessibleName(f"Show {button.text().lower()}")
+        self.slide = QScrollBar(Qt.Orientation.Horizontal)
+        self.slide.setAccessibleName("First round that shows")
+        self.slide.hide()
+        top = QHBoxLayout()
+        top.setSpacing(6)
+        top.addWidget(self.where, 1)
+        top.addWidget(self.few)
+        top.addWidget(self.all)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(5)
+        column.addLayout(top)
+        column.addWidget(self.slide)
+        self.few.clicked.connect(self._show_few)
+        self.all.clicked.connect(self._show_all)
+        self.slide.valueChanged.connect(self._slid)
+
+    def span(self) -> Span:
+        """The rounds that show."""
+        return span_of(self._rounds, self.shown, self.end)
+
+    def set_rounds(self, rounds: int) -> None:
+        """The answer has so many rounds now."""
+        self._rounds = rounds
+        if self.end is not None and self.end >= rounds:
+            self.end = None
+        span = self.span()
+        self.where.setText(span_words(span, rounds))
+        hidden = self.shown is None or rounds <= span.room
+        if self.slide.isHidden() != hidden:
+            self.slide.setHidden(hidden)
+        self.slide.blockSignals(True)
+        self.slide.setRange(0, max(0, rounds - span.room))
+        self.slide.setPageStep(span.room)
+        self.slide.setSingleStep(max(1, span.room // 10))
+        self.slide.setValue(self.slide.maximum() if self.end is None else span.first)
+        self.slide.blockSignals(False)
+        self.few.setChecked(self.shown == SHOWN_ROUNDS and self.end is None)
+        self.all.setChecked(self.shown is None)
+
+    def go(self, end: int) -> None:
+        """Shows the rounds up to before `end`, or goes on following where that is the newest."""
+        if self.shown is not None and self._rounds:
+            self.end = None if end >= self._rounds else max(min(self.shown, self._rounds), end)
+            self.changed.emit()
+
+    def bring(self, round_: int) -> None:
+        """Shows a round, unless it shows already."""
+        span = self.span()
+        if self.shown is not None and span.centre(round_) is None:
+            self.go(round_ + 1 if round_ >= span.last else round_ + self.shown)
+
+    @Slot(float)
+    def drag(self, rounds: float) -> None:
+        """The content follows the mouse to the right by so many rounds: earlier ones come into sight."""
+        far = max(-self._rounds, min(self._rounds, round(rounds) or (1 if rounds > 0 else -1)))
+        self.go((self._rounds if self.end is None else self.end) - far * self.span().each)
+
+    @Slot(int)
+    def zoom(self, steps: int) -> None:
+        """More rounds above 0, fewer below."""
+        shown = self._rounds if self.shown is None else self.shown
+        wider = [zoom for zoom in ZOOMS if zoom > shown]
+        closer = [zoom for zoom in ZOOMS if zoom < shown]
+        if steps > 0:
+            self.shown = wider[0] if wider and wider[0] < self._rounds else None
+        elif closer:
+            self.shown = closer[-1]
+        if self.shown is None:
+            self.end = None
+        self.changed.emit()
+
+    @Slot()
+    def _show_few(self) -> None:
+        self.shown, self.end = SHOWN_ROUNDS, None
+        self.changed.emit()
+
+    @Slot()
+    def _show_all(self) -> None:
+        self.shown, self.end = None, None
+        self.changed.emit()
+
+    @Slot(int)
+    def _slid(self, first: int) -> None:
+        self.go(first + self.span().room)

@@ -1,0 +1,133 @@
+"""A chart with its heading: it folds, its title opens the definition, and a note says what is drawn or pointed at."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.charts.chart import Chart
+from app.look import theme as themes
+from app.look.theme import Theme
+from app.look.widgets import icon_button, tint
+from app.look.wording import DEFINITIONS
+
+Words = tuple[str, str]
+"""The same words with and without mark-up."""
+
+
+class Note(QLabel):
+    """The first of several wordings that fits; the end of the last one is left out where none does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("sectionNote")
+        self.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._wordings: tuple[Words, ...] = ()
+
+    def set_words(self, *wordings: Words) -> None:
+        """`wordings`: from the longest to the shortest."""
+        if wordings != self._wordings:
+            self._wordings = wordings
+            self._fit()
+
+    @property
+    def words(self) -> str:
+        """What it says at full length, without mark-up."""
+        return self._wordings[0][1] if self._wordings else ""
+
+    def _fit(self) -> None:
+        metrics, room = self.fontMetrics(), self.width() - 4
+        for rich, plain in self._wordings:
+            if metrics.horizontalAdvance(plain) <= room:
+                self.setText(rich)
+                return
+        last = self._wordings[-1][1] if self._wordings else ""
+        self.setText(metrics.elidedText(last, Qt.TextElideMode.ElideRight, max(0, room)))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(1, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+
+class Section(QWidget):
+    """One chart of the page.
+
+    Signals:
+        folded: (open) the user has opened or closed it.
+        definition_wanted: (key, what to show it at).
+        menu_wanted: what can be done with the chart.
+    """
+
+    folded = Signal(bool)
+    definition_wanted = Signal(str, QWidget)
+    menu_wanted = Signal()
+
+    def __init__(self, chart: Chart) -> None:
+        super().__init__()
+        self.chart = chart
+        self.stale = True
+        self._theme: Theme | None = None
+        title = chart.kind.title
+        self.fold = icon_button("chevron", f"Fold {title}", self._turn)
+        self.title = QPushButton(title)
+        self.title.setObjectName("sectionTitle")
+        self.title.setAccessibleName(f"What {title} means")
+        self.title.setToolTip(f"<p>{DEFINITIONS[chart.kind.key]}</p>")
+        self.title.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.title.clicked.connect(self._explain)
+        self.note = Note()
+        self.extra = QHBoxLayout()
+        self.more = icon_button("more", f"Save {title}", self.menu_wanted.emit)
+        row = QHBoxLayout()
+        row.setSpacing(2)
+        row.addWidget(self.fold)
+        row.addWidget(self.title)
+        row.addWidget(self.note, 1)
+        row.addLayout(self.extra)
+        row.addWidget(self.more)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addLayout(row)
+        column.addWidget(chart, 1)
+
+    @property
+    def open(self) -> bool:
+        return not self.chart.isHidden()
+
+    def set_open(self, open_: bool) -> None:
+        if open_ != self.open:
+            self.chart.setVisible(open_)
+            self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred if open_ else QSizePolicy.Policy.Fixed)
+            if not open_:
+                self.note.set_words()
+            self.stale = True
+            self._show_fold()
+
+    def _turn(self) -> None:
+        self.set_open(not self.open)
+        self.folded.emit(self.open)
+
+    def _explain(self) -> None:
+        self.definition_wanted.emit(self.chart.kind.key, self.title)
+
+    def _show_fold(self) -> None:
+        words = f"{'Fold' if self.open else 'Open'} {self.chart.kind.title}"
+        self.fold.setProperty("drawing", "chevron" if self.open else "chevron-right")
+        self.fold.setAccessibleName(words)
+        self.fold.setToolTip(words)
+        if self._theme is not None:
+            self.fold.setIcon(themes.icon(self.fold.property("drawing"), self._theme.dim))
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._theme = theme
+        for button in (self.fold, self.more):
+            tint(button, theme, scale)
+            button.setIconSize(QSize(round(13 * scale), round(13 * scale)))
+        self.chart.set_look(theme, scale)
+        self._show_fold()

@@ -1,0 +1,78 @@
+"""`draftlight bench`: runs a benchmark on the engine thread, shows how far it is, and leaves a table and a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from app.cli.bench_table import rendered
+from app.cli.follow_task import until_end
+from app.cli.progress import Progress
+from engine.bench.report import Results, document, text_of
+from engine.errors import DraftlightError
+from engine.files.whole_file import write_whole
+from engine.requests.bench import BenchRequest
+from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event, TaskFailed
+from engine.worker import Engine
+
+INTERRUPTED = 130
+SAVE_EVERY = 30.0
+"""Seconds between two versions of the file: a benchmark that is killed leaves its rows so far, in a whole file."""
+
+
+def bench(request: BenchRequest, json_path: Path | None = None) -> int:
+    """Measure and print the table; returns the exit status: 0, or 130 if it was interrupted.
+
+    Raises:
+        DraftlightError: why it could not go on. What was measured before is printed and written all the same.
+    """
+    engine = Engine()
+    progress = Progress()
+    results = Results(request)
+    saved = time.perf_counter()
+
+    def save_now_and_then() -> None:
+        nonlocal saved
+        if json_path is not None and results.rows and time.perf_counter() - saved > SAVE_EVERY:
+            write_whole(json_path, text_of(document(results, summary=False)))
+            saved = time.perf_counter()
+
+    try:
+        end = until_end(
+            engine,
+            engine.bench(request),
+            progress,
+            BenchFinished,
+            lambda event: _take(results, event, progress),
+            save_now_and_then,
+        )
+    finally:
+        progress.clear()
+        engine.close()
+    results.complete = isinstance(end, BenchFinished) and end.complete
+    if results.rows or not isinstance(end, TaskFailed):
+        print(rendered(results))
+    if json_path is not None and results.setup is not None:
+        write_whole(json_path, text_of(document(results)))
+    if isinstance(end, TaskFailed):
+        raise DraftlightError(end.message)
+    if not results.complete:
+        print("draftlight: stopped; the figures are of what was measured so far", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _take(results: Results, event: Event, progress: Progress) -> None:
+    match event:
+        case BenchStarted(_, setup):
+            results.setup = setup
+            for note in setup.notes:
+                progress.say(note)
+        case BenchMeasured(_, row):
+            results.rows.append(row)
+        case BenchSkipped(_, message):
+            results.messages.append(message)
+            progress.say(message)
+        case _:
+            pass

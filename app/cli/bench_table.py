@@ -1,0 +1,104 @@
+"""The figures of a benchmark as text: a block for each category, a line for each setting."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from engine.bench.report import Results
+from engine.bench.statistics import BenchFigures, Interval, noise_of_plain, summarise
+from engine.drafter_kinds import NO_DRAFTER
+from engine.requests.bench import Setting
+
+_HEADINGS = ("", "drafter", "rule", "T", "gamma", "tokens/s", "plain", "speed-up", "", "alpha", "", "tau", "first s", "repeated")
+_TEXTS = ("drafter", "rule", "")
+_DASH = "-"
+
+
+def rendered(results: Results) -> str:
+    """The table, and below it what its figures mean."""
+    figures = summarise(results.rows)
+    lines: list[str] = []
+    if results.setup is not None:
+        names = ", ".join(drafter.name for drafter in results.setup.drafters) or "no drafter"
+        lines.append(f"{results.setup.target.name} with {names}, seed {results.request.seed}, on {results.setup.device}")
+    if not figures:
+        return "\n".join([*lines, "Nothing was measured."])
+    lines += ["", *_table(figures), "", *_notes(results, figures)]
+    return "\n".join(lines)
+
+
+def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
+    blocks = [
+        (category, [_cells(entry) for entry in block]) for category, block in groupby(figures, lambda entry: entry.category)
+    ]
+    every = [_HEADINGS, *(row for _, block in blocks for row in block)]
+    widths = [max(len(row[column]) for row in every) for column in range(len(_HEADINGS))]
+    prompts = {entry.category: entry.prompts for entry in figures}
+
+    def line(cells: tuple[str, ...]) -> str:
+        aligned = [
+            cell.ljust(width) if heading in _TEXTS else cell.rjust(width)
+            for cell, width, heading in zip(cells, widths, _HEADINGS, strict=True)
+        ]
+        return "  ".join(aligned).rstrip()
+
+    lines = [line(_HEADINGS)]
+    for category, block in blocks:
+        lines.append(f"{category}, {prompts[category]} prompt{'s' if prompts[category] > 1 else ''}")
+        lines += [line(cells) for cells in block]
+    return lines
+
+
+def _cells(entry: BenchFigures) -> tuple[str, ...]:
+    setting = entry.setting
+    return (
+        "",
+        name_of(setting),
+        setting.rule or _DASH,
+        f"{setting.temperature:g}",
+        _DASH if setting.gamma is None else str(setting.gamma),
+        _number(entry.tokens_per_second, 1),
+        _number(entry.plain_tokens_per_second, 1),
+        _number(entry.speedup, 2),
+        _range(entry.speedup_interval, 2),
+        _number(entry.alpha, 2),
+        _range(entry.alpha_interval, 2),
+        _number(entry.tau, 2),
+        _number(entry.seconds_to_first_token, 2),
+        _DASH if entry.repetition is None else f"{entry.repetition:.0%}",
+    )
+
+
+def name_of(setting: Setting) -> str:
+    """The drafter, and who decodes if it is not Draftlight."""
+    if setting.maker == "draftlight":
+        return setting.drafter
+    return "mlx-lm" if setting.drafter == NO_DRAFTER else f"mlx-lm, {setting.drafter}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return _DASH if value is None else f"{value:.{digits}f}"
+
+
+def _range(interval: Interval | None, digits: int) -> str:
+    return "" if interval is None else f"{interval[0]:.{digits}f} to {interval[1]:.{digits}f}"
+
+
+def _notes(results: Results, figures: tuple[BenchFigures, ...]) -> list[str]:
+    lines = [
+        "Speed-up: tokens/s over the plain tokens/s just before and just after, geometric mean over prompts. Ranges: 95 %",
+        "bootstrap over prompts, too narrow for few of them. First s: seconds to the first token. Repeated: share of 4-grams",
+        "that the answer had used before; a repetitive answer helps every drafter. Measured with analyse off and phase_every 0.",
+    ]
+    noise = noise_of_plain(results.rows)
+    if noise is not None:
+        lines.append(f"Plain runs of one prompt differed by a factor of {noise:.2f} in the median: the noise of this machine.")
+    comparable = [row for row in results.rows if row.same_text is not None]
+    if comparable:
+        same = sum(row.same_text is True for row in comparable)
+        lines.append(f"{same} of {len(comparable)} answers that have to equal the plain one did; near-ties may part the others.")
+    lines += results.setup.notes if results.setup is not None else ()
+    lines += results.messages
+    if not results.complete:
+        lines.append(f"INCOMPLETE: the figures are of the {len(results.rows)} measured before the end.")
+    return lines

@@ -1,0 +1,178 @@
+"""`draftlight chat`: one answer streamed to the terminal by the same engine as the window's."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
+from engine.metrics import Totals
+from engine.types import (
+    Event,
+    LoadProgress,
+    PrefillProgress,
+    Request,
+    RoundFinished,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+from engine.worker import Engine
+
+INTERRUPTED = 130
+_TICK = 0.1
+
+
+def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False) -> int:
+    """Stream the answer to standard output and a line of figures to standard error; returns the exit status."""
+    engine = Engine()
+    try:
+        view = _JsonLines() if json_lines else _Text(ghosts)
+        run_id = engine.submit(request)
+        with interruptions() as interrupted:
+            end = follow(engine, run_id, view.take, interrupted)
+    finally:
+        engine.close()
+    view.end(end)
+    if isinstance(end, RunFailed):
+        print(f"draftlight: {end.message}", file=sys.stderr)
+        return 1
+    return INTERRUPTED if interrupted() else 0
+
+
+def follow(
+    engine: Engine, run_id: int, take: Callable[[Event], None], interrupted: Callable[[], bool] = lambda: False
+) -> RunFinished | RunFailed:
+    """Hand on the engine's events until the run has ended; an interruption stops the run and waits for its end."""
+    stopping = False
+    while True:
+        if interrupted() and not stopping:
+            stopping = True
+            engine.stop(run_id)
+        engine.wait(_TICK)
+        for event in engine.events():
+            take(event)
+            if isinstance(event, (RunFinished, RunFailed)) and event.run_id == run_id:
+                return event
+
+
+@contextmanager
+def interruptions() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is noted, the second interrupts as usual."""
+    count = 0
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal count
+        count += 1
+        if count > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: count > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Progress:
+    """One line on a terminal that says what is waited for, and goes away when there is something to read."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+
+    def show(self, text: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
+            self._shown = len(text)
+
+    def clear(self) -> None:
+        if self._shown:
+            print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
+            self._shown = 0
+
+    def take(self, event: Event) -> None:
+        match event:
+            case LoadProgress(name, step, fraction):
+                self.show(f"{name}: {step}" + ("" if fraction is None else f", {fraction:.0%}"))
+            case PrefillProgress(_, done, total) if done < total:
+                self.show(f"reading the prompt, {done} of {total} tokens")
+            case RoundFinished() | RunFinished() | RunFailed():
+                self.clear()
+            case _:
+                pass
+
+
+class _Text:
+    """The answer as text, coloured where the terminal can."""
+
+    def __init__(self, ghosts: bool) -> None:
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+        self._painter = RoundPainter(ghosts) if wants_colour(sys.stdout) else None
+        self._progress = _Progress()
+        self._totals = Totals()
+        self._seed: int | None = None
+        self._ended_line = True
+
+    def take(self, event: Event) -> None:
+        self._progress.take(event)
+        match event:
+            case RunStarted():
+                self._seed = event.options.seed
+            case RoundFinished(_, round):
+                self._totals.add(round)
+                sys.stdout.write(round.text if self._painter is None else self._painter.paint(round))
+                sys.stdout.flush()
+                if round.text:
+                    self._ended_line = round.text.endswith("\n")
+            case _:
+                pass
+
+    def end(self, end: RunFinished | RunFailed) -> None:
+        if not self._ended_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        if isinstance(end, RunFailed):
+            return
+        print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
+        if self._painter is not None and wants_colour(sys.stderr):
+            print(legend(), file=sys.stderr)
+        _tell_incomplete(end)
+
+
+class _JsonLines:
+    """The lines of the answer's trace, as they are written."""
+
+    def __init__(self) -> None:
+        self._progress = _Progress()
+        self._path: Path | None = None
+        self._told = 0
+
+    def take(self, event: Event) -> None:
+        self._progress.take(event)
+        if isinstance(event, RunStarted) and event.trace_path is not None:
+            self._path = Path(event.trace_path)
+        if self._path is not None and isinstance(event, (RunStarted, RoundFinished, RunFinished, RunFailed)):
+            self._copy()
+
+    def _copy(self) -> None:
+        assert self._path is not None
+        with self._path.open("rb") as trace:
+            trace.seek(self._told)
+            fresh = trace.read()
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        self._told += len(whole)
+        sys.stdout.buffer.write(whole)
+        sys.stdout.buffer.flush()
+
+    def end(self, end: RunFinished | RunFailed) -> None:
+        if isinstance(end, RunFinished):
+            _tell_incomplete(end)
+
+
+def _tell_incomplete(end: RunFinished) -> None:
+    if end.trace_error is not None:
+        print(f"draftlight: {end.trace_error}", file=sys.stderr)

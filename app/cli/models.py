@@ -1,0 +1,108 @@
+"""`draftlight models`: what is on this machine, fetching, checking and removing it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from engine.drafter_kinds import NO_DRAFTER
+from engine.errors import DraftlightError
+from engine.files import builtin
+from engine.files.paths import models_folder
+from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
+from engine.worker import Engine
+
+_TICK = 0.1
+
+
+def show_models() -> int:
+    """List the built-in target and what else lies in the models folder."""
+    path = builtin.builtin_path()
+    state = _size(path) if path.is_file() else "not fetched yet"
+    print(f"builtin\t{builtin.NAME}\t{state}")
+    for entry in _local_models():
+        print(f"{entry}\t{_size(entry)}")
+    return 0
+
+
+def download_model(name: str) -> int:
+    """Fetch the built-in target unless it is there."""
+    if name != "builtin":
+        raise DraftlightError(f"Only builtin can be downloaded, not {name}. Other models are used from where they lie.")
+    steps: set[str] = set()
+
+    def report(step: str, fraction: float | None) -> None:
+        if step not in steps:
+            steps.add(step)
+            print(step, file=sys.stderr)
+
+    print(builtin.fetch_builtin(report))
+    return 0
+
+
+def check_model(name: str, drafter: str) -> int:
+    """Load a model, and a drafter for it, and say whether they can be used; 1 if not."""
+    if name == "builtin" and builtin.builtin_path().is_file():
+        builtin.check_builtin()
+    engine = Engine()
+    try:
+        engine.load(name, drafter)
+        while True:
+            engine.wait(_TICK)
+            for event in engine.events():
+                match event:
+                    case LoadFinished(model):
+                        print(
+                            f"{model.name} can be used: {model.vocabulary_size:,} tokens, context {model.context_length:,}, "
+                            f"sha256 {model.sha256}"
+                        )
+                    case LoadFailed(_, message) | DrafterRefused(_, message):
+                        print(f"draftlight: {message}", file=sys.stderr)
+                        return 1
+                    case DrafterReady(drafter_name):
+                        if drafter_name != NO_DRAFTER:
+                            print(f"{drafter_name} can draft for it")
+                        return 0
+    finally:
+        engine.close()
+
+
+def remove_model(name: str) -> int:
+    """Delete a model from the models folder, and nothing outside it."""
+    folder = models_folder().resolve()
+    path = builtin.builtin_path().parent if name == "builtin" else Path(name).expanduser()
+    if not path.is_absolute():
+        path = folder / path
+    resolved = path.resolve()
+    if resolved == folder or folder not in resolved.parents:
+        raise DraftlightError(f"{name} is not in {folder}; Draftlight deletes nothing elsewhere.")
+    if not path.exists():
+        raise DraftlightError(f"There is no {name} in {folder}.")
+    try:
+        if resolved.is_dir():
+            shutil.rmtree(resolved)
+        else:
+            resolved.unlink()
+    except OSError as error:
+        raise DraftlightError(f"{resolved} cannot be removed: {error.strerror or error}.") from None
+    print(f"removed {resolved}")
+    return 0
+
+
+def _local_models() -> list[Path]:
+    """Model folders and GGUF files in the models folder, the built-in target's apart."""
+    folder = models_folder()
+    if not folder.is_dir():
+        return []
+    own = builtin.builtin_path().parent
+    return sorted(
+        entry
+        for entry in folder.iterdir()
+        if entry != own and (entry.suffix == ".gguf" or (entry.is_dir() and (entry / "config.json").is_file()))
+    )
+
+
+def _size(path: Path) -> str:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return f"{sum(file.stat().st_size for file in files) / 1e6:,.0f} MB"

@@ -1,0 +1,137 @@
+"""`draftlight prove`: checks of exactness on a pair, as a table, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from app.cli.follow_task import until_end
+from app.cli.progress import Progress
+from engine import provenance
+from engine.codec import plain
+from engine.errors import DraftlightError
+from engine.files.whole_file import write_whole
+from engine.proof.plants import DESCRIPTIONS
+from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
+from engine.worker import Engine
+
+INTERRUPTED = 130
+NOT_NOTICED = 3
+FORMAT = "draftlight.proof/1"
+_HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "notices", "verdict")
+_NUMBERS = ("sample", "statistic", "p-value", "notices")
+
+
+def prove(request: ProveRequest, json_path: Path | None = None) -> int:
+    """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed, and 3 if none did
+    though a defect had been planted."""
+    engine = Engine()
+    progress = Progress()
+    try:
+        end = until_end(engine, engine.prove(request), progress, TaskFinished)
+    finally:
+        progress.clear()
+        engine.close()
+    if isinstance(end, TaskFailed):
+        raise DraftlightError(end.message)
+    if end.report is None:
+        print("draftlight: stopped; nothing is concluded", file=sys.stderr)
+        return INTERRUPTED
+    print(rendered(end.report))
+    if json_path is not None:
+        _write(end.report, json_path)
+    if not end.report.passed:
+        return 1
+    return 0 if end.report.plant is None else NOT_NOTICED
+
+
+def rendered(report: ProofReport) -> str:
+    """The report as text."""
+    lines = [f"{report.target.name} with {report.drafter}, seed {report.seed}, {report.effort} amount, on {report.device}"]
+    if report.note:
+        lines.append(f"Note: {report.note}")
+    if report.plant is not None:
+        lines.append(f"A DEFECT WAS PLANTED on purpose in the played rounds: {report.plant}, {DESCRIPTIONS[report.plant]}.")
+    lines += ["", *_table(report.checks), "", *_details(report.checks), *_conclusion(report)]
+    return "\n".join(lines)
+
+
+def _table(checks: tuple[ProofCheck, ...]) -> list[str]:
+    rows = [_HEADINGS, *(_cells(check) for check in checks)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
+            for cell, width, heading in zip(row, widths, _HEADINGS, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _cells(check: ProofCheck) -> tuple[str, ...]:
+    verdict = "passed" if check.passed else "FAILED"
+    start = (check.name, check.rule, check.setting, f"{check.samples:,}")
+    if check.p_value is None or check.statistic is None:
+        return (*start, "equality", "", "", verdict)
+    if check.freedom == 0:
+        return (*start, "too few", "", "", verdict)
+    notices = "" if check.notices is None else f"{check.notices:.3f}"
+    return (*start, f"{check.statistic:.1f} / {check.freedom}", f"{check.p_value:.2g}", notices, verdict)
+
+
+def _details(checks: tuple[ProofCheck, ...]) -> list[str]:
+    """What was measured, where a check says so."""
+    told = [f"  {check.name}, {check.rule}, {check.setting}: {check.detail}" for check in checks if check.detail]
+    return ["What was measured:", *told, ""] if told else []
+
+
+def _conclusion(report: ProofReport) -> list[str]:
+    failed = [check for check in report.checks if not check.passed]
+    statistical = sum(check.p_value is not None for check in report.checks)
+    lines = [
+        "Statistic: chi-square / degrees of freedom. Notices: a deviation of this size would have failed with 99 % probability;",
+        "it is the total variation of tokens, a rate of acceptance, or a number of accepted proposals a round.",
+        f"A check fails below p = {report.level:.2g}, so that a sound engine fails any of the {statistical} statistical checks "
+        f"with probability {report.false_alarm:g}.",
+        *_power(report),
+        f"{len(report.checks) - len(failed)} of {len(report.checks)} checks passed in {report.seconds:.0f} s.",
+    ]
+    if report.plant is not None and failed:
+        lines.append(f"The planted defect was noticed by {len(failed)} checks. The engine itself is as it was.")
+    elif report.plant is not None:
+        lines.append("The planted defect was NOT noticed: it shows too little on this pair, or the sample was too small.")
+    elif failed:
+        lines.append("This engine does not decode this pair exactly. Please report it with the output of --json.")
+    return lines
+
+
+def _power(report: ProofReport) -> list[str]:
+    """The worst of what the played rounds and the whole decodes would have noticed."""
+    lines = []
+    for name, what in (
+        ("emitted tokens against p", "A rule whose tokens were off by a total variation of"),
+        ("decoded tokens against forward passes", "A whole decode whose first two tokens were off by"),
+    ):
+        sizes = [check.notices for check in report.checks if check.name == name]
+        known = [size for size in sizes if size is not None]
+        if sizes and len(known) == len(sizes):
+            lines.append(f"{what} {max(known):.3f} would have been noticed with 99 % probability.")
+        elif sizes:
+            lines.append(f"The sample for {name} is too small to be sure to notice anything.")
+    return lines
+
+
+def _write(report: ProofReport, path: Path) -> None:
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "versions": provenance.versions(),
+        "hardware": provenance.hardware(),
+        **plain(report),
+        "passed": report.passed,
+    }
+    if report.plant is not None:
+        document["planted"] = DESCRIPTIONS[report.plant]
+    write_whole(path, json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n")

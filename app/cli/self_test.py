@@ -1,0 +1,51 @@
+"""`draftlight self-test`: whether this installation loads, decodes and paints."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from app.cli.chat import follow
+from engine.errors import DraftlightError
+from engine.trace import read
+from engine.types import DecodingOptions, Event, Message, Request, RoundFinished, RunFailed
+from engine.worker import Engine
+
+
+def self_test(screenshots: Path | None, drafter: str) -> int:
+    """Decode a few tokens with the built-in model, read their trace, paint the window; returns the exit status.
+
+    Raises:
+        DraftlightError: what does not work.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        print(_decode(Path(folder) / "self-test.jsonl", drafter), flush=True)
+    from app.cli.self_test_window import run
+
+    status = run(screenshots)
+    print("painted the window" if status == 0 else "the window could not be painted")
+    return status
+
+
+def _decode(path: Path, drafter: str) -> str:
+    request = Request(
+        (Message("user", "Say hello."),), DecodingOptions(seed=1, max_tokens=16), drafter=drafter, trace_path=str(path)
+    )
+    rounds: list[Event] = []
+    engine = Engine()
+    try:
+        end = follow(engine, engine.submit(request), lambda event: rounds.append(event) if _is_round(event) else None)
+    finally:
+        ended = engine.close()
+    if isinstance(end, RunFailed):
+        raise DraftlightError(end.message)
+    if not ended:
+        raise DraftlightError("The engine thread did not end.")
+    trace = read(path)
+    if trace.missing or len(trace.rounds) != len(rounds) or not end.tokens:
+        raise DraftlightError(f"The answer's trace is not right: {trace.missing or f'{len(trace.rounds)} rounds'}.")
+    return f"decoded {end.tokens} tokens in {len(rounds)} rounds with {drafter}, {end.tokens / end.seconds:.1f} tokens/s"
+
+
+def _is_round(event: Event) -> bool:
+    return isinstance(event, RoundFinished)

@@ -1,0 +1,127 @@
+"""Whether this installation can paint: the window with the real engine, through one short answer."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QEventLoop, QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
+from PySide6.QtWidgets import QApplication
+
+from app.session.settings import Settings
+from app.window.launch import make_application
+from app.window.window import Window
+from engine.worker import Engine
+
+PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
+LOAD_SECONDS, ANSWER_SECONDS = 300.0, 300.0
+HARMLESS = "This plugin does not support"
+
+
+def run(screenshots: Path | None) -> int:
+    """Loads, answers, paints and closes; 0 if all of it went well. `screenshots` takes pictures of the main states."""
+    application = make_application()
+    warnings: list[str] = []
+    previous = qInstallMessageHandler(_collector(warnings))
+    began = time.perf_counter()
+    window = Window(Engine(), Settings(appearance="dark", seed=7, max_tokens=64 if screenshots is None else 200))
+    try:
+        window.first_painted.connect(lambda: print(f"first paint after {time.perf_counter() - began:.2f} s"))
+        window.resize(1440, 900)
+        window.show()
+        problem = _go_through(application, window, screenshots)
+    finally:
+        window.close()
+        window.deleteLater()
+        qInstallMessageHandler(previous)
+        for trace in window.session.trace_paths:
+            with contextlib.suppress(OSError):
+                Path(trace).unlink()
+    if not problem and not window.ended_in_time:
+        problem = "The engine did not end."
+    for line in filter(None, [problem, *warnings]):
+        print(f"self-test: {line}", file=sys.stderr)
+    return 1 if problem or warnings else 0
+
+
+def _go_through(application: QApplication, window: Window, screenshots: Path | None) -> str:
+    """The states in turn; returns what went wrong, or nothing."""
+
+    def picture(name: str) -> bool:
+        application.processEvents()
+        image = window.grab().toImage()
+        if screenshots is not None:
+            screenshots.mkdir(parents=True, exist_ok=True)
+            image.save(str(screenshots / f"{name}.png"))
+        return not image.isNull() and image.pixelColor(4, image.height() - 4) == image.pixelColor(4, image.height() - 5)
+
+    def trouble() -> str:
+        return window.banner.words.text() if window.banner.isVisible() else ""
+
+    painted = [picture("first-start")]
+    window.chat.load_models()
+    window.send(PROMPT)
+    session = window.session
+    _wait(lambda: session.loading is not None or session.model is not None or bool(trouble()), 5)
+    painted.append(picture("loading"))
+    enough = 8 if screenshots is None else 40
+    if not _wait(lambda: session.answer is None or session.answer.tally.rounds > enough or bool(trouble()), LOAD_SECONDS):
+        return "The first rounds did not come."
+    if trouble() or session.answer is None:
+        return trouble() or "There is no answer."
+    painted.append(picture("mid-answer"))
+    if not _wait(lambda: session.running is None, ANSWER_SECONDS):
+        return "The answer did not end."
+    if trouble():
+        return trouble()
+    window.panel.refresh()
+    painted.append(picture("finished-dark"))
+    window.set_appearance("light")
+    painted.append(picture("finished-light"))
+    if screenshots is not None and not _compare(window, picture):
+        return "The comparison did not end."
+    return "" if all(painted) else "The window painted nothing."
+
+
+def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
+    """The comparison in both themes; whether it came to its end."""
+    window.pages.open_compare("with-without")
+    view = window.pages.compare
+    assert view is not None
+    view.start()
+    if not _wait(lambda: not view.running, ANSWER_SECONDS):
+        return False
+    picture("compare-light")
+    window.set_appearance("dark")
+    picture("compare-dark")
+    for trace in view.comparison.traces if view.comparison is not None else ():
+        with contextlib.suppress(OSError):
+            Path(trace).unlink()
+    return True
+
+
+def _wait(done: Callable[[], bool], seconds: float) -> bool:
+    """Runs the event loop until `done`; whether it came to that in time."""
+    loop = QEventLoop()
+    limit = QTimer(singleShot=True, interval=round(seconds * 1000))
+    limit.timeout.connect(loop.quit)
+    look = QTimer(interval=20)
+    look.timeout.connect(lambda: loop.quit() if done() else None)
+    limit.start()
+    look.start()
+    if not done():
+        loop.exec()
+    limit.stop()
+    look.stop()
+    return done()
+
+
+def _collector(warnings: list[str]) -> Callable[[QtMsgType, QMessageLogContext, str], None]:
+    def collect(kind: QtMsgType, _: QMessageLogContext, message: str) -> None:
+        if kind not in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg) and not message.startswith(HARMLESS):
+            warnings.append(message)
+
+    return collect

@@ -1,0 +1,69 @@
+"""`draftlight train-drafter`: trains a draft head on the engine thread, and shows how far it is and how good."""
+
+from __future__ import annotations
+
+import sys
+
+from app.cli.follow_task import until_end
+from app.cli.progress import Progress
+from engine.errors import DraftlightError
+from engine.requests.train import HeldOut, TrainRequest
+from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
+from engine.worker import Engine
+
+INTERRUPTED = 130
+_CLOSING = 60.0
+"""Seconds that an end may take: a step under way and a checkpoint."""
+
+
+def train(request: TrainRequest) -> int:
+    """Train and say what came of it; returns the exit status: 0, or 130 if it was interrupted.
+
+    Raises:
+        DraftlightError: why it could not go on.
+    """
+    engine = Engine()
+    progress = Progress()
+
+    def take(event: Event) -> None:
+        match event:
+            case TrainingTold(_, line):
+                progress.say(line)
+            case TrainingMeasured(_, held_out):
+                progress.say(measured_line(held_out))
+            case _:
+                pass
+
+    try:
+        end = until_end(engine, engine.train(request), progress, TrainingFinished, take, stopping="stopping after this step")
+    finally:
+        progress.clear()
+        engine.close(_CLOSING)
+    if isinstance(end, TaskFailed):
+        raise DraftlightError(end.message)
+    if end.trained is None:
+        print(f"draftlight: stopped; the same command goes on with what lies in {request.work_folder}", file=sys.stderr)
+        return INTERRUPTED
+    if end.trained.held_out is not None:
+        print(rendered(end.trained.held_out))
+    if end.trained.output is not None:
+        print(f"written to {end.trained.output}")
+    return 0
+
+
+def measured_line(held_out: HeldOut) -> str:
+    """A measurement in one line."""
+    agreement = " ".join(f"{value:.3f}" for value in held_out.agreement)
+    overlap = " ".join(f"{value:.3f}" for value in held_out.overlap)
+    return f"step {held_out.step:,}, held out by position: agreement {agreement}, overlap {overlap}"
+
+
+def rendered(held_out: HeldOut) -> str:
+    """A measurement as a table."""
+    lines = [
+        f"Acceptance on held-out text, step {held_out.step:,}, {held_out.positions:,} positions",
+        "draft position            " + "".join(f"{position:>8}" for position in range(1, len(held_out.agreement) + 1)),
+        "agreement, temperature 0  " + "".join(f"{value:8.3f}" for value in held_out.agreement),
+        "sum min(p, q), at 0.8     " + "".join(f"{value:8.3f}" for value in held_out.overlap),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,127 @@
+"""The options of `draftlight train-drafter`, and the request they make."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, STAGES, SUFFIXES, TrainRequest
+
+HELP = "train a draft head for your model"
+DESCRIPTION = (
+    "Train a small head that drafts for one target, from the target's own features. Four stages, each of which goes on where it "
+    "was interrupted when the same command is given again: the target writes text for itself (or --text is read), its features "
+    "of that text are kept on disk, the head is trained and measured on held-out text, and the folder for --drafter is written."
+)
+_DEFAULT = TrainRequest.__dataclass_fields__
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options, but for the command that they belong to."""
+    parser.add_argument("--target", metavar="MODEL", default=argparse.SUPPRESS, help="builtin, a model folder or a .gguf file")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="where the head goes")
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--text", metavar="PATH", type=Path, nargs="+", default=(), help=f"files or folders to read: {', '.join(SUFFIXES)}"
+    )
+    text.add_argument(
+        "--write",
+        metavar="TOKENS",
+        type=int,
+        help=f"answer tokens the target writes itself (default: {DEFAULT_WRITE:,} without --text, else none)",
+    )
+    text.add_argument(
+        "--temperature",
+        metavar="X,Y",
+        default="0,0.8",
+        help="of what it writes, in turn; 0 takes the likeliest token (default: %(default)s)",
+    )
+    _number(text, "--longest", "longest", "tokens of a record; longer ones are cut")
+    head = parser.add_argument_group("head")
+    head.add_argument(
+        "--taps",
+        metavar="A,B,C",
+        help="layers to read, counted from 0 (default: a third and two thirds up, last but one)",
+    )
+    _number(head, "--vocabulary", "vocabulary", "tokens that it can propose")
+    head.add_argument("--start", metavar="FOLDER", type=Path, help="go on from this head, with its layers and vocabulary")
+    training = parser.add_argument_group("training")
+    length = training.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=float, help=f"how long to train (default: {DEFAULT_MINUTES:g})")
+    length.add_argument("--steps", type=int, help="how many steps to train instead")
+    _number(training, "--steps-back", "steps_back", "steps fed with the head's own features")
+    training.add_argument(
+        "--learning-rate", type=float, default=_DEFAULT["learning_rate"].default, help="the highest (default: %(default)s)"
+    )
+    training.add_argument(
+        "--variation",
+        type=float,
+        default=_DEFAULT["variation"].default,
+        help="weight of the total variation in the loss (default: %(default)s)",
+    )
+    training.add_argument(
+        "--copied",
+        metavar="WEIGHT",
+        type=float,
+        default=_DEFAULT["copied"].default,
+        help="of tokens that the n-gram drafter would get right; below 1 where it drafts too (default: %(default)s)",
+    )
+    _number(training, "--batch-tokens", "batch_tokens", "tokens of a step; memory grows with them")
+    _number(
+        training,
+        "--patience",
+        "patience",
+        "stop early after so many measurements without a better one in the second half; 0 never does",
+    )
+    _number(training, "--seed", "seed", "every draw follows from it")
+    parser.add_argument(
+        "--work", metavar="FOLDER", type=Path, help="for text, features and checkpoints (default: the output's name with .work)"
+    )
+    parser.add_argument("--stage", choices=STAGES, help="run this one alone")
+
+
+def _number(group: argparse._ArgumentGroup, option: str, name: str, meaning: str) -> None:
+    group.add_argument(option, metavar="N", type=int, default=_DEFAULT[name].default, help=f"{meaning} (default: %(default)s)")
+
+
+def request_of(arguments: argparse.Namespace, command: list[str]) -> TrainRequest:
+    """The request. Raises ValueError for what cannot be, before anything is loaded."""
+    taps = None if arguments.taps is None else tuple(_whole("taps", part) for part in arguments.taps.split(","))
+    return TrainRequest(
+        target=arguments.target or "builtin",
+        output=arguments.output,
+        text=tuple(arguments.text),
+        write=arguments.write,
+        temperatures=tuple(_temperature(part) for part in arguments.temperature.split(",")),
+        taps=taps,
+        vocabulary=arguments.vocabulary,
+        steps_back=arguments.steps_back,
+        minutes=arguments.minutes,
+        steps=arguments.steps,
+        learning_rate=arguments.learning_rate,
+        variation=arguments.variation,
+        copied=arguments.copied,
+        batch_tokens=arguments.batch_tokens,
+        longest=arguments.longest,
+        patience=arguments.patience,
+        start=arguments.start,
+        seed=arguments.seed,
+        work=arguments.work,
+        stage=arguments.stage,
+        command=shlex.join(["draftlight", *command]),
+    )
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name} must be whole numbers with commas between, not {text!r}") from None
+
+
+def _temperature(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"temperature must be numbers with commas between, not {text!r}") from None

@@ -1,0 +1,317 @@
+"""One column of a comparison: its settings, figures, how its text compares, the text itself and its rounds."""
+
+from __future__ import annotations
+
+from html import escape
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFontMetrics, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+
+from app.compare.column_text import CompareText, mark_colour
+from app.compare.comparison import LETTERS, Column, ColumnSetup, Comparison, Kind, Relation
+from app.compare.controls import ColumnControls
+from app.compare.sample_chart import SampleChart
+from app.compare.sample_tally import SampleTally
+from app.compare.time_strip import RoundStrip
+from app.look import theme as themes
+from app.look.theme import DARK, Theme
+from app.look.widgets import icon_button, tint
+from app.look.wording import DEFINITIONS, number
+from app.session.cursor import Cursor, Place
+from app.session.session import Answer
+from app.session.token_walk import spot_of
+from app.verdict.verdict import Verdict, judge
+from engine.lens.words import FINISHES
+
+FIGURES = ("throughput", "speed_up", "alpha", "tau")
+POINT = "Point at a token, or go through them with Left and Right, to see the verdict on it in every column."
+VERDICT_LINES = 3
+NARROW = 420
+IDLE = "Start to see the answer under these settings."
+
+
+class CompareColumn(QFrame):
+    """Shows one column; call `sync` after the comparison has grown.
+
+    Attributes:
+        cursor_place: what is pointed at in this column.
+
+    Signals:
+        removed: the user wants the column gone. edited: a setting was changed.
+    """
+
+    removed = Signal()
+    edited = Signal()
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.setObjectName("compareColumn")
+        self.index = index
+        self.theme: Theme = DARK
+        self._scale = 1.0
+        self.run: Column | None = None
+        self._figures: list[tuple[str, str]] = []
+        self._related: tuple[Relation | None, str] = (None, "")
+        self.cursor_place = Cursor(self)
+        letter = LETTERS[index]
+        self.setAccessibleName(f"Column {letter}")
+        self.letter = QLabel(letter)
+        self.letter.setObjectName("columnLetter")
+        self.letter.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.title = QLabel()
+        self.title.setObjectName("sectionTitle")
+        self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.remove = icon_button("close", f"Remove column {letter}", self.removed.emit)
+        self.controls = ColumnControls(letter)
+        self.controls.edited.connect(self.edited)
+        self.figures = QLabel()
+        self.figures.setObjectName("columnFigures")
+        self.figures.setAccessibleName(f"Figures of column {letter}")
+        self.figures.setWordWrap(True)
+        self.figures.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.figures.setToolTip("".join(f"<p>{DEFINITIONS[name]}</p>" for name in FIGURES if name in DEFINITIONS))
+        self.mark = QLabel()
+        self.relation = QLabel()
+        self.relation.setObjectName("relationLine")
+        self.relation.setAccessibleName(f"How the text of column {letter} compares")
+        self.relation.setWordWrap(True)
+        self.relation.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.text = CompareText(self.cursor_place)
+        self.text.setAccessibleName(f"Answer {letter}")
+        self.chart = SampleChart()
+        self.chart.setAccessibleName(f"Samples of column {letter}")
+        self.text.pointing.walked.connect(self._announce)
+        self.verdict = QLabel(POINT)
+        self.verdict.setObjectName("verdictLine")
+        self.verdict.setAccessibleName(f"Verdict on the token of column {letter}")
+        self.verdict.setWordWrap(True)
+        self.verdict.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.cursor_place.moved.connect(self._show_verdict)
+        self.strip = RoundStrip(self.cursor_place)
+        self.body = QStackedWidget()
+        self.body.addWidget(self.text)
+        self.body.addWidget(self.chart)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self.letter)
+        head.addWidget(self.title, 1)
+        head.addWidget(self.remove)
+        compared = QHBoxLayout()
+        compared.setSpacing(7)
+        compared.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
+        compared.addWidget(self.relation, 1)
+        top = QWidget()
+        inner = QVBoxLayout(top)
+        inner.setContentsMargins(14, 10, 12, 8)
+        inner.setSpacing(7)
+        inner.addLayout(head)
+        inner.addWidget(self.controls)
+        inner.addWidget(self.figures)
+        inner.addLayout(compared)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(top)
+        column.addWidget(self.body, 1)
+        column.addWidget(self.verdict)
+        column.addWidget(self.strip)
+
+    # What is shown
+
+    def show_setup(self, setup: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
+        self.controls.show_setup(setup, own_prompt, names, target)
+        self.show_title(setup.title(target))
+
+    def show_title(self, words: str) -> None:
+        self.title.setToolTip(words)
+        self.title.setAccessibleName(words)
+        self.title.setText(self.title.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, max(60, self.title.width())))
+
+    def _show_page(self, page: QWidget) -> None:
+        """The text or the samples; only what is shown takes room."""
+        for other in (self.text, self.chart):
+            kind = QSizePolicy.Policy.Expanding if other is page else QSizePolicy.Policy.Ignored
+            other.setSizePolicy(kind, kind)
+        self.body.setCurrentWidget(page)
+
+    def show_run(self, run: Column | None) -> None:
+        """The answer of another comparison; None shows that there is none yet."""
+        self.run = run
+        self.cursor_place.forget()
+        self._show_page(self.text)
+        self.strip.show()
+        self.verdict.setVisible(run is not None)
+        self._show_verdict(None)
+        self.text.words = IDLE
+        self.text.show_run(run)
+        self.strip.show_run(run)
+        self.chart.show_tally(None, 0)
+        self._show_figures([])
+        self._show_relation(None, "")
+
+    def show_samples(self, tally: SampleTally, wanted: int) -> None:
+        """Samples instead of one answer."""
+        self.show_run(None)
+        self._show_page(self.chart)
+        self.strip.hide()
+        self.verdict.hide()
+        self.chart.words = "Waiting for the first sample."
+        self.chart.show_tally(tally, wanted)
+
+    def sync(self, comparison: Comparison, seconds: float, cells: int) -> None:
+        """Brings everything up to date; `seconds` and `cells` are the range of the strips of all columns."""
+        if self.run is None:
+            return
+        answer = self.run.answer
+        self.text.words = waiting_words(answer)
+        own = comparison.divergence_of(self.index)
+        self.text.set_mark(comparison.divergence if own is None else own, self._kind(comparison))
+        self.text.sync()
+        self.strip.set_range(seconds, cells)
+        self.strip.touch()
+        self._show_figures(figures_of(answer, comparison.speed_up(self.index)))
+        relation = comparison.relation(self.index)
+        alone = self.index == 0 and comparison.relation(1) is not None and answer.tally.rounds
+        related = (relation, "The other columns are compared with this text." if alone else "")
+        if related != self._related:
+            self._show_relation(*related)
+
+    def _kind(self, comparison: Comparison) -> Kind:
+        """How the difference is to be judged that the text shows: the gravest of those this column takes part in."""
+        kinds = {
+            relation.kind
+            for index in range(len(comparison.columns))
+            if (relation := comparison.relation(index)) is not None and self.index in (index, relation.other)
+        }
+        order: tuple[Kind, ...] = ("unexpected", "near-tie")
+        return next((kind for kind in order if kind in kinds), "expected")
+
+    def sync_samples(self, largest: int) -> None:
+        """Takes in samples that came; `largest` is the height of the tallest bar of all columns."""
+        self.chart.touch(largest)
+        tally = self.chart.tally
+        if tally is not None:
+            words = f"{len(tally.samples):,} of {self.chart.wanted:,} samples"
+            self._show_figures([(f"{len(tally.samples):,}", f"of {self.chart.wanted:,} samples")])
+            self.figures.setAccessibleDescription(words)
+
+    @Slot(object)
+    def _show_verdict(self, place: Place | None) -> None:
+        """What became of the token that is pointed at in any column, where it stands in this one."""
+        found = self._verdict_on(place)
+        if found is None:
+            self.verdict.setText(POINT)
+            self.verdict.setToolTip("")
+            return
+        figures = ", ".join(f"{figure.name} {figure.words}" for figure in found.figures if figure.side)
+        token, rest = escape(found.token), escape(f"{found.state}, {figures}. {found.decision}")
+        self.verdict.setText(f'<span style="color:{self.theme.text}; font-weight:600">“{token}”</span> {rest}')
+        self.verdict.setToolTip(f"<pre>{escape(found.text())}</pre>")
+        self.verdict.setAccessibleDescription(found.brief)
+
+    def _verdict_on(self, place: Place | None) -> Verdict | None:
+        if self.run is None or place is None or (spot := spot_of(place, self.run.answer)) is None:
+            return None
+        return judge(self.run.answer, spot)
+
+    @Slot()
+    def _announce(self) -> None:
+        """Says the token that was walked to, and what became of it, to a screen reader."""
+        found = self._verdict_on(self.cursor_place.place)
+        if found is not None and QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.text, found.brief))
+
+    def _show_figures(self, figures: list[tuple[str, str]]) -> None:
+        """Pairs of a number and what it is."""
+        theme = self.theme
+        parts = [
+            f'<span style="color:{theme.text}; font-weight:600">{value}</span>&nbsp;'
+            f'<span style="color:{theme.dim}">{words.replace(" ", "&nbsp;")}</span>'
+            for value, words in figures
+        ]
+        self.figures.setText("&nbsp;&nbsp;&nbsp; ".join(parts))
+        self.figures.setAccessibleDescription(", ".join(f"{value} {words}" for value, words in figures))
+        self.figures.setVisible(bool(figures))
+        self._figures = figures
+
+    def _show_relation(self, relation: Relation | None, otherwise: str) -> None:
+        words = otherwise if relation is None else relation_words(relation)
+        self._related = (relation, otherwise)
+        self.relation.setText(words)
+        self.relation.setAccessibleDescription(words)
+        self.relation.setVisible(bool(words))
+        self.mark.setVisible(relation is not None and bool(words))
+        kind = "" if relation is None else relation.kind
+        if self.relation.property("kind") != kind:
+            self.relation.setProperty("kind", kind)
+            self.relation.style().unpolish(self.relation)
+            self.relation.style().polish(self.relation)
+        if relation is not None:
+            drawing = {"same": "check", "unexpected": "warning"}.get(kind, "differs")
+            colour = self.theme.accent if kind == "same" else mark_colour(relation.kind, self.theme).name()
+            self.mark.setPixmap(themes.pixmap(drawing, colour, round(15 * self._scale), self.devicePixelRatioF()))
+
+    def set_state(self, running: bool, may_remove: bool) -> None:
+        self.controls.set_running(running)
+        self.remove.setVisible(may_remove)
+        self.remove.setEnabled(not running)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """A narrow column needs more lines for a verdict, a tall one has more room for its rounds."""
+        lines = VERDICT_LINES + (self.width() < NARROW * self._scale)
+        self.verdict.setFixedHeight(QFontMetrics(self.verdict.font()).lineSpacing() * lines + 12)
+        self.strip.set_room(self.height())
+        self.show_title(self.title.toolTip())
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.theme, self._scale = theme, scale
+        tint(self.remove, theme, scale)
+        self.controls.set_look(theme, scale)
+        self.letter.setFixedSize(round(22 * scale), round(22 * scale))
+        for part in (self.text, self.chart, self.strip):
+            part.set_look(theme, scale)
+        self._make_room()
+        self._show_figures(self._figures)
+        self._show_relation(*self._related)
+        self._show_verdict(self.cursor_place.place)
+
+
+def waiting_words(answer: Answer) -> str:
+    """What stands where no text is yet."""
+    if answer.state == "failed":
+        return answer.message
+    if answer.state == "reading":
+        done, total = answer.prefill
+        return f"Reading the prompt, {done:,} of {total:,} tokens." if total else "Reading the prompt."
+    return "Waiting for its turn." if answer.running else "The answer is empty."
+
+
+def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
+    """The figures of an answer as (number, what it is), none before the first round."""
+    summary = answer.tally.summary
+    if not summary.rounds:
+        return []
+    figures = [(number(answer.tokens_per_second, 1), "tokens/s")]
+    if speed_up is not None:
+        figures.append((f"{speed_up:.2f}×", "of plain"))
+    if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
+        figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
+    figures.append((number(summary.tau), "tau"))
+    ending = f", {FINISHES[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
+    figures.append((f"{summary.emitted:,}", f"tokens{ending}"))
+    return figures
+
+
+def relation_words(relation: Relation) -> str:
+    """Where two texts part and why, or how far they agree."""
+    if relation.first is None:
+        return relation.words
+    return f"Differs from {LETTERS[relation.other]} from token {relation.first + 1:,} on. {relation.words}"

@@ -1,0 +1,313 @@
+"""The text of one column of a comparison: tokens with their fates, the place where it parts from another, linked scrolling."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame
+
+from app.compare.comparison import Column, Kind
+from app.conversation.blocks import AnswerBlock
+from app.conversation.text_flow import Style
+from app.conversation.token_pointer import Pointing
+from app.look import theme as themes
+from app.look.command import escape_is_wanted
+from app.look.theme import DARK, Theme
+from app.look.widgets import frame_focus
+from app.session.cursor import Cursor
+from app.session.session import Session
+from app.session.token_walk import place_of
+
+LEFT, RIGHT, TOP = 28, 14, 12.0
+GUTTER = 12.0
+SHOWN_AT = 0.35
+"""Where in the view a place is put that is brought into sight, as a share of its height."""
+
+
+class TextBlock(AnswerBlock):
+    """An answer without the lines above and below it: the column says what they would."""
+
+    @property
+    def line(self) -> float:
+        return 0.0
+
+    def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        if self.shown:
+            self._paint_flow(painter, clip, selection)
+
+
+class CompareText(QAbstractScrollArea):
+    """Shows the answer of one column. Call `sync` after it has grown.
+
+    Attributes:
+        following: whether new text keeps the end in view.
+
+    Signals:
+        scrolled: the user has scrolled it.
+    """
+
+    scrolled = Signal()
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__()
+        self.run: Column | None = None
+        self.session = Session()
+        self.theme: Theme = DARK
+        self.ghosts = True
+        self.following = True
+        self.accessible: object = None
+        self.words = ""
+        self._scale = 1.0
+        self._style = Style(DARK, themes.reading_font(1.0), themes.mono_font(1.0))
+        self._block: TextBlock | None = None
+        self._mark: tuple[int, Kind] | None = None
+        self._keyboard = False
+        self._moving = False
+        self.pointing = Pointing(self, cursor, self)
+        self.setObjectName("compareText")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleDescription(
+            "Left and Right go from token to token in every column, Return pins one, Page Up and Down scroll all columns."
+        )
+        self.viewport().setMouseTracking(True)
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+
+    # What is shown
+
+    def show_run(self, run: Column | None) -> None:
+        """Another column of a comparison, or none yet."""
+        self.run = run
+        self.session = Session() if run is None else run.session
+        self._mark, self.following = None, True
+        self.rebuild()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.theme, self._scale = theme, scale
+        self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5))
+        self.rebuild()
+
+    def set_ghosts(self, shown: bool) -> None:
+        """Shows or hides what was proposed and not accepted."""
+        self.ghosts = shown
+        self.rebuild()
+
+    def set_mark(self, position: int | None, kind: Kind) -> None:
+        """Where the text parts from that of another column, and how that is to be judged."""
+        mark = None if position is None else (position, kind)
+        if mark != self._mark:
+            self._mark = mark
+            self.viewport().update()
+
+    def rebuild(self) -> None:
+        """Lays out everything anew, for another width or look."""
+        self._block = None if self.run is None else TextBlock(self._style, self.column.width(), self.run.answer, self.ghosts)
+        self.sync()
+
+    def sync(self) -> None:
+        """Takes in the rounds that came since the last time."""
+        bar, unchanged = self.verticalScrollBar(), 0.0
+        scrolled, shown = bar.value(), self._block is not None and self._block.shown > 0
+        if self._block is not None:
+            self._block.top = TOP
+            unchanged = TOP + self._block.open_top
+            self._block.grow()
+        height = 0 if self._block is None else round(self._block.top + self._block.height)
+        bar.setPageStep(self.viewport().height())
+        bar.setSingleStep(round(30 * self._scale))
+        self._moving = True
+        bar.setRange(0, max(0, height - self.viewport().height()))
+        if self.following:
+            bar.setValue(bar.maximum())
+        self._moving = False
+        area = self.viewport().rect()
+        if shown and bar.value() == scrolled:
+            area.setTop(round(unchanged) - scrolled - 6)  # what stands above has not changed
+        self.viewport().update(area)
+
+    def sizeHint(self) -> QSize:
+        return QSize(240, round(150 * self._scale))
+
+    def plain_text(self) -> str:
+        """The answer in words, as a screen reader gets it."""
+        return "" if self.run is None else self.run.answer.text.text
+
+    # What pointing must know
+
+    @property
+    def column(self) -> QRect:
+        """Where the text stands in the viewport."""
+        return QRect(LEFT, 0, max(60, self.viewport().width() - LEFT - RIGHT), self.viewport().height())
+
+    def answer_block(self, turn: int) -> AnswerBlock | None:
+        return self._block if turn == 0 else None
+
+    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
+        return None if self._block is None else (0, self._block)
+
+    # Linked scrolling
+
+    @property
+    def anchor(self) -> tuple[int, float] | None:
+        """The answer position at the upper edge, and how far below the edge its line begins, in line heights."""
+        if self.run is None or not self.run.spots:
+            return None
+        low, high = 0, len(self.run.spots) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._top_of(middle) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        return low, self._top_of(low) / self._line
+
+    def scroll_to(self, position: int, lines: float) -> None:
+        """Puts the line of an answer position so many line heights below the upper edge; the end, where it has no such one."""
+        if self.run is None or not self.run.spots:
+            return
+        bar = self.verticalScrollBar()
+        top = self._top_of(min(position, len(self.run.spots) - 1))
+        self._moving = True
+        bar.setValue(round(bar.value() + top - lines * self._line))
+        self._moving = False
+        self.following = self._at_end
+
+    def bring(self, position: int) -> None:
+        """Scrolls so that an answer position is in sight."""
+        self.scroll_to(position, SHOWN_AT * self.viewport().height() / self._line)
+        self.following = False
+
+    @property
+    def _line(self) -> float:
+        return self._style.text.pixelSize() * 1.7
+
+    @property
+    def _at_end(self) -> bool:
+        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
+
+    def _top_of(self, position: int) -> float:
+        """Upper edge of a token, in the viewport's coordinates."""
+        boxes = self._boxes(position)
+        return boxes[0].top() if boxes else 0.0
+
+    def _boxes(self, position: int) -> list[QRectF]:
+        assert self.run is not None
+        return self.pointing.boxes(place_of(0, self.run.spots[position])) if position < len(self.run.spots) else []
+
+    def _scrolled(self) -> None:
+        self.viewport().update()
+        if not self._moving:
+            self.following = self._at_end
+            self.scrolled.emit()
+
+    # Painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), QColor(self.theme.background))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        block = self._block
+        if block is None or not block.shown:
+            self._paint_words(painter)
+        else:
+            self._paint_gutter(painter, block)
+            painter.save()
+            shift = QPointF(self.column.left(), block.top - self.verticalScrollBar().value())
+            painter.translate(shift)
+            block.paint(painter, QRectF(event.rect()).translated(-shift), None)
+            painter.restore()
+            self.pointing.paint(painter)
+        if self._keyboard:
+            frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
+        painter.end()
+
+    def _paint_words(self, painter: QPainter) -> None:
+        """What there is instead of a text: what is being waited for, or what went wrong."""
+        painter.setFont(self._style.text)
+        painter.setPen(QColor(self.theme.dim))
+        area = QRectF(self.column).adjusted(0, TOP, 0, 0)
+        painter.drawText(area, int(Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft), self.words)
+
+    def _paint_gutter(self, painter: QPainter, block: TextBlock) -> None:
+        """A solid line beside the text as long as it agrees, a dotted one behind the difference, whose token is filled."""
+        scrolled = self.verticalScrollBar().value()
+        top, end = block.top - scrolled, block.top + block.flow.height - scrolled
+        parts = self._boxes(self._mark[0]) if self._mark is not None else []
+        middle = parts[0].center().y() if parts else end
+        painter.setPen(QPen(QColor(self.theme.accepted_edge), 2))
+        painter.drawLine(QPointF(GUTTER, top + 2), QPointF(GUTTER, middle - (8 if parts else 0)))
+        if not parts or self._mark is None:
+            return
+        colour = mark_colour(self._mark[1], self.theme)
+        dotted = QPen(colour, 2, Qt.PenStyle.CustomDashLine)
+        dotted.setDashPattern([0.01, 2.6])
+        dotted.setCapStyle(Qt.PenCapStyle.RoundCap)
+        painter.setPen(dotted)
+        painter.drawLine(QPointF(GUTTER, middle + 9), QPointF(GUTTER, end))
+        painter.setPen(QPen(colour, 2))
+        for y in (-2.5, 2.5):  # a sign of inequality
+            painter.drawLine(QPointF(GUTTER - 5, middle + y), QPointF(GUTTER + 5, middle + y))
+        painter.drawLine(QPointF(GUTTER + 3, middle - 7), QPointF(GUTTER - 3, middle + 7))
+        wash = QColor(colour)
+        wash.setAlpha(60)
+        for box in parts:
+            painter.fillRect(box.adjusted(0, -2, 0, 3), wash)
+            painter.fillRect(QRectF(box.left() - 1, box.top() - 3, 2, box.height() + 6), colour)
+
+    # Qt
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        if event.size().width() != event.oldSize().width():
+            self.rebuild()
+        else:
+            self.sync()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self.pointing.hover(event.position())
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self.pointing.click(event.position())
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.pointing.leave()
+        return super().viewportEvent(event)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y() > 0:
+            self.following = False
+        super().wheelEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of a token before it stops the comparison."""
+        if escape_is_wanted(event, lambda: self.pointing.holds):
+            return True
+        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            self._keyboard = event.type() == QEvent.Type.FocusIn and self._came_by_key(event)
+            self.viewport().update()
+        return super().event(event)
+
+    @staticmethod
+    def _came_by_key(event: QEvent) -> bool:
+        reason = getattr(event, "reason", None)
+        return reason is not None and reason() in (
+            Qt.FocusReason.TabFocusReason,
+            Qt.FocusReason.BacktabFocusReason,
+            Qt.FocusReason.ShortcutFocusReason,
+        )
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        bar = self.verticalScrollBar()
+        if self.pointing.key(event):
+            return
+        if event.key() in (Qt.Key.Key_Home, Qt.Key.Key_End):
+            bar.setValue(0 if event.key() == Qt.Key.Key_Home else bar.maximum())
+        else:
+            super().keyPressEvent(event)
+
+
+def mark_colour(kind: Kind, theme: Theme) -> QColor:
+    """Of a difference: as expected, a near-tie, or a fault. Its words say the same."""
+    return QColor({"unexpected": theme.rejected, "near-tie": theme.correction}.get(kind, theme.accent))

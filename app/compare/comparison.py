@@ -1,0 +1,335 @@
+"""What a comparison shows: its columns, where their texts part, and whether that was to be expected. No Qt in here.
+
+Every column is a session of one turn, so whatever shows a session shows a column.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from app.look.wording import RULE_TITLES, drafter_title, target_title
+from app.session.session import Answer, Session
+from engine import near_ties
+from engine.drafter_kinds import HEAD, NO_DRAFTER
+from engine.lens.pieces import Spot
+from engine.types import DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
+
+LETTERS = "ABCD"
+MOST_COLUMNS = len(LETTERS)
+
+Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSetup:
+    """The settings of one column. `prompt` is the column's own; empty means the one of all."""
+
+    rule: Rule = "gumbel"
+    drafter: str = HEAD
+    gamma: int | Literal["auto"] = "auto"
+    temperature: float = 0.8
+    prompt: str = ""
+
+    def title(self, target: str) -> str:
+        """Drafter and rule in words; without a drafter there is nothing to judge."""
+        return "No drafter" if self.drafter == NO_DRAFTER else f"{drafter_words(self.drafter, target)}, {RULE_TITLES[self.rule]}"
+
+    @property
+    def invariant(self) -> bool:
+        """Whether the text depends on seed, prompt and options alone, whoever drafts."""
+        return self.drafter == NO_DRAFTER or self.temperature == 0 or self.rule in ("match", "gumbel")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A comparison as it is asked for.
+
+    Attributes:
+        seed: of every column; None is drawn before it starts.
+        samples: 0 shows one answer each side by side; else that many short answers of each are drawn and counted.
+        template: False takes the prompt as it stands, without a chat template.
+        own_prompts: every column has a prompt of its own.
+    """
+
+    prompt: str
+    columns: tuple[ColumnSetup, ...]
+    seed: int | None = None
+    max_tokens: int = 128
+    samples: int = 0
+    template: bool = True
+    own_prompts: bool = False
+
+    def prompt_of(self, column: ColumnSetup) -> str:
+        return column.prompt if self.own_prompts else self.prompt
+
+    def requests(self, target: str, options: DecodingOptions, system: str = "") -> tuple[Request, ...]:
+        """One request for each column; what a column does not set is as in `options`."""
+        before = (Message("system", system),) if system.strip() and self.template else ()
+        return tuple(
+            Request(
+                messages=(*before, Message("user", self.prompt_of(column))),
+                options=options.replace(
+                    rule=column.rule,
+                    gamma=column.gamma,
+                    temperature=column.temperature,
+                    seed=self.seed,
+                    max_tokens=self.max_tokens,
+                ),
+                target=target,
+                drafter=column.drafter,
+                template=self.template,
+            )
+            for column in self.columns
+        )
+
+
+@dataclass(slots=True)
+class Column:
+    """One answer of the comparison.
+
+    Attributes:
+        tokens: the answer token by token; spots: where each stands among the proposals and tokens of its round.
+        lengths: how many rounds had so many proposals.
+    """
+
+    setup: ColumnSetup
+    session: Session
+    tokens: list[Emitted] = field(default_factory=list)
+    spots: list[Spot] = field(default_factory=list)
+    lengths: Counter[int] = field(default_factory=Counter)
+    _positions: dict[Spot, int] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> Answer:
+        return self.session.turns[0].answer
+
+    @property
+    def prompt(self) -> str:
+        return self.session.turns[0].prompt
+
+    def add(self, round_: Round) -> None:
+        """Numbers the tokens and proposals of a round that the session has taken in."""
+        first = len(self.tokens)
+        self.lengths[len(round_.proposals)] += 1
+        for place, token in enumerate(round_.emitted):
+            spot = Spot(round_.index, token.origin != "accepted", place)
+            self._positions[spot] = len(self.tokens)
+            self.tokens.append(token)
+            self.spots.append(spot)
+        for place, proposal in enumerate(round_.proposals):
+            if proposal.status != "accepted":
+                self._positions[Spot(round_.index, False, place)] = first + place
+
+    @property
+    def usual_proposals(self) -> int:
+        """The number of proposals that at most one round in twenty exceeds; a single long round says nothing of the others."""
+        left = sum(self.lengths.values()) / 20
+        for length in sorted(self.lengths, reverse=True):
+            if self.lengths[length] > left:
+                return length
+            left -= self.lengths[length]
+        return 0
+
+    def position_of(self, spot: Spot) -> int | None:
+        """How many tokens of the answer stand before a token, or before where one that was not accepted would have stood."""
+        return self._positions.get(spot)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How a column's text compares with that of an earlier one.
+
+    Attributes:
+        other: index of that column.
+        same: tokens that are equal from the start on. compared: as many as both have.
+        first: position of the first difference, None while there is none.
+        kind: "same" so far or altogether (`complete`), or why they part.
+        words: the same as a sentence or two.
+    """
+
+    other: int
+    same: int
+    compared: int
+    first: int | None
+    kind: Kind
+    words: str
+    complete: bool = False
+
+
+class Comparison:
+    """The columns, growing as events come in.
+
+    Attributes:
+        columns: in the order of the setup.
+    """
+
+    def __init__(self, setup: Setup, requests: Sequence[Request], clock: Callable[[], float] = time.monotonic) -> None:
+        self.setup = setup
+        self.columns: list[Column] = []
+        for column, request in zip(setup.columns, requests, strict=True):
+            session = Session(clock)
+            session.add_turn(setup.prompt_of(column), request.options, request.drafter, target_title(request.target))
+            self.columns.append(Column(column, session))
+        self._agree = [0] * len(self.columns)
+        self._others = [0, *(self._other(index) for index in range(1, len(self.columns)))]
+
+    def started(self, runs: Sequence[int]) -> None:
+        """The engine has taken the requests."""
+        for column, run in zip(self.columns, runs, strict=True):
+            column.answer.run_id = run
+
+    def failed(self, message: str) -> None:
+        """The engine has not taken them."""
+        for column in self.columns:
+            column.answer.state, column.answer.message = "failed", message
+
+    @property
+    def running(self) -> bool:
+        return any(column.answer.running for column in self.columns)
+
+    def apply(self, event: Event) -> None:
+        """Takes in one event; those of no column are ignored."""
+        for index, column in enumerate(self.columns):
+            if getattr(event, "run_id", None) == column.answer.run_id is not None:
+                column.session.apply(event)
+                if isinstance(event, RoundFinished):
+                    column.add(event.round)
+                self._advance(index)
+
+    def _advance(self, grown: int) -> None:
+        """Moves the marks up to which columns agree; each token is looked at once."""
+        for index in range(1, len(self.columns)):
+            if grown not in (index, self._others[index]):
+                continue
+            tokens, others = self.columns[index].tokens, self.columns[self._others[index]].tokens
+            agree = self._agree[index]
+            while agree < min(len(tokens), len(others)) and tokens[agree].id == others[agree].id:
+                agree += 1
+            self._agree[index] = agree
+
+    def _other(self, index: int) -> int:
+        """The first earlier column that must have the same text, else the first with the same prompt, else the first of all."""
+        alike = (other for other in range(index) if self.columns[other].prompt == self.columns[index].prompt)
+        return next((other for other in range(index) if not self._reasons(other, index)), next(alike, 0))
+
+    def _reasons(self, one: int, two: int) -> list[str]:
+        """Why two columns may differ, as parts of a sentence; none where their texts must be equal."""
+        first, second = self.columns[one].setup, self.columns[two].setup
+        reasons = [] if self._one_prompt(one, two) else ["the prompts differ"]
+        if first.temperature != second.temperature:
+            reasons.append("the temperatures differ")
+        if reasons or first.temperature == 0 or (first.invariant and second.invariant):
+            return reasons
+        if first == second and first.gamma != "auto":
+            return []
+        titles = [RULE_TITLES[column.rule] for column in (first, second) if not column.invariant]
+        names = " and ".join(dict.fromkeys(titles))
+        verb = "draw" if len(set(titles)) > 1 else "draws"
+        return [
+            f"{names} {verb} fresh noise in every round, so the texts follow one distribution without being equal word for word"
+        ]
+
+    def _one_prompt(self, one: int, two: int) -> bool:
+        return self.columns[one].prompt == self.columns[two].prompt
+
+    def relation(self, index: int) -> Relation | None:
+        """How a column compares with the earlier one it is held against; None for the first, and for one with a prompt of its
+        own, whose text has nothing in common with any."""
+        other = self._others[index]
+        if index == 0 or not self._one_prompt(index, other):
+            return None
+        mine, theirs = self.columns[index], self.columns[other]
+        same, compared = self._agree[index], min(len(mine.tokens), len(theirs.tokens))
+        first = self._first_difference(index)
+        letter = LETTERS[other]
+        ended = not (mine.answer.running or theirs.answer.running)
+        if first is None:
+            if not compared:
+                return Relation(other, 0, 0, None, "waiting", "")
+            so_far = "" if ended else " so far"
+            words = f"Same text as {letter}{so_far}: {same:,} of {compared:,} tokens."
+            return Relation(other, same, compared, None, "same", words, ended)
+        reasons = self._reasons(other, index)
+        if reasons:
+            return Relation(other, same, compared, first, "expected", f"Expected: {' and '.join(reasons)}.", ended)
+        return Relation(other, same, compared, first, *self._broken(mine, theirs, first), ended)
+
+    def _first_difference(self, index: int) -> int | None:
+        """Where two texts part: at different tokens, or where one has ended by itself and the other goes on."""
+        mine, theirs = self.columns[index], self.columns[self._others[index]]
+        agree = self._agree[index]
+        if not self._one_prompt(index, self._others[index]):
+            return None
+        if agree < min(len(mine.tokens), len(theirs.tokens)):
+            return agree
+        for short, long in ((mine, theirs), (theirs, mine)):
+            if len(short.tokens) == agree < len(long.tokens) and short.answer.finish in ("eos", "stop"):
+                return agree
+        return None
+
+    def _broken(self, mine: Column, theirs: Column, first: int) -> tuple[Kind, str]:
+        """What to say of texts that had to be equal and are not."""
+        gap = near_ties.nearest(column.tokens[first] if first < len(column.tokens) else None for column in (mine, theirs))
+        logits = mine.answer.logits
+        if gap is not None and gap.size < near_ties.limit(logits):
+            precision = "" if gap.size < near_ties.FLOAT32 else f" in {logits}"
+            what = (
+                f"the two best scores lie {gap.size:.2g} apart"
+                if gap.of == "margin"
+                else f"a token passes the filters by {gap.size:.2g} in one and not in the other"
+            )
+            return "near-tie", f"A near-tie{precision}: {what}, and passes of different width differ in their last bits."
+        known = "" if gap is None else f", and a {gap.of} of {gap.size:.2g} is no near-tie"
+        return "unexpected", f"Not expected: these two texts have to be equal{known}. Please report it with both traces."
+
+    @property
+    def divergence(self) -> int | None:
+        """The first position at which any two columns of one prompt differ, None while there is none."""
+        found = [first for index in range(1, len(self.columns)) if (first := self._first_difference(index)) is not None]
+        return min(found, default=None)
+
+    def divergence_of(self, index: int) -> int | None:
+        """Where a column parts from another: from the one it is held against or, for that one, the first that leaves it."""
+        found = [
+            first
+            for place in range(1, len(self.columns))
+            if index in (place, self._others[place]) and (first := self._first_difference(place)) is not None
+        ]
+        return min(found, default=None)
+
+    def speed_up(self, index: int) -> float | None:
+        """Throughput over that of the plain column with the same prompt and temperature; None for that one itself, or without
+        one. Whatever else a plain run depends on, all columns share."""
+        column = self.columns[index]
+        alike = (c for c in self.columns if c.prompt == column.prompt and c.setup.temperature == column.setup.temperature)
+        plain = next((c for c in alike if c.setup.drafter == NO_DRAFTER), None)
+        if plain is None or plain is column:
+            return None
+        own, base = column.answer.tokens_per_second, plain.answer.tokens_per_second
+        return own / base if own and base else None
+
+    @property
+    def traces(self) -> list[str]:
+        return [column.answer.trace_path for column in self.columns if column.answer.trace_path]
+
+
+def drafter_words(drafter: str, target: str) -> str:
+    """A drafter's name; a target can draft for itself."""
+    return "The target itself" if drafter == target else drafter_title(drafter)
+
+
+def margin_at(column: Column, position: int) -> float | None:
+    """The margin of a column's token at a position; None where it has no token or none is known."""
+    return column.tokens[position].margin if position < len(column.tokens) else None
+
+
+def with_column(setup: Setup) -> Setup:
+    """One column more, as the last but with another rule."""
+    last = setup.columns[-1]
+    order: tuple[Rule, ...] = ("gumbel", "rejection", "match", "block")
+    rule = next((rule for rule in order if all(column.rule != rule for column in setup.columns)), last.rule)
+    return replace(setup, columns=(*setup.columns, replace(last, rule=rule)))

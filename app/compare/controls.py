@@ -1,0 +1,344 @@
+"""The controls of a comparison: what all columns share, and the settings of each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAction, QFontMetrics, QRegularExpressionValidator, QResizeEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.compare.comparison import ColumnSetup, Setup, drafter_words
+from app.compare.presets import PRESETS
+from app.look import theme as themes
+from app.look.model_selector import ModelSelector
+from app.look.theme import Theme
+from app.look.widgets import Chip, FlowLayout, icon_button, tint
+from app.look.wording import RULE_NOTES, RULE_TITLES
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
+from engine.requests.compare import MAX_SAMPLES
+from engine.types import MAX_GAMMA, RULES, SEED_LIMIT
+
+LONGEST = 4096
+PROMPT_LINES = 2
+NARROW = 360
+"""Width of a column below which its lists have no place for their names."""
+
+
+class PromptField(QPlainTextEdit):
+    """A prompt of a few lines; Enter starts a line, since prompts here may be whole paragraphs."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.setObjectName("comparePrompt")
+        self.setAccessibleName(words)
+        self.setPlaceholderText("What every column answers" if words == "Prompt" else "What this column answers")
+        self.setTabChangesFocus(True)
+        self.document().setDocumentMargin(3)
+
+    def set_look(self, scale: float) -> None:
+        self.setFixedHeight(round((PROMPT_LINES * 18 + 16) * scale))
+
+
+class CompareBar(QWidget):
+    """What all columns share, and the buttons of the view.
+
+    Signals:
+        back, started, stopped, extended, exported: its buttons.
+        preset: (id) another comparison was chosen.
+        edited: a value was changed by the user.
+    """
+
+    back = Signal()
+    started = Signal()
+    stopped = Signal()
+    extended = Signal()
+    exported = Signal()
+    preset = Signal(str)
+    edited = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("header")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._own_prompts = False
+        self._template = True
+        self.close_button = icon_button("back", "Back to the chat", self.back.emit)
+        self.title = QLabel("Compare")
+        self.title.setObjectName("wordmark")
+        self.presets = QToolButton()
+        self.presets.setObjectName("presetButton")
+        self.presets.setText("Presets")
+        self.presets.setAccessibleName("Presets")
+        self.presets.setAccessibleDescription("Comparisons that are ready to start.")
+        self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self.presets)
+        for preset in PRESETS:
+            action = QAction(preset.title, menu)
+            action.setToolTip(preset.words)
+            action.triggered.connect(lambda _=False, name=preset.id: self.preset.emit(name))
+            menu.addAction(action)
+        menu.setToolTipsVisible(True)
+        self.presets.setMenu(menu)
+        self.prompt = PromptField("Prompt")
+        self.prompt.textChanged.connect(self.edited)
+        self.words = QLabel()
+        self.words.setObjectName("ruleNote")
+        self.words.setWordWrap(True)
+        self.seed = self._seed()
+        self.longest = self._spin("Longest answer", "Tokens after which an answer ends.", 1, LONGEST)
+        self.samples = self._spin(
+            "Samples", "Short answers drawn and counted, each with the next seed. Off shows one answer of each side by side.", 0
+        )
+        self.samples.setRange(0, MAX_SAMPLES)
+        self.samples.setSpecialValueText("off")
+        self.add = icon_button("new-chat", "Add a column", self.extended.emit)
+        self.export = icon_button("export", "Export the comparison…", self.exported.emit)
+        self.start = QPushButton("Start")
+        self.start.setObjectName("sendButton")
+        self.start.setToolTip("Start the comparison (Ctrl+Return)")
+        self.start.clicked.connect(self.started)
+        self.stop = QPushButton("Stop")
+        self.stop.setObjectName("stopButton")
+        self.stop.setAccessibleName("Stop the comparison")
+        self.stop.clicked.connect(self.stopped)
+        self.stop.hide()
+        self._arrange()
+
+    def _seed(self) -> QLineEdit:
+        seed = QLineEdit()
+        seed.setObjectName("compareSeed")
+        seed.setAccessibleName("Seed of every column")
+        words = "One seed for every column. Empty draws a new one for each comparison."
+        seed.setAccessibleDescription(words)
+        seed.setToolTip(words)
+        seed.setPlaceholderText("random")
+        seed.setValidator(QRegularExpressionValidator(r"\d{0,16}", seed))
+        seed.textEdited.connect(self.edited)
+        return seed
+
+    def _spin(self, name: str, words: str, lowest: int, highest: int = 0) -> QSpinBox:
+        box = QSpinBox()
+        box.setAccessibleName(name)
+        box.setAccessibleDescription(words)
+        box.setToolTip(words)
+        box.setRange(lowest, highest)
+        box.valueChanged.connect(self.edited)
+        return box
+
+    def _arrange(self) -> None:
+        chips = QWidget()
+        flow = FlowLayout(6)
+        flow.setContentsMargins(0, 0, 0, 0)
+        chips.setLayout(flow)
+        for chip in (
+            self.presets,
+            Chip("Seed", self.seed),
+            Chip("Longest", self.longest),
+            Chip("Samples", self.samples),
+        ):
+            flow.addWidget(chip)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        chips.setSizePolicy(policy)
+        row = QHBoxLayout()
+        row.setSpacing(10)
+        row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.title, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(chips, 1)
+        for widget in (self.add, self.export, self.start, self.stop):
+            row.addWidget(widget, 0, Qt.AlignmentFlag.AlignTop)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 8)
+        column.setSpacing(7)
+        column.addLayout(row)
+        column.addWidget(self.words)
+        column.addWidget(self.prompt)
+
+    # Values
+
+    def show_setup(self, setup: Setup, words: str) -> None:
+        """Brings the controls to a comparison; `words` say what there is to see in it."""
+        blockers = [QSignalBlocker(control) for control in (self.prompt, self.seed, self.longest, self.samples)]
+        self._own_prompts, self._template = setup.own_prompts, setup.template
+        self.prompt.setPlainText(setup.prompt)
+        self.prompt.setVisible(not setup.own_prompts)
+        self.seed.setText("" if setup.seed is None else str(setup.seed))
+        self.longest.setValue(setup.max_tokens)
+        self.samples.setValue(setup.samples)
+        self.show_words(words)
+        del blockers
+
+    def show_words(self, words: str) -> None:
+        self.words.setText(words)
+        self.words.setVisible(bool(words))
+
+    def setup(self, columns: tuple[ColumnSetup, ...]) -> Setup:
+        """The comparison as the controls say."""
+        text = self.seed.text().strip()
+        return Setup(
+            prompt=self.prompt.toPlainText(),
+            columns=columns,
+            seed=min(int(text), SEED_LIMIT - 1) if text else None,
+            max_tokens=self.longest.value(),
+            samples=self.samples.value(),
+            template=self._template,
+            own_prompts=self._own_prompts,
+        )
+
+    def show_drawn_seed(self, seed: int | None) -> None:
+        """The seed that was drawn stands in the empty field."""
+        self.seed.setPlaceholderText("random" if seed is None else str(seed))
+
+    def set_state(self, running: bool, may_start: bool, may_add: bool, may_export: bool) -> None:
+        """What can be done now."""
+        if running and self.start.hasFocus():
+            self.stop.show()
+            self.stop.setFocus()
+        elif not running and self.stop.hasFocus():
+            self.start.show()
+            self.start.setFocus()
+        self.stop.setVisible(running)
+        self.start.setVisible(not running)
+        self.start.setEnabled(may_start)
+        self.add.setEnabled(may_add and not running)
+        self.export.setEnabled(may_export and not running)
+        for control in (self.presets, self.prompt, self.seed, self.longest, self.samples):
+            control.setEnabled(not running)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        for button in (self.close_button, self.add, self.export):
+            tint(button, theme, scale)
+        mono = themes.mono_font(scale, 13)
+        metrics = QFontMetrics(mono)
+        for control, example in ((self.seed, "9007199254740991"), (self.longest, "4096"), (self.samples, "10000")):
+            control.setFont(mono)
+            control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        self.title.setFixedHeight(round(32 * scale))
+        self.prompt.set_look(scale)
+
+
+class ColumnControls(QWidget):
+    """The settings of one column.
+
+    Signals:
+        edited: a value was changed by the user.
+    """
+
+    edited = Signal()
+
+    def __init__(self, letter: str) -> None:
+        super().__init__()
+        self._letter = letter
+        self._scale = 1.0
+        self.rule = QComboBox()
+        self._name(self.rule, "Rule", "How the proposals of this column are judged.")
+        for rule in RULES:
+            self.rule.addItem(RULE_TITLES[rule], rule)
+            self.rule.setItemData(self.rule.count() - 1, RULE_NOTES[rule], Qt.ItemDataRole.ToolTipRole)
+        self.drafter = ModelSelector()
+        self._name(self.drafter, "Drafter", "What proposes tokens in this column.")
+        self.gamma = QSpinBox()
+        self._name(self.gamma, "Gamma", "Gamma: tokens drafted in a round, 1 to 64; below 1 is automatic.")
+        self.gamma.setRange(0, MAX_GAMMA)
+        self.gamma.setSpecialValueText("auto")
+        self.temperature = QDoubleSpinBox()
+        self._name(self.temperature, "Temperature", "Temperature: 0 always takes the likeliest token; higher is more varied.")
+        self.temperature.setRange(0, 5)
+        self.temperature.setSingleStep(0.1)
+        self.prompt = PromptField(f"Prompt of column {letter}")
+        self.prompt.hide()
+        for box in (self.rule, self.drafter):
+            box.currentIndexChanged.connect(self._edited)
+        self.gamma.valueChanged.connect(self._edited)
+        self.temperature.valueChanged.connect(self._edited)
+        self.prompt.textChanged.connect(self.edited)
+        chips = QWidget()
+        flow = FlowLayout(6)
+        flow.setContentsMargins(0, 0, 0, 0)
+        chips.setLayout(flow)
+        self.named = (Chip("Drafter", self.drafter), Chip("Rule", self.rule))
+        for chip in (*self.named, Chip("Gamma", self.gamma), Chip("Temp.", self.temperature)):
+            flow.addWidget(chip)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        chips.setSizePolicy(policy)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(7)
+        column.addWidget(self.prompt)
+        column.addWidget(chips)
+
+    def _name(self, control: QWidget, name: str, words: str) -> None:
+        control.setAccessibleName(f"{name} of column {self._letter}")
+        control.setAccessibleDescription(words)
+        control.setToolTip(words)
+
+    def show_setup(self, column: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
+        """Brings the controls to a column; `names` are the drafters to choose from besides the usual ones."""
+        blockers = [QSignalBlocker(box) for box in (self.rule, self.drafter, self.gamma, self.temperature, self.prompt)]
+        self.drafter.clear()
+        for name in dict.fromkeys((*DRAFTERS, target, *names, column.drafter)):
+            self.drafter.addItem(drafter_words(name, target), name)
+        self.drafter.setCurrentIndex(self.drafter.findData(column.drafter))
+        self.rule.setCurrentIndex(self.rule.findData(column.rule))
+        self.gamma.setValue(0 if column.gamma == "auto" else column.gamma)
+        self.temperature.setValue(column.temperature)
+        self.prompt.setPlainText(column.prompt)
+        self.prompt.setVisible(own_prompt)
+        self._show_use()
+        del blockers
+
+    @property
+    def setup(self) -> ColumnSetup:
+        """The column as the controls say."""
+        gamma: int | Literal["auto"] = self.gamma.value() or "auto"
+        return ColumnSetup(
+            rule=self.rule.currentData(),
+            drafter=self.drafter.currentData(),
+            gamma=gamma,
+            temperature=round(self.temperature.value(), 4),
+            prompt=self.prompt.toPlainText(),
+        )
+
+    def _edited(self) -> None:
+        self._show_use()
+        self.edited.emit()
+
+    def _show_use(self) -> None:
+        """Without a drafter there is nothing to judge."""
+        drafts = self.drafter.currentData() != NO_DRAFTER
+        self.rule.setEnabled(drafts)
+        self.gamma.setEnabled(drafts)
+
+    def set_running(self, running: bool) -> None:
+        self.setEnabled(not running)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a narrow column the lists go without their names: what they hold says enough."""
+        super().resizeEvent(event)
+        for chip in self.named:
+            chip.words.setVisible(event.size().width() >= NARROW * self._scale)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._scale = scale
+        mono = themes.mono_font(scale, 13)
+        metrics = QFontMetrics(mono)
+        for control, example in ((self.gamma, "auto"), (self.temperature, "0.80")):
+            control.setFont(mono)
+            control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        self.prompt.set_look(scale)

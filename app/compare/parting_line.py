@@ -1,0 +1,56 @@
+"""The line that says what stands in each column where the texts first part."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
+
+from app.compare.comparison import LETTERS, Comparison
+from engine.lens.pieces import visible
+
+
+class PartingLine(QFrame):
+    """What stands in each column where the texts first part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("partingLine")
+        self.words = QLabel()
+        self.words.setObjectName("partingWords")
+        self.words.setAccessibleName("First difference")
+        self.words.setWordWrap(True)
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.go = QPushButton("Show it")
+        self.go.setObjectName("quietButton")
+        self.go.setAccessibleName("Show the first difference in every column")
+        self.go.setToolTip("Show the first difference in every column (F7)")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 6, 12, 6)
+        row.addWidget(self.words, 1)
+        row.addWidget(self.go)
+        self.hide()
+
+    def show_words(self, words: str) -> None:
+        """Hidden while there is nothing to say."""
+        if words != self.words.text():
+            self.words.setText(words)
+            self.words.setAccessibleDescription(words)
+        self.setVisible(bool(words))
+
+
+def parting_words(comparison: Comparison) -> str:
+    """The first position at which any two columns differ: each one's token with margin and border. Empty while there
+    is none."""
+    position = comparison.divergence
+    if position is None:
+        return ""
+    parts = []
+    for letter, run in zip(LETTERS, comparison.columns, strict=False):
+        if position >= len(run.tokens):
+            parts.append(f"{letter} has ended" if run.answer.finish is not None else f"{letter} has not come so far")
+            continue
+        token = run.tokens[position]
+        shown = visible(token.text, token.bytes, running=True)
+        known = [f"{name} {gap:.3g}" for name, gap in (("margin", token.margin), ("border", token.border)) if gap is not None]
+        parts.append(f"{letter} “{shown}” ({', '.join(known) or 'no margin'})")
+    return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

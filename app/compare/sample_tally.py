@@ -1,0 +1,121 @@
+"""What many short answers under one setting add up to. No Qt in here."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from app.compare.comparison import ColumnSetup, Setup
+from engine.codec import round_to_json
+from engine.files.whole_file import write_whole
+from engine.metrics import wilson_interval
+from engine.requests.compare import Sample
+from engine.types import Rule
+
+SCHEMA = "draftlight.samples/1"
+NUMBERS = range(1, 11)
+_FIRST_NUMBER = re.compile(r"\s*(\d+)")
+_CLOSED_FORMS: dict[Rule, str] = {"match": "match", "gumbel": "gumbel", "rejection": "rejection"}
+
+
+def number_in(text: str) -> int | None:
+    """The number that a text begins with, None if it begins with something else or with one outside 1 to 10."""
+    found = _FIRST_NUMBER.match(text)
+    value = int(found.group(1)) if found else None
+    return value if value in NUMBERS else None
+
+
+class SampleTally:
+    """The samples of one setting, counted as they come.
+
+    Attributes:
+        numbers: how often each number was drawn; None counts what was no number from 1 to 10.
+        judged, accepted: verdicts on the first proposal of each sample.
+    """
+
+    def __init__(self, setup: ColumnSetup) -> None:
+        self.setup = setup
+        self.samples: list[Sample] = []
+        self.numbers: Counter[int | None] = Counter()
+        self.judged = 0
+        self.accepted = 0
+        self._expected: list[float] = []
+        self._squares: list[float] = []
+
+    def add(self, sample: Sample) -> None:
+        """Count one sample more."""
+        self.samples.append(sample)
+        self.numbers[number_in(sample.text)] += 1
+        first = sample.rounds[0]
+        if not first.proposals:
+            return
+        self.judged += 1
+        self.accepted += first.proposals[0].status == "accepted"
+        if first.expected:
+            self._squares.append(first.expected[0].match)
+            name = _CLOSED_FORMS.get(self.setup.rule)
+            if name is not None:
+                self._expected.append(getattr(first.expected[0], name))
+
+    @property
+    def share(self) -> float | None:
+        """Accepted / judged of the first proposals."""
+        return self.accepted / self.judged if self.judged else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's 95 % interval of the share."""
+        return wilson_interval(self.accepted, self.judged) if self.judged else None
+
+    @property
+    def expected(self) -> float | None:
+        """What the closed form of the rule says of the first place; None under block, which judges jointly."""
+        return _mean(self._expected)
+
+    @property
+    def squares(self) -> float | None:
+        """Sum of p q at the first place: of the squared probabilities, where the target drafts for itself."""
+        return _mean(self._squares)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def write_samples(path: Path, setup: Setup, target: str, tallies: Sequence[SampleTally]) -> Path:
+    """Write every sample with its rounds, and what they add up to, as JSON. DraftlightError if it cannot be written."""
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "target": target,
+        "prompt": setup.prompt,
+        "template": setup.template,
+        "seed": setup.seed,
+        "max_tokens": setup.max_tokens,
+        "settings": [
+            {
+                **asdict(tally.setup),
+                "samples": len(tally.samples),
+                "first_proposal": {
+                    "judged": tally.judged,
+                    "accepted": tally.accepted,
+                    "interval_95": tally.interval,
+                    "closed_form": tally.expected,
+                    "sum_p_q": tally.squares,
+                },
+                "numbers": {"other" if number is None else str(number): many for number, many in tally.numbers.items()},
+                "answers": [
+                    {"seed": sample.seed, "text": sample.text, "rounds": [round_to_json(round_) for round_ in sample.rounds]}
+                    for sample in tally.samples
+                ],
+            }
+            for tally in tallies
+        ],
+    }
+    write_whole(path, json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+    return path

@@ -1,0 +1,372 @@
+"""Two to four answers side by side, decoded in turns: texts linked, the first difference marked and explained."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from app.compare.column import CompareColumn
+from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
+from app.compare.controls import CompareBar
+from app.compare.linked_columns import Links
+from app.compare.parting_line import PartingLine, parting_words
+from app.compare.presets import PRESETS, usual
+from app.compare.sample_tally import SampleTally, write_samples
+from app.export.dialog import ask, documents
+from app.export.kinds import ExportKind, export_session, kind_named
+from app.look.theme import Theme
+from app.look.widgets import Banner
+from app.session.engine_link import EngineLink
+from app.session.settings import Settings
+from engine.errors import DraftlightError
+from engine.requests.compare import CompareRequest, SampleRequest
+from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
+
+REFRESH_MS = 80
+AXIS_STEP = 1.3
+
+
+class CompareView(QWidget):
+    """Asks for comparisons and shows them. Repainted at most a dozen times a second, and never while hidden.
+
+    Args:
+        link: what asks the engine.
+        settings: the window's settings, whenever they are needed: target, drafter and sampling options are theirs.
+
+    Signals:
+        closed: the user goes back to the chat.
+        changed: a comparison has begun or ended.
+        said: (words) something the user should hear of; it is shown here.
+        exported: (folder, kind) where and as what answers were exported.
+    """
+
+    closed = Signal()
+    changed = Signal()
+    said = Signal(str)
+    exported = Signal(str, str)
+
+    def __init__(self, link: EngineLink, settings: Callable[[], Settings]) -> None:
+        super().__init__()
+        self.setObjectName("compareView")
+        self.setAccessibleName("Compare")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.link = link
+        self.settings = settings
+        self.comparison: Comparison | None = None
+        self.tallies: list[SampleTally] = []
+        self.sampling = False
+        self._asked: Setup | None = None
+        self._asked_target = ""
+        self._stale = False
+        self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
+        self._timer.timeout.connect(self.refresh)
+        self.bar = CompareBar()
+        self.bar.back.connect(self.closed)
+        self.bar.started.connect(self.start)
+        self.bar.stopped.connect(self.stop)
+        self.bar.extended.connect(self.extend)
+        self.bar.exported.connect(self.export)
+        self.bar.preset.connect(self.show_preset)
+        self.bar.edited.connect(self._edited)
+        self.banner = Banner()
+        self.parting = PartingLine()
+        self.parting.go.clicked.connect(self.go_to_divergence)
+        self.columns = [CompareColumn(index) for index in range(MOST_COLUMNS)]
+        self.links = Links(self.columns)
+        for column in self.columns:
+            self._connect(column)
+        side_by_side = QWidget()
+        side_by_side.setObjectName("panelBody")
+        row = QHBoxLayout(side_by_side)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        for column in self.columns:
+            row.addWidget(column, 1)
+        area = self._area = QScrollArea()  # for small windows with large text
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(side_by_side)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addWidget(self.bar)
+        whole.addWidget(self.banner)
+        whole.addWidget(self.parting)
+        whole.addWidget(area, 1)
+        link.compared.connect(self.receive)
+        self.show_setup(usual(settings()), "")
+
+    def _connect(self, column: CompareColumn) -> None:
+        index = column.index
+        column.removed.connect(lambda: self.remove(index))
+        column.edited.connect(self._edited)
+
+    # Setting up
+
+    @property
+    def setup(self) -> Setup:
+        """The comparison as the controls say."""
+        return self.bar.setup(tuple(column.controls.setup for column in self._shown))
+
+    @property
+    def _shown(self) -> list[CompareColumn]:
+        return [column for column in self.columns if not column.isHidden()]
+
+    @property
+    def running(self) -> bool:
+        return self.sampling or (self.comparison is not None and self.comparison.running)
+
+    @property
+    def status_words(self) -> str:
+        """What is going on here."""
+        if self.sampling and self._asked is not None:
+            return f"Drawing {self._asked.samples:,} samples in each of {len(self.tallies)} columns"
+        if self.comparison is not None and self.comparison.running:
+            return f"Comparing {len(self.comparison.columns)} answers, which take turns"
+        shown = self.comparison is not None or self.tallies
+        return "Comparison done" if shown else "Ready to compare"
+
+    def show_setup(self, setup: Setup, words: str) -> None:
+        """Another comparison, not yet started; what was shown goes away."""
+        self.comparison, self.tallies, self._asked = None, [], None
+        self.bar.show_setup(setup, words)
+        self.bar.show_drawn_seed(None)
+        self._show_columns(setup)
+        for column in self.columns:
+            column.show_run(None)
+        self.parting.show_words("")
+        self._show_state()
+
+    def _show_columns(self, setup: Setup) -> None:
+        settings = self.settings()
+        for column in self.columns:
+            column.setVisible(column.index < len(setup.columns))
+            if column.index < len(setup.columns):
+                own = setup.columns[column.index]
+                column.show_setup(own, setup.own_prompts, (settings.drafter,), settings.target)
+
+    @Slot(str)
+    def show_preset(self, name: str) -> None:
+        """Shows a preset, ready to start. Nothing happens while a comparison is under way."""
+        preset = next((preset for preset in PRESETS if preset.id == name), None)
+        if preset is not None and not self.running:
+            self.show_setup(preset.make(self.settings()), preset.words)
+
+    @Slot()
+    def extend(self) -> None:
+        """One column more, with the rule that none of the others has."""
+        setup = self.setup
+        if not self.running and len(setup.columns) < MOST_COLUMNS:
+            self._show_columns(with_column(setup))
+            self._show_state()
+
+    def remove(self, index: int) -> None:
+        """Takes a column out. What was compared goes with it."""
+        setup = self.setup
+        if not self.running and len(setup.columns) > 2:
+            kept = tuple(column for place, column in enumerate(setup.columns) if place != index)
+            self.show_setup(replace(setup, columns=kept), "")
+
+    @Slot()
+    def _edited(self) -> None:
+        if self.comparison is None and not self.tallies:
+            target = self.settings().target
+            for column in self._shown:
+                column.show_title(column.controls.setup.title(target))
+        self._show_state()
+
+    # Running
+
+    @Slot()
+    def start(self) -> None:
+        """Starts what the controls say. Nothing happens without a prompt or while one is under way."""
+        setup, settings = self.setup, self.settings()
+        if self.running or not all(setup.prompt_of(column).strip() for column in setup.columns):
+            return
+        if setup.seed is None:
+            setup = replace(setup, seed=secrets.randbelow(SEED_LIMIT))
+            self.bar.show_drawn_seed(setup.seed)
+        self._asked, self._asked_target = setup, settings.target
+        requests = setup.requests(settings.target, settings.options(), settings.system_prompt)
+        self.parting.show_words("")
+        self.banner.hide()
+        for column, own in zip(self.columns, setup.columns, strict=False):
+            column.show_title(own.title(settings.target))
+        if setup.samples:
+            self._start_sampling(setup, SampleRequest(requests, setup.samples))
+        else:
+            self._start_comparison(setup, CompareRequest(requests))
+        self.changed.emit()
+        self.refresh()
+
+    def _start_comparison(self, setup: Setup, request: CompareRequest) -> None:
+        self.tallies = []
+        self.comparison = Comparison(setup, request.requests)
+        try:
+            self.comparison.started(self.link.compare(request))
+        except DraftlightError as error:
+            self.comparison.failed(str(error))
+        for column, run in zip(self.columns, self.comparison.columns, strict=False):
+            column.show_run(run)
+
+    def _start_sampling(self, setup: Setup, request: SampleRequest) -> None:
+        self.comparison = None
+        self.tallies = [SampleTally(column) for column in setup.columns]
+        for column, tally in zip(self.columns, self.tallies, strict=False):
+            column.show_samples(tally, setup.samples)
+        try:
+            self.link.sample(request)
+            self.sampling = True
+        except DraftlightError as error:
+            self._say(str(error), "error")
+
+    @Slot()
+    def stop(self) -> None:
+        """Ends every column; what is there stays."""
+        if self.running:
+            self.link.stop_comparison()
+
+    @Slot(list)
+    def receive(self, events: list[Event]) -> None:
+        """Takes in what the engine says of this comparison."""
+        was_running = self.running
+        for event in events:
+            match event:
+                case SampleTaken(sample=sample) if self.tallies:
+                    self.tallies[sample.request].add(sample)
+                case SamplingFinished():
+                    self.sampling = False
+                case TaskFailed(message=message):
+                    self.sampling = False
+                    self._say(message, "error")
+                case _ if self.comparison is not None:
+                    self.comparison.apply(event)
+        if was_running and not self.running:
+            self.refresh()
+            self.changed.emit()
+        else:
+            self.touch()
+
+    def touch(self) -> None:
+        """Something has come: repaint soon."""
+        self._stale = True
+        if self.isVisible() and not self._timer.isActive():
+            self._timer.start()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Brings every column up to date."""
+        self._stale = False
+        if self.comparison is not None:
+            self._sync(self.comparison)
+        elif self.tallies:
+            largest = max((max(tally.numbers.values(), default=1) for tally in self.tallies), default=1)
+            for column in self._shown[: len(self.tallies)]:
+                column.sync_samples(largest)
+        self._show_state()
+
+    def _sync(self, comparison: Comparison) -> None:
+        seconds = max(run.answer.tally.summary.seconds for run in comparison.columns)
+        if comparison.running:  # in steps, so that strips need not be drawn anew for every round
+            seconds = AXIS_STEP ** math.ceil(math.log(max(seconds, 0.5), AXIS_STEP))
+        cells = max(run.usual_proposals for run in comparison.columns)
+        for column in self.columns[: len(comparison.columns)]:
+            column.sync(comparison, seconds, cells)
+        self.parting.show_words(parting_words(comparison))
+        self._level()
+
+    def _level(self) -> None:
+        """Texts begin at one height, however many lines the words above them take."""
+        for labels in ([column.figures for column in self._shown], [column.relation for column in self._shown]):
+            height = max((label.heightForWidth(label.width()) for label in labels if not label.isHidden()), default=0)
+            for label in labels:
+                label.setMinimumHeight(height)
+
+    def _show_state(self) -> None:
+        setup, running = self.setup, self.running
+        may_start = all(setup.prompt_of(column).strip() for column in setup.columns)
+        may_export = bool(self.tallies and self.tallies[0].samples) or bool(self.comparison and self.comparison.traces)
+        self.bar.set_state(running, may_start, len(setup.columns) < MOST_COLUMNS, may_export)
+        for column in self._shown:
+            column.set_state(running, len(setup.columns) > 2)
+
+    @Slot()
+    def go_to_divergence(self) -> None:
+        """Brings the first difference into sight in every column, and points at it."""
+        if self.comparison is not None and (position := self.comparison.divergence) is not None:
+            self._area.ensureWidgetVisible(self.columns[0].text)
+            self.links.bring(position)
+
+    # Results
+
+    @Slot()
+    def export(self) -> None:
+        """Writes what is shown where the user says: the answers with their rounds, or the samples."""
+        settings = self.settings()
+        if self.tallies and self._asked is not None:
+            start = Path(settings.export_folder) if settings.export_folder else documents()
+            name, _ = QFileDialog.getSaveFileName(self, "Export", str(start / "draftlight-samples.json"), "JSON (*.json)")
+            if name:
+                self.write_samples(Path(name))
+        elif self.comparison is not None and self.comparison.traces:
+            chosen = ask(self, settings.export_folder, kind_named(settings.export_kind), "comparison")
+            if chosen is not None:
+                self.write_answers(*chosen)
+
+    def write_samples(self, path: Path) -> None:
+        """Writes the samples to a file, and says so."""
+        if (setup := self._asked) is not None:
+            self._written(lambda: (write_samples(path, setup, self._asked_target, self.tallies),))
+
+    def write_answers(self, kind: ExportKind, path: Path) -> None:
+        """Writes the answers of all columns to one file, and says so."""
+        traces = [] if self.comparison is None else self.comparison.traces
+        if self._written(lambda: export_session(traces, path, kind)):
+            self.exported.emit(str(path.parent), kind.id)
+
+    def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
+        try:
+            written = write()
+        except DraftlightError as error:
+            self._say(str(error), "error")
+            return False
+        self._say(f"Comparison written to {' and '.join(str(name) for name in written)}.", "note")
+        return True
+
+    def _say(self, words: str, tone: str) -> None:
+        self.banner.show_message(words, tone)
+        self.said.emit(words)
+
+    # Look
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.bar.set_look(theme, scale)
+        self.banner.set_look(theme, scale)
+        for column in self.columns:
+            column.set_look(theme, scale)
+
+    def set_ghosts(self, shown: bool) -> None:
+        for column in self.columns:
+            column.text.set_ghosts(shown)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._stale:
+            self.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.touch()
+
+    def close_down(self) -> None:
+        """No more repaints: the window is closing."""
+        self._timer.stop()

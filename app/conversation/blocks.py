@@ -1,0 +1,298 @@
+"""The two kinds of block in the transcript, the user's turn and the answer, each able to lay out and paint itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
+
+from app.conversation.figure_line import figure_at, paint_words
+from app.conversation.text_flow import Box, Chunk, Flow, Style
+from app.look.theme import Theme
+from app.look.wording import RULE_TITLES, drafter_title, number, seconds
+from app.session.session import Answer
+from engine.drafter_kinds import NO_DRAFTER
+from engine.lens.pieces import Kind, Piece
+from engine.lens.words import FINISHES
+from engine.types import Rule
+
+PAD = 14.0
+GAP = 26.0
+BUTTONS = 70.0
+"""Room at the end of an answer's last line for its buttons."""
+
+
+class Block:
+    """Something with a height that stands in the column.
+
+    Attributes:
+        top: where it starts in the document; height: how tall it is, the gap below included.
+        flow: its text; `origin` is where the flow's corner lies relative to the block's.
+    """
+
+    def __init__(self, style: Style, width: float) -> None:
+        self.style = style
+        self.width = width
+        self.top = 0.0
+        self.height = 0.0
+        self.flow = Flow(style, width)
+        self.origin = QPointF(0, 0)
+
+    def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        """Paints what lies in `clip`; both are relative to the block."""
+        raise NotImplementedError
+
+    def _paint_flow(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        flow = self.flow
+        first = flow.chunk_at(clip.top() - self.origin.y())
+        painter.save()
+        painter.translate(self.origin)
+        for chunk in flow.chunks[first:]:
+            if chunk.top > clip.bottom() - self.origin.y():
+                break
+            self._paint_chunk(painter, chunk, selection)
+        painter.restore()
+
+    def _paint_chunk(self, painter: QPainter, chunk: Chunk, selection: tuple[int, int] | None) -> None:
+        if chunk.code or chunk.fence:
+            painter.fillRect(QRectF(0, chunk.top, self.flow.width, chunk.height), QColor(self.style.theme.code))
+            painter.fillRect(QRectF(0, chunk.top, 2, chunk.height), QColor(self.style.theme.line))
+        painter.save()
+        painter.translate(0, chunk.top)
+        paint_marks(painter, self.flow.boxes(chunk), self.style)
+        painter.restore()
+        if chunk.layout is not None:
+            painter.setPen(QColor(self.style.theme.text))
+            chunk.layout.draw(painter, QPointF(0, chunk.top), _selected(chunk, selection, self.style))
+
+
+class UserBlock(Block):
+    """What the user wrote, as a bubble on the right."""
+
+    def __init__(self, style: Style, width: float, prompt: str) -> None:
+        super().__init__(replace(style, line_height=1.35), width)
+        self.prompt = prompt
+        widest = min(width * 0.82, 560.0 * style.text.pixelSize() / 15)
+        self.flow = Flow(self.style, widest - 2 * PAD)
+        self.flow.append([Piece(prompt, "plain")])
+        inner = min(widest - 2 * PAD, self.flow.natural_width)
+        self.flow.width = inner  # the lines stay as they are; only what fills their whole width takes less
+        self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)
+        self.origin = QPointF(self.bubble.left() + PAD, 8)
+        self.height = self.bubble.height() + GAP * 0.75
+
+    def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(self.style.theme.raised))
+        painter.drawRoundedRect(self.bubble, 13, 13)
+        self._paint_flow(painter, clip, selection)
+
+
+class AnswerBlock(Block):
+    """One answer: who and how, the text with its tokens' fates, and the figures below."""
+
+    def __init__(self, style: Style, width: float, answer: Answer, ghosts: bool) -> None:
+        super().__init__(style, width)
+        self.answer = answer
+        self.ghosts = ghosts
+        self.shown = 0
+        self.status = ""
+        self.fraction: float | None = None
+        self.reserved = 0.0  # room for buttons at the end of the first line
+        self.small = QFont(style.text)
+        self.small.setPixelSize(max(9, round(style.text.pixelSize() * 0.8)))
+        self.grow()
+
+    @property
+    def line(self) -> float:
+        """Height of the line above and of the one below the text."""
+        return QFontMetricsF(self.small).height() + 10
+
+    def grow(self) -> None:
+        """Takes in the pieces that came since the last time."""
+        pieces = self.answer.text.pieces
+        if self.shown < len(pieces):
+            fresh = pieces[self.shown :]
+            self.flow.append(fresh if self.ghosts else [piece for piece in fresh if not piece.ghost])
+            self.shown = len(pieces)
+        self.origin = QPointF(0, self.line)
+        body = self.flow.height if self.shown else 0.0
+        self.height = self.line + body + self.line + 10 + GAP
+
+    @property
+    def open_top(self) -> float:
+        """Where the part begins that the next round may change."""
+        return self.origin.y() + self.flow.chunks[-1].top if self.shown else 0.0
+
+    @property
+    def footer_top(self) -> float:
+        return self.height - GAP - self.line
+
+    def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        self._paint_header(painter)
+        if self.shown:
+            self._paint_flow(painter, clip, selection)
+        self._paint_footer(painter)
+
+    def _paint_header(self, painter: QPainter) -> None:
+        theme = self.style.theme
+        words = [(self.answer.model, theme.dim, True), ("  " + "   ".join(settings_words(self.answer)), theme.faint, False)]
+        paint_words(painter, self.small, 0, self.line - 11, self.width - self.reserved, words)
+
+    def _paint_footer(self, painter: QPainter) -> None:
+        theme, answer = self.style.theme, self.answer
+        baseline = self.footer_top + self.line - 8
+        if answer.running and not self.shown:
+            paint_words(painter, self.small, 0, self.line + self.line - 8, self.width, [(self.status, theme.dim, False)])
+            if self.fraction is not None:
+                track = QRectF(0, self.line + self.line + 1, min(220.0, self.width), 3)
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(QColor(theme.line))
+                painter.drawRoundedRect(track, 1.5, 1.5)
+                painter.setBrush(QColor(theme.accent))
+                painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
+            return
+        words = footer_words(answer, theme.text, theme.dim, theme.rejected)
+        paint_words(painter, self.small, 0, baseline, self._footer_width, words)
+
+    @property
+    def _footer_width(self) -> float:
+        return self.width - BUTTONS * self.style.text.pixelSize() / 15
+
+    def figure_at(self, x: float) -> str:
+        """The definition that belongs to the figure at a place of the last line; empty beside the figures."""
+        if self.answer.running and not self.shown:
+            return ""
+        words = figure_at(self.small, x, self._footer_width, footer_words(self.answer, "", "", ""))
+        return next((FIGURES[word] for word in words if word in FIGURES), "")
+
+
+def settings_words(answer: Answer) -> list[str]:
+    """What an answer was made with; what changed on the way stands in its order, joined by arrows."""
+    drafters = dict.fromkeys([answer.drafter, *(change.drafter for change in answer.changes)])
+    gammas = dict.fromkeys([answer.options.gamma, *(change.gamma for change in answer.changes)])
+    given = () if answer.request is None else answer.request.given
+    words = [f"branched at token {len(given)}"] if given else []
+    words.append(" → ".join("no drafter" if name == NO_DRAFTER else drafter_title(name) for name in drafters))
+    if list(drafters) != [NO_DRAFTER]:
+        words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer))))
+        words.append("gamma " + " → ".join(str(gamma) for gamma in gammas))
+    words.append(f"temperature {answer.options.temperature:g}")
+    if answer.options.seed is not None:
+        words.append(f"seed {answer.options.seed}")
+    return words
+
+
+FIGURES = {
+    "tokens/s": "throughput",
+    "alpha": "alpha",
+    "tau": "tau",
+    "first token": "first_token",
+    "same with any drafter": "invariant",
+}
+"""Which definition belongs to which words below an answer."""
+
+
+def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
+    """The figures of an answer as (words, colour, bold)."""
+    summary = answer.tally.summary
+    words: list[tuple[str, str, bool]] = []
+    if summary.rounds:
+        words += [(number(answer.tokens_per_second, 1), strong, True), ("tokens/s", dim, False)]
+        if summary.alpha is not None:
+            words += [("  alpha", dim, False), (number(summary.alpha), strong, True)]
+        words += [("  tau", dim, False), (number(summary.tau), strong, True)]
+        words += [("  first token", dim, False), (seconds(answer.seconds_to_first_token), strong, True)]
+    if answer.finish is not None:
+        words.append((f"  {FINISHES[answer.finish]}", dim, False))
+        if summary.proposals and answer.invariant and answer.options.seed is not None:
+            words.append(("  same with any drafter", dim, False))
+    if answer.state == "failed":
+        words.append((f"  {'stopped by an error' if summary.rounds else 'not answered'}", alarm, False))
+    return words
+
+
+def _rules(answer: Answer) -> list[Rule]:
+    return answer.rules or [answer.options.rule]
+
+
+def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
+    """The marks of tokens: tint, underline, dots or dashes. Rejected ones are struck through by their font."""
+    by_kind: dict[Kind, list[Box]] = {}
+    for box in boxes:
+        by_kind.setdefault(box.kind, []).append(box)
+    for kind, paint in _MARKS.items():
+        if kind in by_kind:
+            paint(painter, by_kind[kind], style.theme)
+
+
+def _tint(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(theme.accepted_tint))
+    for box in boxes:
+        painter.drawRoundedRect(box.rect.adjusted(0.5, -1, -0.5, 1), 3, 3)
+
+
+def _underline(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    colour = QColor(theme.correction)
+    for box in boxes:
+        painter.fillRect(QRectF(box.rect.left() + 0.5, box.baseline + 4, box.rect.width() - 1, 2), colour)
+
+
+def _dots(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    pen = QPen(QColor(theme.bonus), 2, Qt.PenStyle.CustomDashLine)
+    pen.setDashPattern([0.01, 2.0])
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    painter.setPen(pen)
+    for box in boxes:
+        y = box.baseline + 5
+        painter.drawLine(QPointF(box.rect.left() + 2, y), QPointF(box.rect.right() - 1, y))
+
+
+def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    colour = QColor(theme.unjudged)
+    colour.setAlpha(150)
+    pen = QPen(colour, 1, Qt.PenStyle.CustomDashLine)
+    pen.setDashPattern([2.0, 2.0])
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for box in boxes:
+        painter.drawRoundedRect(box.rect.adjusted(0, 0.5, 0, -0.5), 3, 3)
+
+
+def _chosen(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
+    """A frame with a thick foot: the token the user put there."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(QPen(QColor(theme.accent), 1))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for box in boxes:
+        painter.drawRoundedRect(box.rect.adjusted(0, 0.5, 0, -0.5), 3, 3)
+        painter.fillRect(QRectF(box.rect.left() + 1, box.rect.bottom() - 2.5, box.rect.width() - 2, 2), QColor(theme.accent))
+
+
+_MARKS: dict[Kind, Callable[[QPainter, list[Box], Theme], None]] = {
+    "accepted": _tint,
+    "correction": _underline,
+    "bonus": _dots,
+    "unjudged": _dashes,
+    "chosen": _chosen,
+}
+
+
+def _selected(chunk: Chunk, selection: tuple[int, int] | None, style: Style) -> list[QTextLayout.FormatRange]:
+    if selection is None or selection[1] <= chunk.start or selection[0] >= chunk.start + chunk.length:
+        return []
+    result = QTextLayout.FormatRange()
+    result.start = max(0, selection[0] - chunk.start)
+    result.length = min(chunk.length, selection[1] - chunk.start) - result.start
+    look = QTextCharFormat()
+    look.setBackground(QColor(style.theme.selection))
+    look.setForeground(QColor(style.theme.text))
+    result.format = look
+    return [result]

@@ -1,0 +1,168 @@
+"""Where the user writes: Enter sends, Shift+Enter starts a line, Escape stops."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+
+from app.look import theme as themes
+from app.look.theme import Theme
+from app.look.widgets import FocusFrame
+
+MAX_LINES = 9
+
+
+class PromptEdit(QPlainTextEdit):
+    """Grows with its text up to `MAX_LINES` lines.
+
+    Signals:
+        submitted: Enter was pressed. escaped: Escape was pressed. recalled: Up was pressed in an empty field.
+    """
+
+    submitted = Signal()
+    escaped = Signal()
+    recalled = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("composer")
+        self.setAccessibleName("Message")
+        self.setAccessibleDescription("Enter sends, Shift+Enter starts a new line, Escape stops the answer.")
+        self.setPlaceholderText("Ask something")
+        self.setTabChangesFocus(True)
+        self.setFrameShape(QPlainTextEdit.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.document().setDocumentMargin(2)
+        self.document().documentLayout().documentSizeChanged.connect(self.fit)
+
+    def fit(self) -> None:
+        """Takes the height its lines need."""
+        lines = min(MAX_LINES, max(1, round(self.document().size().height())))
+        self.setFixedHeight(self.fontMetrics().lineSpacing() * lines + 8)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.submitted.emit()
+        elif event.key() == Qt.Key.Key_Escape:
+            self.escaped.emit()
+        elif event.key() == Qt.Key.Key_Up and not self.toPlainText():
+            self.recalled.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class Composer(QWidget):
+    """The field, what it hints at, and the buttons that send and stop.
+
+    Signals:
+        sent: (text) the user wants an answer. stopped: Stop or Escape. recalled: the last prompt is wanted back.
+        abandoned: editing the last prompt was given up.
+    """
+
+    sent = Signal(str)
+    stopped = Signal()
+    recalled = Signal()
+    abandoned = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running = False
+        self._editing = False
+        self._theme: Theme | None = None
+        self.frame = FocusFrame()
+        self.frame.setObjectName("composerFrame")
+        self.edit = PromptEdit()
+        self.frame.watch(self.edit)
+        self.edit_note = QLabel("Editing the last prompt. Escape keeps it as it was.")
+        self.edit_note.setObjectName("editNote")
+        self.hint = QLabel()
+        self.hint.setObjectName("composerHint")
+        self.send = self._button("sendButton", "Send", "send", "Send the message (Enter)")
+        self.stop = self._button("stopButton", "Stop", "stop", "Stop the answer (Esc)")
+        self.send.clicked.connect(self._send)
+        self.stop.clicked.connect(self.stopped)
+        self.edit.submitted.connect(self._send)
+        self.edit.escaped.connect(self._escape)
+        self.edit.recalled.connect(self.recalled)
+        self.edit.textChanged.connect(self._refresh)
+        inner = QVBoxLayout(self.frame)
+        inner.setContentsMargins(14, 10, 10, 9)
+        inner.setSpacing(8)
+        inner.addWidget(self.edit_note)
+        inner.addWidget(self.edit)
+        row = QHBoxLayout()
+        row.addWidget(self.hint, 1)
+        row.addWidget(self.send)
+        row.addWidget(self.stop)
+        inner.addLayout(row)
+        self.margins = QHBoxLayout(self)
+        self.margins.setContentsMargins(44, 6, 44, 16)
+        self.margins.addWidget(self.frame)
+        self.set_running(False)
+        self.set_editing(False)
+
+    def _button(self, name: str, title: str, drawing: str, words: str) -> QPushButton:
+        button = QPushButton(title)
+        button.setObjectName(name)
+        button.setProperty("drawing", drawing)
+        button.setAccessibleName(title)
+        button.setAccessibleDescription(words)
+        button.setToolTip(words)
+        return button
+
+    @property
+    def text(self) -> str:
+        return self.edit.toPlainText()
+
+    def set_text(self, text: str) -> None:
+        self.edit.setPlainText(text)
+        self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
+        self.edit.setFocus()
+
+    def set_running(self, running: bool) -> None:
+        """Stop stands in Send's place while an answer is under way."""
+        had_focus = self.send.hasFocus() or self.stop.hasFocus()
+        self._running = running
+        self.send.setVisible(not running)
+        self.stop.setVisible(running)
+        if had_focus:
+            (self.stop if running else self.edit).setFocus()
+        self._refresh()
+
+    def show_hint(self, words: str) -> None:
+        """What to know while writing; empty for what the keys do."""
+        self.hint.setText(words or ("Esc stops" if self._running else "Enter sends, Shift+Enter starts a line"))
+
+    def set_editing(self, editing: bool) -> None:
+        self._editing = editing
+        self.edit_note.setVisible(editing)
+
+    def _refresh(self) -> None:
+        ready = bool(self.text.strip())
+        self.send.setEnabled(ready)
+        if self._theme is not None:
+            self.send.setIcon(themes.icon("send", self._theme.on_accent if ready else self._theme.faint))
+
+    def _send(self) -> None:
+        if self.text.strip() and not self._running:
+            self.sent.emit(self.text.strip())
+
+    def _escape(self) -> None:
+        if self._editing:
+            self.abandoned.emit()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        font = themes.reading_font(scale)
+        self.edit.setFont(font)
+        self.edit.fit()
+        self._theme = theme
+        self._refresh()
+        for button in (self.send, self.stop):
+            button.setIconSize(QSize(round(15 * scale), round(15 * scale)))
+        self.stop.setIcon(themes.icon("stop", theme.background))
+
+    def set_column(self, left: int, width: int, whole: int) -> None:
+        """Aligns the frame with the transcript's column."""
+        self.margins.setContentsMargins(max(10, left - 14), 6, max(10, whole - left - width - 14), 16)

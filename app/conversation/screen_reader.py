@@ -1,0 +1,155 @@
+"""What a screen reader gets of the conversation, which is painted and therefore has no widgets of its own.
+
+It is one text that can be read letter by letter: prompts and answers without ghosts. The reader's cursor is the window's: where
+a token is pointed at, there it stands, and the description of the conversation says what became of that token.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+from PySide6.QtCore import QObject, QPoint, QPointF, QRect
+from PySide6.QtGui import QAccessible, QAccessibleInterface, QAccessibleTextInterface
+from PySide6.QtWidgets import QAccessibleWidget
+
+from app.conversation.text_flow import slice_units, units
+from app.conversation.transcript import Transcript
+from app.lanes.lanes import Lanes
+from app.lanes.screen_reader import LanesInterface
+from app.session.cursor import Place
+from app.session.token_walk import place_of, spot_of
+from app.verdict.verdict import judge
+from engine.lens.pieces import NOWHERE
+
+
+def verdict_words(transcript: Transcript, place: Place | None) -> str:
+    """What became of a token, in one line; empty where there is none."""
+    turns = transcript.session.turns
+    if place is None or not 0 <= place.turn < len(turns):
+        return ""
+    answer = turns[place.turn].answer
+    spot = spot_of(place, answer)
+    verdict = None if spot is None else judge(answer, spot)
+    return "" if verdict is None else verdict.brief
+
+
+def _answer_starts(transcript: Transcript) -> list[int]:
+    """Offset of each answer's first letter in the conversation's text, in UTF-16 units."""
+    return [units(before) for before in transcript.text_before_answers()]
+
+
+def offset_of(transcript: Transcript, place: Place | None) -> int:
+    """Where a token begins in the conversation's text; a ghost where it would have stood."""
+    turns = transcript.session.turns
+    if place is None or not 0 <= place.turn < len(turns):
+        return 0
+    pieces = turns[place.turn].answer.text.pieces
+    spot = spot_of(place, turns[place.turn].answer)
+    at = None if spot is None else turns[place.turn].answer.text.place_of(spot)
+    before = pieces[: 0 if at is None else at]
+    return _answer_starts(transcript)[place.turn] + sum(units(piece.text) for piece in before if not piece.ghost)
+
+
+def place_at(transcript: Transcript, offset: int) -> Place | None:
+    """The token at an offset of the conversation's text; None in a prompt."""
+    starts = _answer_starts(transcript)
+    turn = bisect_right(starts, offset) - 1
+    if turn < 0:
+        return None
+    pieces = [piece for piece in transcript.session.turns[turn].answer.text.pieces if not piece.ghost and piece.text]
+    ends = list(accumulate(units(piece.text) for piece in pieces))
+    index = bisect_right(ends, offset - starts[turn])
+    if index >= len(pieces) or pieces[index].spot == NOWHERE:
+        return None
+    return place_of(turn, pieces[index].spot)
+
+
+class ConversationText(QAccessibleTextInterface):
+    """The conversation letter by letter. Offsets count UTF-16 units.
+
+    PySide leaves out what would tell of attributes and selections, so what became of a token is told by the description of the
+    conversation and by an announcement, whenever the reader's cursor comes to it.
+    """
+
+    def __init__(self, transcript: Transcript) -> None:
+        super().__init__()
+        self._transcript = transcript
+
+    def text(self, startOffset: int, endOffset: int) -> str:
+        return slice_units(self._transcript.plain_text(), startOffset, endOffset)
+
+    def characterCount(self) -> int:
+        return units(self._transcript.plain_text())
+
+    def cursorPosition(self) -> int:
+        return offset_of(self._transcript, self._transcript.pointing.cursor.place)
+
+    def setCursorPosition(self, position: int) -> None:
+        if (place := place_at(self._transcript, position)) is not None:
+            self._transcript.pointing.go(place)
+
+    def characterRect(self, offset: int) -> QRect:
+        transcript = self._transcript
+        area = transcript.pointing.area(place_at(transcript, offset))
+        return QRect(transcript.viewport().mapToGlobal(area.topLeft()), area.size())
+
+    def offsetAtPoint(self, point: QPoint) -> int:
+        transcript = self._transcript
+        place = transcript.pointing.place_at(QPointF(transcript.viewport().mapFromGlobal(point)))
+        return -1 if place is None else offset_of(transcript, place)
+
+    def scrollToSubstring(self, startIndex: int, endIndex: int) -> None:
+        if (place := place_at(self._transcript, startIndex)) is not None:
+            self._transcript.pointing.show(place)
+
+    # Selecting is left to Ctrl+A and the mouse.
+
+    def selectionCount(self) -> int:
+        return 0
+
+    def addSelection(self, startOffset: int, endOffset: int) -> None: ...
+
+    def removeSelection(self, selectionIndex: int) -> None: ...
+
+    def setSelection(self, selectionIndex: int, startOffset: int, endOffset: int) -> None: ...
+
+
+class TranscriptInterface(QAccessibleWidget):
+    """A document whose value is the conversation in words, without ghosts; its description tells of the token pointed at."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        super().__init__(transcript, QAccessible.Role.Document, transcript.accessibleName())
+        self._letters = ConversationText(transcript)
+
+    def text(self, kind: QAccessible.Text) -> str:
+        transcript = self.object()
+        if isinstance(transcript, Transcript):
+            if kind == QAccessible.Text.Value:
+                return transcript.plain_text()
+            words = verdict_words(transcript, transcript.pointing.cursor.place)
+            if kind == QAccessible.Text.Description and words:
+                return words
+        return super().text(kind)
+
+    def interface_cast(self, kind: QAccessible.InterfaceType) -> Any:
+        if kind == QAccessible.InterfaceType.TextInterface:
+            return self._letters
+        return super().interface_cast(kind)
+
+
+def _factory(_: str, thing: QObject) -> QAccessibleInterface | None:
+    # Qt keeps the interface as long as the widget, but not its Python half: the widget does.
+    if isinstance(thing, Transcript):
+        thing.accessible = TranscriptInterface(thing)
+        return thing.accessible
+    if isinstance(thing, Lanes):
+        thing.accessible = LanesInterface(thing)
+        return thing.accessible
+    return None
+
+
+def install() -> None:
+    """Makes the conversation readable; once per process."""
+    QAccessible.installFactory(_factory)

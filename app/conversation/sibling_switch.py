@@ -1,0 +1,62 @@
+"""The arrows above an answer that has siblings: other answers to the same prompt, made by answering again or by branching."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
+
+from app.look.theme import Theme
+from app.look.widgets import tint
+
+
+class SiblingSwitch(QWidget):
+    """Shows "1/2" between two arrows.
+
+    Signals:
+        stepped: (-1 or 1) the user wants the answer before or behind.
+    """
+
+    stepped = Signal(int)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("siblingSwitch")
+        self.setAccessibleName("Answers to this prompt")
+        self.setCursor(Qt.CursorShape.ArrowCursor)
+        self.back = self._arrow("Previous answer to this prompt", "left", -1)
+        self.forth = self._arrow("Next answer to this prompt", "right", 1)
+        self.words = QLabel()
+        self.words.setObjectName("siblingWords")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        for part in (self.back, self.words, self.forth):
+            row.addWidget(part)
+        self.hide()
+
+    def _arrow(self, words: str, icon: str, by: int) -> QToolButton:
+        button = QToolButton()
+        button.setObjectName("iconButton")
+        button.setProperty("drawing", icon)
+        button.setToolTip(words)
+        button.setAccessibleName(words)
+        button.clicked.connect(self._back if by < 0 else self._forth)
+        return button
+
+    def _back(self) -> None:
+        self.stepped.emit(-1)
+
+    def _forth(self) -> None:
+        self.stepped.emit(1)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        tint(self.back, theme, scale)
+        tint(self.forth, theme, scale)
+
+    def show_place(self, index: int, many: int, running: bool) -> None:
+        """The answer at `index` of so many; hidden where there is one."""
+        self.words.setText(f"{index + 1}/{many}")
+        self.back.setEnabled(index > 0 and not running)
+        self.forth.setEnabled(index + 1 < many and not running)
+        self.setVisible(many > 1)
+        self.adjustSize()

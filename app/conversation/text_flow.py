@@ -1,0 +1,396 @@
+"""Line breaking for text that grows at its end: what is laid out once stays laid out.
+
+A `Flow` holds chunks of at most `MAX_LINES` lines, each one QTextLayout. Appending touches only the last chunk; when it
+grows too tall it is split at a line start, where greedy line breaking gives the same lines again. So the cost of a
+round does not depend on the length of the answer.
+
+Offsets count UTF-16 units, as Qt does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
+
+from app.look.theme import Theme
+from engine.lens.pieces import NOWHERE, Kind, Piece, Spot
+
+MAX_LINES = 12
+KEPT_LINES = 3
+BATCH = 400
+"""Pieces that are added before they are laid out: an open chunk must not get long, because every piece copies its text."""
+NEWLINE = 6.0
+"""Width of a newline's mark in pixels. It stands behind the last letter even where the line is full, outside the flow's width."""
+HANGING = 3.0
+"""Pixels that a token takes whose blanks hang over the end of a full line; at most twice as much is taken by all."""
+FENCE = "```"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Fonts and colours of one flow. `line_height` is a factor on the font's own."""
+
+    theme: Theme
+    text: QFont
+    code: QFont
+    line_height: float = 1.45
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One piece inside a chunk: its place in the chunk's text, in UTF-16 units.
+
+    Attributes:
+        blanks: blanks before its letters, which its mark leaves out; 0 where it is all blank.
+    """
+
+    start: int
+    length: int
+    kind: Kind
+    spot: Spot = NOWHERE
+    blanks: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where one run stands on one line, relative to the chunk."""
+
+    rect: QRectF
+    baseline: float
+    kind: Kind
+    spot: Spot = NOWHERE
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A few lines, laid out once.
+
+    Attributes:
+        start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
+        newline: how the newline token behind this chunk is marked, and `newline_spot` which token it belongs to; None where no
+            paragraph ends.
+        code: the chunk is inside a fenced block; fence: it is the fence itself.
+    """
+
+    start: int
+    top: float
+    text: str = ""
+    runs: list[Run] = field(default_factory=list)
+    newline: Kind | None = None
+    newline_spot: Spot = NOWHERE
+    code: bool = False
+    fence: bool = False
+    height: float = 0.0
+    layout: QTextLayout | None = None
+    boxes: list[Box] | None = None
+    whole_boxes: list[Box] | None = None
+
+    @property
+    def length(self) -> int:
+        return units(self.text) + (self.newline is not None)
+
+    @property
+    def first_spot(self) -> Spot | None:
+        """The token that the chunk begins with; None in the empty chunk at the end."""
+        return self.runs[0].spot if self.runs else None if self.newline is None else self.newline_spot
+
+
+class Flow:
+    """Pieces laid out at one width.
+
+    Attributes:
+        chunks: in reading order; never empty.
+        width: in logical pixels.
+    """
+
+    def __init__(self, style: Style, width: float) -> None:
+        self.style = style
+        self.width = max(40.0, width)
+        self.chunks: list[Chunk] = [Chunk(0, 0.0)]
+        self._committed = ""  # how the open paragraph begins without ghosts, to see fences
+        self._in_code = False
+        self._lay_out_from(0)
+
+    @property
+    def height(self) -> float:
+        last = self.chunks[-1]
+        return last.top + last.height
+
+    @property
+    def length(self) -> int:
+        last = self.chunks[-1]
+        return last.start + last.length
+
+    @property
+    def natural_width(self) -> float:
+        """The width the widest line really takes."""
+        widths = [line.naturalTextWidth() for chunk in self.chunks for line in lines_of(chunk)]
+        return max(widths, default=0.0)
+
+    def append(self, pieces: Iterable[Piece]) -> None:
+        """Adds pieces at the end and lays out what they touched."""
+        left = iter(pieces)
+        while batch := list(islice(left, BATCH)):
+            first = len(self.chunks) - 1
+            for piece in batch:
+                if piece.ghost:
+                    self._add(piece.text, piece)
+                    continue
+                head, *rest = piece.text.replace("\r\n", "\n").split("\n")
+                self._add(head, piece)
+                for part in rest:
+                    self._end_paragraph(piece)
+                    self._add(part, piece)
+            self._lay_out_from(first)
+
+    def _add(self, text: str, piece: Piece) -> None:
+        if not text:
+            return
+        text = (
+            text.replace("\t", "    ").replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\u2028", " ").replace("\u2029", " ")
+        )
+        chunk = self.chunks[-1]
+        blanks = len(text) - len(text.lstrip(" ")) if piece.kind != "accepted" and text.strip() else 0
+        chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
+        chunk.text += text
+        if not piece.ghost and len(self._committed) < 16:
+            self._committed += text
+        chunk.fence = self._committed.lstrip().startswith(FENCE)
+
+    def _end_paragraph(self, piece: Piece) -> None:
+        chunk = self.chunks[-1]
+        chunk.newline, chunk.newline_spot = piece.kind, piece.spot
+        if chunk.fence:
+            self._in_code = not self._in_code
+        self._committed = ""
+        self.chunks.append(Chunk(0, 0.0, code=self._in_code))
+
+    def _lay_out_from(self, first: int) -> None:
+        index = first
+        while index < len(self.chunks):
+            chunk = self.chunks[index]
+            if index:
+                before = self.chunks[index - 1]
+                chunk.start, chunk.top = before.start + before.length, before.top + before.height
+            self._lay_out(chunk)
+            lines = lines_of(chunk)
+            if len(lines) > MAX_LINES:
+                firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
+                self.chunks[index : index + 1] = _cut(chunk, [lines[line].textStart() for line in firsts])
+                self._lay_out(self.chunks[index])
+                self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
+            index += 1
+
+    def _lay_out(self, chunk: Chunk) -> None:
+        font = self.style.code if chunk.code or chunk.fence else self.style.text
+        metrics = QFontMetricsF(font)
+        inset = 12.0 if chunk.code or chunk.fence else 0.0
+        pitch = metrics.height() * (1.3 if inset else self.style.line_height)
+        layout = QTextLayout(chunk.text, font)
+        option = QTextOption()
+        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        layout.setTextOption(option)
+        layout.setFormats(self._formats(chunk, font))
+        layout.setCacheEnabled(True)
+        layout.beginLayout()
+        y = 0.0
+        while (line := layout.createLine()).isValid():
+            line.setLineWidth(self.width - 2 * inset)
+            line.setPosition(QPointF(inset, y + max(0.0, (pitch - line.height()) / 2)))
+            y += max(pitch, line.height())
+        layout.endLayout()
+        blank = not chunk.text and chunk.newline is not None
+        chunk.height = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch)
+        chunk.layout, chunk.boxes, chunk.whole_boxes = layout, None, None
+
+    def _formats(self, chunk: Chunk, font: QFont) -> list[QTextLayout.FormatRange]:
+        theme = self.style.theme
+        formats = []
+        if chunk.fence:
+            formats.append(_format_range(0, units(chunk.text), _look(theme.faint, font)))
+        looks = {
+            "rejected": _look(theme.rejected, font, struck=True, factor=0.92),
+            "unjudged": _look(theme.unjudged, font, factor=0.92),
+        }
+        for run in chunk.runs:
+            if (look := looks.get(run.kind)) is not None:
+                formats.append(_format_range(run.start, run.length, look))
+        return formats
+
+    def boxes(self, chunk: Chunk) -> list[Box]:
+        """Where every run of a chunk stands, computed when first painted."""
+        if chunk.boxes is None:
+            chunk.boxes = _joined(_boxes_on(chunk))
+        return chunk.boxes
+
+    def whole_boxes(self, chunk: Chunk) -> list[Box]:
+        """The same for finding tokens: blanks are theirs too, and none is joined to another."""
+        if chunk.whole_boxes is None:
+            chunk.whole_boxes = list(_boxes_on(chunk, with_blanks=True))
+        return chunk.whole_boxes
+
+    def chunk_at(self, y: float) -> int:
+        """Index of the chunk at a height, the nearest one outside."""
+        return max(0, bisect_right(self.chunks, y, key=lambda chunk: chunk.top) - 1)
+
+    def offset_at(self, point: QPointF) -> int:
+        """The character offset nearest to a point."""
+        chunk = self.chunks[self.chunk_at(point.y())]
+        lines = lines_of(chunk)
+        if not lines:
+            return chunk.start
+        below = point.y() - chunk.top
+        line = next((line for line in lines if below < line.y() + line.height() * 1.25), lines[-1])
+        return chunk.start + line.xToCursor(point.x())
+
+    def word_at(self, offset: int) -> tuple[int, int]:
+        """Start and end of the word around an offset."""
+        chunk = next((chunk for chunk in reversed(self.chunks) if chunk.start <= offset), self.chunks[0])
+        layout, inside = chunk.layout, offset - chunk.start
+        if layout is None or not chunk.text:
+            return offset, offset
+        mode = QTextLayout.CursorMode.SkipWords
+        end = layout.nextCursorPosition(min(inside, units(chunk.text)), mode)
+        start = layout.previousCursorPosition(end, mode)
+        word = slice_units(chunk.text, start, end)
+        return chunk.start + start, chunk.start + start + units(word.rstrip())
+
+    def text_between(self, first: int, last: int, keep_ghosts: bool = False) -> str:
+        """The text of a range; what was only proposed is left out."""
+        parts = []
+        for chunk in self.chunks:
+            if chunk.start >= last or chunk.start + chunk.length <= first:
+                continue
+            for run in chunk.runs:
+                start = max(first - chunk.start, run.start)
+                end = min(last - chunk.start, run.start + run.length)
+                if start < end and (keep_ghosts or run.kind not in ("rejected", "unjudged")):
+                    parts.append(slice_units(chunk.text, start, end))
+            if chunk.newline is not None and first <= chunk.start + chunk.length - 1 < last:
+                parts.append("\n")
+        return "".join(parts)
+
+
+def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
+    """The chunk in pieces that begin at these offsets, without places or layouts."""
+    edges = [0, *cuts, units(chunk.text)]
+    raw = chunk.text.encode("utf-16-le", "surrogatepass")
+    parts = [
+        Chunk(0, 0.0, raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"), code=chunk.code, fence=chunk.fence)
+        for start, end in pairwise(edges)
+    ]
+    parts[-1].newline, parts[-1].newline_spot = chunk.newline, chunk.newline_spot
+    part = 0
+    for run in chunk.runs:
+        start, end, blanks = run.start, run.start + run.length, run.blanks
+        while start < end:
+            while start >= edges[part + 1]:
+                part += 1
+            stop = min(end, edges[part + 1])
+            parts[part].runs.append(Run(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
+            start, blanks = stop, 0
+    return parts
+
+
+def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -> QTextCharFormat:
+    look = QTextCharFormat()
+    look.setForeground(QColor(colour))
+    if struck:
+        look.setFontStrikeOut(True)
+    if factor != 1.0:
+        smaller = QFont(font)
+        smaller.setPixelSize(max(8, round(font.pixelSize() * factor)))
+        smaller.setStrikeOut(struck)
+        look.setFont(smaller)
+    return look
+
+
+def _format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+    result = QTextLayout.FormatRange()
+    result.start, result.length = start, length
+    result.format = look
+    return result
+
+
+def lines_of(chunk: Chunk) -> list[QTextLine]:
+    layout = chunk.layout
+    return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
+
+
+def _boxes_on(chunk: Chunk, with_blanks: bool = False) -> Iterator[Box]:
+    """One box per run and line; marks leave out the blanks before a word and those that hang over the end of a line."""
+    lines = lines_of(chunk)
+    first, last = 0, 0.0
+    for line in lines:
+        start, end = line.textStart(), line.textStart() + line.textLength()
+        letters = last = line.x() + line.naturalTextWidth()
+        margin = max(letters, line.x() + line.width()) + 2 * HANGING
+        for index in range(first, len(chunk.runs)):
+            run = chunk.runs[index]
+            if run.start >= end:
+                break
+            if run.start + run.length <= start:
+                first = index
+                continue
+            begin = max(start, run.start + (0 if with_blanks else run.blanks))
+            left, right = _span(line, begin, max(begin, min(end, run.start + run.length)))
+            if left > letters - 0.5:  # Qt gives blanks only the room that is left on the line, which may be none
+                left = max(left, last)
+                last = right = min(max(right, left + HANGING), margin)
+            if not with_blanks:
+                left, right = min(left, letters), min(right, letters)
+            if right - left > 0.5:
+                yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind, run.spot)
+    if chunk.newline is not None and lines:
+        line = lines[-1]
+        height = min(line.height(), chunk.height - line.y())
+        baseline = min(line.y() + line.ascent(), chunk.height - 5)
+        yield Box(QRectF(last, line.y(), NEWLINE, height), baseline, chunk.newline, chunk.newline_spot)
+
+
+def _joined(boxes: Iterable[Box]) -> list[Box]:
+    """The unjudged tokens of a round in one box per line: it matters little where one ends, and much that the text is calm."""
+    joined: list[Box] = []
+    for box in boxes:
+        before = joined[-1] if joined else None
+        if before is not None and before.kind == box.kind == "unjudged" and before.baseline == box.baseline:
+            joined[-1] = Box(before.rect.united(box.rect), before.baseline, before.kind, before.spot)
+        else:
+            joined.append(box)
+    return joined
+
+
+def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
+    first, last = _x(line, start), _x(line, end)
+    return (first, last) if first <= last else (last, first)
+
+
+def _x(line: QTextLine, offset: int) -> float:
+    place: tuple[float, int] = line.cursorToX(offset)  # type: ignore[assignment]  # the stubs miss the second value
+    return place[0]
+
+
+def units(text: str) -> int:
+    """Length in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def split_units(text: str, at: int) -> tuple[str, str]:
+    """Splits a text at a UTF-16 offset."""
+    if text.isascii():
+        return text[:at], text[at:]
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return raw[: 2 * at].decode("utf-16-le", "surrogatepass"), raw[2 * at :].decode("utf-16-le", "surrogatepass")
+
+
+def slice_units(text: str, start: int, end: int) -> str:
+    return split_units(split_units(text, end)[0], start)[1]

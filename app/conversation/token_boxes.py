@@ -1,0 +1,80 @@
+"""Which token of a flow stands where: from a point to a token, and from tokens to the boxes they take."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QTextLine
+
+from app.conversation.text_flow import Chunk, Flow, lines_of
+from engine.lens.pieces import NOWHERE, Spot
+
+_END = Spot(2**62, True, 0)
+_NEAR = 4.0
+"""Pixels behind the last token of a line that still belong to it: the mark of a newline is narrow."""
+
+
+def spot_at(flow: Flow, point: QPointF) -> Spot | None:
+    """The token whose letters or blanks lie under a point; None beside the text and on text of no round."""
+    chunk = flow.chunks[flow.chunk_at(point.y())]
+    below = point.y() - chunk.top
+    lines = lines_of(chunk)
+    line = next((line for line in lines if below < line.y() + line.height() * 1.15), None)
+    if line is None or below < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
+        return None
+    if point.x() >= line.x() + line.naturalTextWidth():  # behind the last letter stand hanging blanks and a newline's mark
+        behind = (box for box in reversed(flow.whole_boxes(chunk)) if box.rect.top() == line.y() and box.rect.left() <= point.x())
+        nearest = next(behind, None)
+        spot = nearest.spot if nearest is not None and point.x() < nearest.rect.right() + _NEAR else None
+    else:
+        offset = line.xToCursor(point.x(), QTextLine.CursorPosition.CursorOnCharacter)
+        index = bisect_right(chunk.runs, offset, key=lambda run: run.start) - 1
+        spot = chunk.runs[index].spot if index >= 0 else None
+    return None if spot is None or spot == NOWHERE else spot
+
+
+def spot_from(flow: Flow, y: float) -> Spot | None:
+    """The first token that stands at or below a height."""
+    for chunk in flow.chunks[flow.chunk_at(y) :]:
+        for box in flow.whole_boxes(chunk):
+            if box.spot != NOWHERE and chunk.top + box.rect.top() >= y:
+                return box.spot
+    return None
+
+
+def spot_before(flow: Flow, y: float) -> Spot | None:
+    """The last token that stands at or above a height."""
+    for chunk in reversed(flow.chunks[: flow.chunk_at(y) + 1]):
+        for box in reversed(flow.whole_boxes(chunk)):
+            if box.spot != NOWHERE and chunk.top + box.rect.bottom() <= y:
+                return box.spot
+    return None
+
+
+def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
+    """Where the tokens from `first` to `last` stand, one box per line and token, relative to the flow."""
+    found: list[QRectF] = []
+    for chunk in flow.chunks[_chunk_of(flow.chunks, first) :]:
+        start = chunk.first_spot
+        if start is not None and start > last:
+            break
+        found += [box.rect.translated(0, chunk.top) for box in flow.whole_boxes(chunk) if first <= box.spot <= last]
+    return found
+
+
+def gap_before(flow: Flow, spot: Spot) -> QRectF:
+    """A narrow box where a token without letters stands: behind the last letter before it."""
+    chunk = flow.chunks[_chunk_of(flow.chunks, spot)]
+    before = [box for box in flow.whole_boxes(chunk) if box.spot < spot]
+    rect = before[-1].rect if before else QRectF(0, 0, 0, chunk.height)
+    return QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height())
+
+
+def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:
+    """Index of the first chunk that may hold the token."""
+    index = max(0, bisect_right(chunks, spot, key=lambda chunk: chunk.first_spot or _END) - 1)
+    while index and (chunks[index].first_spot or _END) >= spot:  # the token may have begun in the chunk before
+        index -= 1
+    return index

@@ -1,0 +1,263 @@
+"""Between the tokens of the conversation and the cursor: mouse and keys point and pin, and what is shown gets an outline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from PySide6.QtCore import QObject, QPointF, QRect, QRectF, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPen
+from PySide6.QtWidgets import QScrollBar, QWidget
+
+from app.conversation.blocks import AnswerBlock
+from app.conversation.token_boxes import boxes_of, gap_before, spot_at, spot_before, spot_from
+from app.look.theme import Theme
+from app.session.cursor import Cursor, Place
+from app.session.session import Session
+from app.session.token_walk import neighbour, place_of, spot_of
+from engine.lens.pieces import GHOSTS, Spot, kind_of
+
+LAST = 2**31
+MARGIN = 60
+"""Pixels kept between a token that was walked to and the edge of the view."""
+
+
+class View(Protocol):
+    """What must be known of the transcript."""
+
+    session: Session
+    ghosts: bool
+    theme: Theme
+
+    @property
+    def column(self) -> QRect: ...
+    def answer_block(self, turn: int) -> AnswerBlock | None: ...
+    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None: ...
+    def viewport(self) -> QWidget: ...
+    def verticalScrollBar(self) -> QScrollBar: ...
+
+
+class Pointing(QObject):
+    """The transcript's hand on the cursor.
+
+    Attributes:
+        walking: the place was pointed at by key, so it stays where the pointer is not.
+
+    Signals:
+        walked: a key has pointed at a token, or everything was let go.
+        entered: a key asks to go into what is shown of the pinned token.
+    """
+
+    walked = Signal()
+    entered = Signal()
+
+    def __init__(self, view: View, cursor: Cursor, parent: QObject) -> None:
+        super().__init__(parent)
+        self.view = view
+        self.cursor = cursor
+        self.walking = False
+        self._hovering = False
+        self._walked_to: Place | None = None
+        self._painted = QRect()
+        cursor.moved.connect(self._moved)
+        cursor.pinned.connect(self._pinned)
+
+    # Where things are
+
+    def place_at(self, point: QPointF) -> Place | None:
+        """The token at a point of the viewport."""
+        below = point.y() + self.view.verticalScrollBar().value()
+        if (found := self.view.turn_at(below)) is None:
+            return None
+        turn, block = found
+        spot = spot_at(block.flow, QPointF(point.x() - self.view.column.left(), below - block.top) - block.origin)
+        return None if spot is None else place_of(turn, spot)
+
+    def boxes(self, place: Place | None) -> list[QRectF]:
+        """Where the tokens of a place stand in the viewport, visible or not; one box per line for a whole round."""
+        if place is None or (block := self.view.answer_block(place.turn)) is None or not block.shown:
+            return []
+        if place.whole_round:
+            found = _lines_of(boxes_of(block.flow, Spot(place.round, False, 0), Spot(place.round, True, LAST)))
+        elif (spot := spot_of(place, block.answer)) is None:
+            return []
+        elif not (found := boxes_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
+            hidden = kind_of(block.answer.rounds[spot.round], spot) in GHOSTS and not self.view.ghosts
+            found = [] if hidden else [gap_before(block.flow, spot)]
+        shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
+        return [box.translated(shift) for box in found]
+
+    def area(self, place: Place | None) -> QRect:
+        """A rectangle around a place in the viewport; empty where it is not shown."""
+        area = QRectF()
+        for box in self.boxes(place):
+            area = area.united(box)
+        return area.toAlignedRect()
+
+    # Mouse
+
+    def hover(self, point: QPointF) -> None:
+        place = self.place_at(point)
+        if place is None and self.walking:
+            return
+        self.walking = False
+        self._hovering = place is not None
+        self.cursor.point(place)
+
+    def leave(self) -> None:
+        """The pointer is elsewhere, or the text under it has moved."""
+        if self._hovering:
+            self._hovering = False
+            self.cursor.leave()
+
+    def click(self, point: QPointF) -> None:
+        """Pins a token; a click on the pinned one, or beside the text, lets go."""
+        place = self.place_at(point)
+        self.cursor.pin(None if place == self.cursor.pin_place else place)
+
+    def let_go(self) -> None:
+        self.walking = False
+        self.cursor.pin(None)
+        self.cursor.leave()
+        self.walked.emit()
+
+    # Keys
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is something that Escape would let go."""
+        return self.walking or self.cursor.pin_place is not None
+
+    def key(self, event: QKeyEvent) -> bool:
+        """Walks with the arrows, with Ctrl round by round, pins with Enter, lets go with Escape. False for other keys."""
+        key, modifiers = Qt.Key(event.key()), event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        by = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(key)
+        if by is not None and modifiers in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier):
+            self.walk(by, rounds=modifiers == Qt.KeyboardModifier.ControlModifier)
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.cursor.place is not None:
+            self.cursor.pin(self.cursor.place)
+            self.entered.emit()
+        elif key == Qt.Key.Key_Escape and self.holds:
+            self.let_go()
+        else:
+            return False
+        return True
+
+    def walk(self, by: int, rounds: bool = False) -> None:
+        """To the token (or round) before, -1, or behind, 1. Begins where the cursor is, or else at what is in view."""
+        place = self.cursor.place
+        target = self._in_view(by) if place is None else neighbour(self.view.session.turns, place, by, self.view.ghosts, rounds)
+        if target is not None:
+            self.go(target)
+
+    def go(self, target: Place) -> None:
+        """To a token, as a key goes there: what was pinned goes along."""
+        self.walking, self._walked_to = True, target
+        if self.cursor.pin_place is not None:
+            self.cursor.pin(target)
+        self.cursor.point(target)
+        self.show(target)
+        self.walked.emit()
+
+    def stay(self, place: Place | None) -> None:
+        """As if a key had gone to a place: it is pointed at until a key or the mouse points elsewhere."""
+        self.walking, self._walked_to = place is not None, place
+        self.cursor.point(place)
+
+    def _in_view(self, by: int) -> Place | None:
+        """The first token in view, or going back the last one."""
+        turns, view = self.view.session.turns, self.view
+        height = view.viewport().height()
+        edge = view.verticalScrollBar().value() + (0 if by > 0 else height)
+        for turn in range(len(turns)) if by > 0 else reversed(range(len(turns))):
+            block = view.answer_block(turn)
+            if block is None or not block.shown:
+                continue
+            start = block.top + block.origin.y()
+            if by > 0 and start + block.flow.height > edge:
+                spot = spot_from(block.flow, edge - start)
+            elif by < 0 and start < edge:
+                spot = spot_before(block.flow, edge - start)
+            else:
+                continue
+            if spot is not None:
+                return place_of(turn, spot)
+        return neighbour(turns, Place(0, -1), 1, view.ghosts) if turns else None
+
+    def show(self, place: Place) -> None:
+        """Scrolls just as far as is needed to see a place, at once."""
+        area, bar = self.area(place), self.view.verticalScrollBar()
+        height = self.view.viewport().height()
+        if area.isEmpty():
+            return
+        if area.top() < MARGIN:
+            bar.setValue(bar.value() + area.top() - MARGIN)
+        elif area.bottom() > height - MARGIN:
+            bar.setValue(bar.value() + area.bottom() - height + MARGIN)
+
+    # What is shown
+
+    def check(self) -> None:
+        """Forgets a place whose answer is no longer there."""
+        turns = self.view.session.turns
+        for place in (self.cursor.place, self.cursor.pin_place):
+            if place is not None and (place.turn >= len(turns) or place.round >= len(turns[place.turn].answer.rounds)):
+                self.cursor.forget()
+                self.walking = False
+
+    def paint(self, painter: QPainter) -> None:
+        """Outlines what is pinned and what is pointed at, the latter thinner; widths tell them apart without colour."""
+        theme = self.view.theme
+        pinned, place = self.cursor.pin_place, self.cursor.place
+        if pinned is not None and pinned != place:
+            _outline(painter, self.boxes(pinned), QPen(QColor(theme.accent), 2))
+        if place is not None:
+            _outline(painter, self.boxes(place), QPen(QColor(theme.text), 2 if place == pinned else 1.4))
+
+    @Slot(object)
+    def _moved(self, place: Place | None) -> None:
+        if place is None:
+            self.walking = self._hovering = False
+        elif place != self._walked_to:
+            self.walking = False  # the mouse points elsewhere, perhaps in another view
+        self.repaint()
+
+    @Slot(object)
+    def _pinned(self, place: Place | None) -> None:
+        """A place pinned in another view is brought into sight."""
+        self.repaint()
+        if place is None or self.walking or self._hovering:
+            return
+        area, bar = self.area(place), self.view.verticalScrollBar()
+        height = self.view.viewport().height()
+        if not area.isEmpty() and (area.top() < 0 or area.bottom() > height):
+            bar.setValue(bar.value() + area.center().y() - height // 2)
+
+    def repaint(self) -> None:
+        """Only where an outline was and where one will be."""
+        area = self.area(self.cursor.place).united(self.area(self.cursor.pin_place))
+        if not area.isEmpty():
+            area.adjust(-5, -5, 5, 5)
+        self.view.viewport().update(self._painted.united(area))
+        self._painted = area
+
+
+def _lines_of(boxes: Iterable[QRectF]) -> list[QRectF]:
+    """Boxes side by side become one."""
+    lines: list[QRectF] = []
+    for box in boxes:
+        if lines and abs(lines[-1].center().y() - box.center().y()) < box.height() / 2:
+            lines[-1] = lines[-1].united(box)
+        else:
+            lines.append(QRectF(box))
+    return lines
+
+
+def _outline(painter: QPainter, boxes: list[QRectF], pen: QPen) -> None:
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for box in boxes:
+        painter.drawRoundedRect(box.adjusted(-1, -2, 1, 2), 4, 4)
+    painter.restore()

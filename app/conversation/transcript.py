@@ -1,0 +1,494 @@
+"""The conversation on screen: a scroll area that paints only what is visible and lays out only what is new."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFocusEvent,
+    QGuiApplication,
+    QHelpEvent,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, QToolButton, QToolTip, QWidget
+
+from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.conversation.sibling_switch import SiblingSwitch
+from app.conversation.text_flow import Style
+from app.conversation.token_pointer import Pointing
+from app.look import theme as themes
+from app.look.command import escape_is_wanted
+from app.look.theme import Theme
+from app.look.widgets import frame_focus, tint
+from app.look.wording import DEFINITIONS
+from app.session.cursor import Cursor
+from app.session.session import Answer, Session
+
+COLUMN = 720
+TOP = 26.0
+FIGURES_EXPLAINED = "".join(
+    f"<p>{DEFINITIONS[figure]}</p>" for figure in ("throughput", "alpha", "tau", "first_token", "invariant")
+)
+KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
+"""Focus that came by key is shown; a click needs no frame."""
+Where = tuple[int, int]
+"""A block's index and a character offset in it."""
+
+
+class Transcript(QAbstractScrollArea):
+    """Shows a session's turns. Call `sync` after the session has changed.
+
+    Signals:
+        regenerate, edit: the user asked for it on the last turn.
+        sibling: (-1 or 1) the user wants to see the answer to the last prompt before or behind.
+        figure_wanted: (turn, definition, global position) a figure below an answer was clicked.
+    """
+
+    regenerate = Signal()
+    edit = Signal()
+    sibling = Signal(int)
+    figure_wanted = Signal(int, str, QPoint)
+
+    def __init__(
+        self,
+        session: Session,
+        theme: Theme,
+        scale: float,
+        ghosts: bool,
+        parent: QWidget | None = None,
+        cursor: Cursor | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.ghosts = ghosts
+        self.accessible: object = None
+        self.status = ""
+        self.fraction: float | None = None
+        self._blocks: list[Block] = []
+        self._answers: list[Answer] = []
+        self._following = True
+        self._keyboard = False
+        self._anchor: Where | None = None
+        self._cursor: Where | None = None
+        self._pressed: QPointF | None = None
+        self._settle = QTimer(self, singleShot=True, interval=40)
+        self._settle.timeout.connect(self._settled)
+        self.setObjectName("transcript")
+        self.setAccessibleName("Conversation")
+        self.setAccessibleDescription(
+            "Prompts and answers. Left and Right go from token to token and tell what became of it, with Ctrl from round to "
+            "round; Enter opens the verdict, Escape leaves it. Up, Down and Page keys scroll, Ctrl+A selects, Ctrl+C copies."
+        )
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
+        self.viewport().setMouseTracking(True)
+        self.pointing = Pointing(self, Cursor(self) if cursor is None else cursor, self)
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.latest = self._tool("Jump to the newest text", "down")
+        self.latest.clicked.connect(self._follow_from_button)
+        self.copy_button = self._tool("Copy the answer", "copy")
+        self.copy_button.clicked.connect(self.copy_answer)
+        self.regenerate_button = self._tool("Answer again", "regenerate")
+        self.regenerate_button.clicked.connect(self.regenerate)
+        self.siblings = SiblingSwitch(self.viewport())
+        self.siblings.stepped.connect(self._step)
+        self.set_look(theme, scale)
+
+    @Slot(int)
+    def _step(self, by: int) -> None:
+        self.sibling.emit(by)
+
+    def _tool(self, words: str, icon: str) -> QToolButton:
+        button = QToolButton(self.viewport())
+        button.setObjectName("iconButton")
+        button.setProperty("drawing", icon)
+        button.setToolTip(words)
+        button.setAccessibleName(words)
+        button.setCursor(Qt.CursorShape.ArrowCursor)
+        button.hide()
+        return button
+
+    # What is shown
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.theme, self.scale = theme, scale
+        self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale))
+        for button in (self.latest, self.copy_button, self.regenerate_button):
+            tint(button, theme, scale)
+        self.siblings.set_look(theme, scale)
+        self.rebuild()
+
+    def set_ghosts(self, shown: bool) -> None:
+        """Shows or hides what was proposed and not accepted."""
+        self.ghosts = shown
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Lays out everything anew, for another width, look or conversation; keeps the place in the text."""
+        self._settle.stop()
+        share = self.verticalScrollBar().value() / max(1, self.verticalScrollBar().maximum())
+        self._blocks, self._answers = [], []
+        self._anchor = self._cursor = None
+        self.sync()
+        if not self._following:
+            self.verticalScrollBar().setValue(round(share * self.verticalScrollBar().maximum()))
+
+    @Slot()
+    def _settled(self) -> None:
+        """The width is what it will be; often the column in it is as wide as before."""
+        if self._blocks and self._blocks[-1].width != self.column.width():
+            self.rebuild()
+
+    def sync(self) -> None:
+        """Takes in what the session has gained: new turns, new rounds, another state of the newest answer."""
+        answers = [turn.answer for turn in self.session.turns]
+        if self._answers != answers[: len(self._answers)]:
+            self._blocks, self._answers = [], []
+            self._anchor = self._cursor = None
+            self.pointing.cursor.forget()
+        self.pointing.check()
+        known = len(self._answers)
+        for turn in self.session.turns[known:]:
+            self._blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
+            self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts))
+            self._answers.append(turn.answer)
+        if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
+            newest.status, newest.fraction = self.status, self.fraction
+            scrolled = self.verticalScrollBar().value()
+            unchanged = newest.top + newest.open_top
+            newest.grow()
+            self._place()
+            if len(self._answers) == known and self.verticalScrollBar().value() == scrolled:
+                rest = self.viewport().rect()
+                rest.setTop(round(unchanged) - scrolled - 4)
+                self.viewport().update(rest)  # what stands above has not changed
+                return
+        self._place()
+        self.viewport().update()
+
+    def _place(self) -> None:
+        top = TOP
+        for block in self._blocks:
+            block.top = top
+            top += block.height
+        bar = self.verticalScrollBar()
+        bar.setPageStep(self.viewport().height())
+        bar.setSingleStep(round(36 * self.scale))
+        following = self._following
+        bar.setRange(0, max(0, round(top) - self.viewport().height()))
+        if following:
+            bar.setValue(bar.maximum())
+        self._following = following
+        self._place_buttons()
+
+    def _place_buttons(self) -> None:
+        """The buttons of the newest answer stand at the right end of its last line of figures."""
+        size = round(26 * self.scale)
+        newest = self._blocks[-1] if self._blocks else None
+        done = isinstance(newest, AnswerBlock) and not newest.answer.running
+        if newest is not None and isinstance(newest, AnswerBlock) and done:
+            y = round(newest.top + newest.footer_top - self.verticalScrollBar().value() - 5)
+            right = self.column.right()
+            self.regenerate_button.setGeometry(right - size, y, size, size)
+            self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
+        self._place_switch(newest)
+        self.copy_button.setVisible(done)
+        self.regenerate_button.setVisible(done and not self.session.replaying)
+        self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
+        self.latest.setVisible(not self.at_end)
+
+    def _place_switch(self, newest: Block | None) -> None:
+        """The arrows between siblings stand at the right end of the newest answer's first line."""
+        if not isinstance(newest, AnswerBlock) or len(self.session.turns[-1].answers) < 2:
+            self.siblings.hide()
+            return
+        turn = self.session.turns[-1]
+        self.siblings.show_place(turn.shown, len(turn.answers), newest.answer.running)
+        newest.reserved = self.siblings.width() + 8.0
+        middle = newest.top + newest.line / 2 - 3 - self.verticalScrollBar().value()
+        self.siblings.move(self.column.right() - self.siblings.width() + 8, round(middle - self.siblings.height() / 2))
+
+    @property
+    def column(self) -> QRect:
+        """Where the text stands in the viewport."""
+        return self.column_in(self.viewport().width())
+
+    def column_in(self, whole: int) -> QRect:
+        """The column in a view of this width; the message field is aligned with it."""
+        margin = 44 if whole > 620 else 18
+        width = max(120, min(whole - 2 * margin, round(COLUMN * self.scale)))
+        return QRect((whole - width) // 2, 0, width, self.viewport().height())
+
+    def answer_block(self, turn: int) -> AnswerBlock | None:
+        """The block of a turn's answer."""
+        block = self._blocks[2 * turn + 1] if 0 <= 2 * turn + 1 < len(self._blocks) else None
+        return block if isinstance(block, AnswerBlock) else None
+
+    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
+        """The answer at a height of the document, with the index of its turn."""
+        index = self._block_at(y) if self._blocks else 0
+        block = self.answer_block(index // 2) if index % 2 else None
+        return None if block is None else (index // 2, block)
+
+    # Scrolling
+
+    @property
+    def at_end(self) -> bool:
+        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
+
+    @property
+    def following(self) -> bool:
+        """Whether new text keeps the end in view. It stops when the user scrolls away and resumes at the end."""
+        return self._following
+
+    def follow(self) -> None:
+        """Back to the end, and stay there."""
+        self._following = True
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self.latest.hide()
+
+    def _follow_from_button(self) -> None:
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        self.follow()
+
+    def _scrolled(self) -> None:
+        self._following = self.at_end
+        self.pointing.leave()
+        self._place_buttons()
+        self.viewport().update()
+
+    # Selection
+
+    def selected_text(self) -> str:
+        """The selected text without ghosts; turns are separated by a blank line."""
+        if (selection := self._selection()) is None:
+            return ""
+        (first, start), (last, end) = selection
+        parts = []
+        for index in range(first, last + 1):
+            flow = self._blocks[index].flow
+            parts.append(flow.text_between(start if index == first else 0, end if index == last else flow.length))
+        return "\n\n".join(part for part in parts if part)
+
+    def select_all(self) -> None:
+        if self._blocks:
+            self._anchor, self._cursor = (0, 0), (len(self._blocks) - 1, self._blocks[-1].flow.length)
+            self.viewport().update()
+
+    def copy(self) -> None:
+        if text := self.selected_text():
+            QGuiApplication.clipboard().setText(text)
+
+    def copy_answer(self) -> None:
+        """The newest answer, without ghosts, to the clipboard."""
+        if self._answers:
+            QGuiApplication.clipboard().setText(self._answers[-1].text.text)
+
+    def plain_text(self) -> str:
+        """The conversation in words, as a screen reader gets it."""
+        turns = self.session.turns
+        return self.text_before_answers()[-1] + turns[-1].answer.text.text if turns else ""
+
+    def text_before_answers(self) -> list[str]:
+        """For every turn, how the conversation in words begins up to its answer's first letter."""
+        found: list[str] = []
+        text = ""
+        for turn in self.session.turns:
+            text += "\n" if text else ""
+            text += f"You: {turn.prompt}\n{turn.answer.model or 'Answer'}: "
+            found.append(text)
+            text += turn.answer.text.text
+        return found
+
+    def _selection(self) -> tuple[Where, Where] | None:
+        if self._anchor is None or self._cursor is None or self._anchor == self._cursor:
+            return None
+        first, last = sorted((self._anchor, self._cursor))
+        return (first, last) if last[0] < len(self._blocks) else None
+
+    def _block_at(self, y: float) -> int:
+        tops = [block.top for block in self._blocks]
+        return max(0, bisect_right(tops, y) - 1)
+
+    def _place_at(self, point: QPointF) -> Where | None:
+        if not self._blocks:
+            return None
+        y = point.y() + self.verticalScrollBar().value()
+        index = self._block_at(y)
+        block = self._blocks[index]
+        inside = QPointF(point.x() - self.column.left(), y - block.top) - block.origin
+        return index, block.flow.offset_at(inside)
+
+    def _selection_in(self, index: int) -> tuple[int, int] | None:
+        if (selection := self._selection()) is None:
+            return None
+        (first, start), (last, end) = selection
+        if not first <= index <= last:
+            return None
+        return start if index == first else 0, end if index == last else self._blocks[index].flow.length
+
+    # Qt
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), QColor(self.theme.background))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        column, scrolled = self.column, self.verticalScrollBar().value()
+        first = self._block_at(scrolled)
+        for index in range(first, len(self._blocks)):
+            block = self._blocks[index]
+            if block.top - scrolled > event.rect().bottom():
+                break
+            painter.save()
+            painter.translate(column.left(), block.top - scrolled)
+            clip = QRectF(event.rect()).translated(-column.left(), scrolled - block.top)
+            block.paint(painter, clip, self._selection_in(index))
+            painter.restore()
+        self.pointing.paint(painter)
+        if self._keyboard:
+            frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
+        painter.end()
+
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of a token before it stops the answer."""
+        return escape_is_wanted(event, lambda: self.pointing.holds) or super().event(event)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.pointing.leave()
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            QToolTip.showText(event.globalPos(), self._explanation_at(event.pos().y()), self.viewport())
+            return True
+        return super().viewportEvent(event)
+
+    def _figure_at(self, point: QPointF) -> tuple[int, str] | None:
+        """Turn and definition of the figure below an answer that is at a point of the viewport."""
+        below = point.y() + self.verticalScrollBar().value()
+        found = self.turn_at(below)
+        if found is None or not 0 <= below - found[1].top - found[1].footer_top <= found[1].line:
+            return None
+        key = found[1].figure_at(point.x() - self.column.left())
+        return (found[0], key) if key else None
+
+    def _explanation_at(self, y: int) -> str:
+        """All settings, where the pointer rests on an answer's first line; what the figures mean, on its last."""
+        if not self._blocks:
+            return ""
+        below = y + self.verticalScrollBar().value()
+        block = self._blocks[self._block_at(below)]
+        if not isinstance(block, AnswerBlock):
+            return ""
+        inside = below - block.top
+        if inside <= block.line:
+            return ", ".join(settings_words(block.answer))
+        return FIGURES_EXPLAINED if 0 <= inside - block.footer_top <= block.line else ""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        if event.size().width() != event.oldSize().width():
+            if event.oldSize().width() <= 0 or not self._blocks:
+                self.rebuild()
+            else:
+                self._settle.start()
+        else:
+            self._place()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            place = self._place_at(event.position())
+            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._anchor is not None:
+                self._pressed = None  # this selects
+            else:
+                self._anchor, self._pressed = place, event.position()
+            self._cursor = place
+            self.viewport().update()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if event.buttons() & Qt.MouseButton.LeftButton and self._anchor is not None:
+            bar = self.verticalScrollBar()
+            if event.position().y() < 0:
+                bar.setValue(bar.value() - bar.singleStep())
+            elif event.position().y() > self.viewport().height():
+                bar.setValue(bar.value() + bar.singleStep())
+            self._cursor = self._place_at(event.position())
+            self.viewport().update()
+        elif not event.buttons():
+            self.pointing.hover(event.position())
+            over = self._figure_at(event.position()) is not None
+            self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.IBeamCursor)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        pressed, self._pressed = self._pressed, None
+        if pressed is not None and (event.position() - pressed).manhattanLength() < QApplication.startDragDistance():
+            if (figure := self._figure_at(event.position())) is not None:
+                self.figure_wanted.emit(*figure, event.globalPosition().toPoint() + QPoint(0, 12))
+            else:
+                self.pointing.click(event.position())
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        if (place := self._place_at(event.position())) is None:
+            return
+        self.pointing.let_go()  # its first click was a pin
+        index, offset = place
+        start, end = self._blocks[index].flow.word_at(offset)
+        self._anchor, self._cursor = (index, start), (index, end)
+        self.viewport().update()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y() > 0:
+            self._following = False
+        super().wheelEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        bar = self.verticalScrollBar()
+        moves = {
+            Qt.Key.Key_Up: bar.value() - bar.singleStep(),
+            Qt.Key.Key_Down: bar.value() + bar.singleStep(),
+            Qt.Key.Key_PageUp: bar.value() - bar.pageStep(),
+            Qt.Key.Key_PageDown: bar.value() + bar.pageStep(),
+            Qt.Key.Key_Space: bar.value() + bar.pageStep(),
+            Qt.Key.Key_Home: 0,
+            Qt.Key.Key_End: bar.maximum(),
+        }
+        if self.pointing.key(event):
+            return
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        elif event.matches(QKeySequence.StandardKey.SelectAll):
+            self.select_all()
+        elif (target := moves.get(Qt.Key(event.key()))) is not None:
+            bar.setValue(target)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = QMenu(self)
+        menu.addAction("Copy", self.copy).setEnabled(self._selection() is not None)
+        menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
+        menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
+        menu.addSeparator()
+        idle = bool(self._answers) and self.session.running is None and not self.session.replaying
+        menu.addAction("Answer again", self.regenerate.emit).setEnabled(idle)
+        menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._keyboard = event.reason() in KEYBOARD_REASONS
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._keyboard = False
+        self.viewport().update()

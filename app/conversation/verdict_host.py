@@ -1,0 +1,290 @@
+"""When the verdict card shows and where it stands: near the token, inside the window, never under the pointer."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QAccessibleTextCursorEvent, QCursor
+from PySide6.QtWidgets import QApplication, QWidget
+
+from app.conversation.screen_reader import offset_of
+from app.conversation.transcript import Transcript
+from app.conversation.verdict_card import VerdictCard
+from app.look.theme import Theme
+from app.session.cursor import Cursor, Place
+from app.session.session import Answer
+from app.session.token_walk import spot_of
+from app.verdict.verdict import judge, kept_before
+from engine.lens.pieces import Spot
+
+DELAY = 350
+"""Milliseconds the pointer rests on a first token; beside a card that shows already, the next one comes sooner."""
+NEXT = 60
+LINGER = 160
+"""Milliseconds without a token before the card goes, so that it does not flicker between words."""
+SETTLE = 80
+"""Milliseconds after a change of the window's size, when the text is laid out anew."""
+EDGE = 8
+GAP = 12
+
+
+class VerdictHost(QObject):
+    """Shows the card for what the cursor points at, and keeps it for what is pinned.
+
+    Signals:
+        branch_wanted: (token ids to keep, id of the token to go on with, its text).
+    """
+
+    branch_wanted = Signal(tuple, int, str)
+
+    def __init__(self, window: QWidget, transcript: Transcript, cursor: Cursor) -> None:
+        super().__init__(window)
+        self.window, self.transcript, self.cursor = window, transcript, cursor
+        self.card = VerdictCard(window)
+        self.card.chosen.connect(self._chosen)
+        self.card.closed.connect(self.close)
+        self._shown: Place | None = None
+        self._branchable = False
+        self._wait = QTimer(self, singleShot=True)
+        self._wait.timeout.connect(self._show_pointed)
+        self._linger = QTimer(self, singleShot=True, interval=LINGER)
+        self._linger.timeout.connect(self.hide)
+        self._settle = QTimer(self, singleShot=True, interval=SETTLE)
+        self._settle.timeout.connect(self._show_again)
+        window.installEventFilter(self)
+        transcript.installEventFilter(self)
+        cursor.moved.connect(self._moved)
+        cursor.pinned.connect(self._pinned)
+        transcript.pointing.walked.connect(self._walked)
+        transcript.pointing.entered.connect(self._enter)
+        transcript.verticalScrollBar().valueChanged.connect(self._scrolled)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.card.set_look(theme, scale)
+        if not self.card.isHidden():
+            self._show_again()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self.window and event.type() == QEvent.Type.Resize and self.card.isVisible():
+            self._settle.start()
+        elif watched is self.transcript and event.type() == QEvent.Type.Hide:
+            self._wait.stop()
+            self.hide()
+        elif watched is self.transcript and event.type() == QEvent.Type.Show:
+            self._show(self.cursor.pin_place)
+        return False
+
+    def touch(self) -> None:
+        """The session has changed: an answer that ended can be branched, one under way cannot."""
+        if self._shown is not None and self.card.isVisible() and self._can_branch(self._shown) != self._branchable:
+            self._show(self._shown)
+
+    def stop(self) -> None:
+        """Nothing more is shown."""
+        self._wait.stop()
+        self._settle.stop()
+        self.hide()
+
+    @property
+    def has_focus(self) -> bool:
+        """Whether the keyboard is on the card or in it."""
+        focused = QApplication.focusWidget()
+        return focused is not None and (focused is self.card or self.card.isAncestorOf(focused))
+
+    @Slot()
+    def hide(self) -> None:
+        self._linger.stop()
+        self._shown = None
+        if self.has_focus:
+            self.transcript.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.card.hide()
+
+    @Slot()
+    def close(self) -> None:
+        """Lets go of the pinned token; the keyboard goes back to the text, on that token."""
+        place, had_focus = self.cursor.pin_place, self.has_focus
+        self.hide()
+        self.cursor.pin(None)
+        if had_focus:
+            self.transcript.pointing.stay(place)
+
+    # What the cursor says
+
+    @Slot(object)
+    def _moved(self, place: Place | None) -> None:
+        if self.cursor.pin_place is not None or self.transcript.pointing.walking:
+            self._wait.stop()  # a pinned card stays as it is; a key shows its token at once
+            return
+        if place is None or place.whole_round:
+            self._wait.stop()
+            if self.card.isVisible():
+                self._linger.start()
+            return
+        self._linger.stop()
+        self._wait.start(NEXT if self.card.isVisible() else DELAY)
+
+    @Slot(object)
+    def _pinned(self, place: Place | None) -> None:
+        self._wait.stop()
+        self._linger.stop()
+        if place is None or place.whole_round:
+            self.hide()
+        else:
+            self._show(place)
+
+    @Slot()
+    def _walked(self) -> None:
+        self._linger.stop()
+        place = self.cursor.place
+        if place is None:
+            self.hide()
+        else:
+            self._show(place)
+            self.announce(place)
+
+    @Slot()
+    def _enter(self) -> None:
+        if self.card.isVisible():
+            self.card.focus_first()
+
+    @Slot()
+    def _show_pointed(self) -> None:
+        self._show(self.cursor.place)
+
+    @Slot()
+    def _show_again(self) -> None:
+        if self._shown is not None:
+            self._show(self._shown)
+
+    @Slot()
+    def _scrolled(self) -> None:
+        """A card that was not pinned would stand beside another token now."""
+        if self.cursor.pin_place is None and not self.transcript.pointing.walking:
+            self._wait.stop()
+            self.hide()
+
+    def announce(self, place: Place) -> None:
+        """Says a token and its state to a screen reader, and where it stands in the text."""
+        if not QAccessible.isActive() or (found := self._token(place)) is None:
+            return
+        verdict = judge(*found)
+        if verdict is not None:
+            offset = offset_of(self.transcript, place)
+            QAccessible.updateAccessibility(QAccessibleTextCursorEvent(self.transcript, offset))
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.transcript, verdict.brief))
+
+    # What is shown
+
+    def _token(self, place: Place | None) -> tuple[Answer, Spot] | None:
+        turns = self.transcript.session.turns
+        if place is None or not 0 <= place.turn < len(turns):
+            return None
+        answer = turns[place.turn].answer
+        spot = spot_of(place, answer)
+        return None if spot is None else (answer, spot)
+
+    def _show(self, place: Place | None) -> None:
+        found = self._token(place)
+        verdict = None if found is None else judge(*found)
+        if place is None or verdict is None:
+            self.hide()
+            return
+        pinned = place == self.cursor.pin_place
+        self._shown, self._branchable = place, self._can_branch(place)
+        self.card.show_verdict(verdict, pinned, self._hint(place, pinned), pinned and self._branchable)
+        self.card.move(self._corner(place, self.card.size()))
+        self.card.show()
+        self.card.raise_()
+
+    def _can_branch(self, place: Place) -> bool:
+        """Whether the answer can go on from here otherwise: it is the newest, it has ended, and its target is still loaded."""
+        found, session = self._token(place), self.transcript.session
+        if found is None or place.turn != len(session.turns) - 1 or session.running is not None:
+            return False
+        answer, spot = found
+        loaded = answer.request is not None and answer.request.target == session.target
+        return loaded and kept_before(answer, spot) is not None
+
+    def _hint(self, place: Place, pinned: bool) -> str:
+        session, found = self.transcript.session, self._token(place)
+        if found is None or (verdict := judge(*found)) is None or not (verdict.target or verdict.draft):
+            return ""
+        if not pinned:
+            keys = "Enter" if self.transcript.pointing.walking else "Click"
+            return f"{keys}: keep this card and choose an alternative"
+        if self._can_branch(place):
+            return "Choose an alternative to branch the answer from here"
+        if session.running is not None:
+            return "Alternatives can be chosen when the answer has ended"
+        if place.turn != len(session.turns) - 1:
+            return "Only the newest answer can be branched"
+        if found[0].request is None:
+            return "A recorded answer cannot be branched"
+        if kept_before(*found) is None:
+            return ""
+        return "Another target is loaded now, so this answer cannot be branched"
+
+    @Slot(int)
+    def _chosen(self, token: int) -> None:
+        place = self._shown
+        found = self._token(place)
+        if place is None or found is None or not self._can_branch(place) or self.card.verdict is None:
+            return
+        answer, spot = found
+        kept = kept_before(answer, spot)
+        if kept is not None:
+            self.branch_wanted.emit(kept, token, _text_of(answer, spot, token))
+
+    # Where it stands
+
+    def _corner(self, place: Place, size: QSize) -> QPoint:
+        """Beside the token where it is in view, else beside the pointer."""
+        pointer = self.window.mapFromGlobal(QCursor.pos())
+        viewport = self.transcript.viewport()
+        area = self.transcript.pointing.area(place).intersected(viewport.rect())
+        if area.isEmpty() or not viewport.isVisible():
+            anchor = QRect(pointer - QPoint(6, 6), QSize(12, 12))
+        else:
+            anchor = QRect(viewport.mapTo(self.window, area.topLeft()), area.size())
+        avoid = [anchor] if self.transcript.pointing.walking else [anchor, QRect(pointer - QPoint(4, 4), QSize(8, 8))]
+        room = self.window.rect().adjusted(EDGE, EDGE, -EDGE, -EDGE)
+        left, right = viewport.mapTo(self.window, QPoint(0, 0)).x(), viewport.mapTo(self.window, QPoint(viewport.width(), 0)).x()
+        if viewport.isVisible() and left <= anchor.center().x() <= right and right - left >= size.width() + 2 * EDGE:
+            room.setLeft(left + EDGE)  # what stands beside the conversation stays in sight
+            room.setRight(right - EDGE)
+        return corner(room, anchor, size, avoid)
+
+
+def corner(room: QRect, anchor: QRect, size: QSize, avoid: list[QRect]) -> QPoint:
+    """Where a card of this size goes: below what it belongs to, else above, to the right or to the left of it, inside `room`;
+    the first of these that covers nothing of `avoid`, or the one that covers least."""
+    left = max(room.left(), min(anchor.left() - 20, room.right() + 1 - size.width()))
+    top = max(room.top(), min(anchor.top() - 20, room.bottom() + 1 - size.height()))
+    tries = (
+        QPoint(left, anchor.bottom() + GAP),
+        QPoint(left, anchor.top() - GAP - size.height()),
+        QPoint(anchor.right() + GAP, top),
+        QPoint(anchor.left() - GAP - size.width(), top),
+    )
+
+    def misfit(at: QPoint) -> int:
+        placed = QRect(_inside(room, at, size), size)
+        covered = [placed.intersected(taken) for taken in avoid]
+        return sum(part.width() * part.height() for part in covered if not part.isEmpty())
+
+    return _inside(room, min(tries, key=misfit), size)
+
+
+def _inside(room: QRect, at: QPoint, size: QSize) -> QPoint:
+    return QPoint(
+        max(room.left(), min(at.x(), room.right() + 1 - size.width())),
+        max(room.top(), min(at.y(), room.bottom() + 1 - size.height())),
+    )
+
+
+def _text_of(answer: Answer, spot: Spot, token: int) -> str:
+    """The text of an alternative, which the round records beside its id."""
+    round_ = answer.rounds[spot.round]
+    tops = [*round_.emitted[spot.at].target_top] if spot.at < len(round_.emitted) else []
+    if spot.at < len(round_.proposals):
+        tops += [*round_.proposals[spot.at].target_top, *round_.proposals[spot.at].draft_top]
+    return next((entry.text for entry in tops if entry.id == token), "")

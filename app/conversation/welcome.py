@@ -1,0 +1,89 @@
+"""What stands in an empty conversation: a line of words and a few prompts worth trying."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from app.look.theme import Theme
+from app.look.widgets import PromptCard
+
+EXAMPLES = (
+    ("repeat", "Copies light up", "Write the same arbitrary paragraph three times in a row."),
+    ("story", "A story", "Write a short story about a lighthouse keeper who finds a message in a bottle."),
+    ("code", "Some code", "Write a Python function that checks whether a word is a palindrome."),
+    ("dice", "Pure chance", "The random number from 1 to 10 inclusive is"),
+)
+
+
+class Welcome(QScrollArea):
+    """The empty state.
+
+    Signals:
+        chosen: (prompt) an example was clicked.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("welcome")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        title = QLabel("What would you like to see decoded?")
+        title.setObjectName("emptyTitle")
+        title.setWordWrap(True)
+        text = QLabel(
+            "A small drafter proposes a few tokens, the target model checks them all at once. "
+            "What it accepts is tinted; what it rejects stays as a ghost where it would have stood."
+        )
+        text.setObjectName("emptyText")
+        text.setWordWrap(True)
+        self.cards = [PromptCard(*example) for example in EXAMPLES]
+        for card in self.cards:
+            card.clicked.connect(self._clicked)
+        self.grid = QGridLayout()
+        self.grid.setSpacing(10)
+        self.body = QWidget()
+        self.body.setObjectName("panelBody")
+        column = self.column = QVBoxLayout(self.body)
+        column.addStretch(3)
+        column.addWidget(title)
+        column.addSpacing(4)
+        column.addWidget(text)
+        column.addSpacing(18)
+        column.addLayout(self.grid)
+        column.addStretch(4)
+        self.setWidget(self.body)
+        self._columns = 0
+        self._arrange(2)
+
+    def _arrange(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for index, card in enumerate(self.cards):
+            self.grid.addWidget(card, index // columns, index % columns)
+        for column in range(2):
+            self.grid.setColumnStretch(column, 1 if column < columns else 0)
+
+    def set_column(self, left: int, width: int, whole: int) -> None:
+        """Aligns the text with the transcript's column."""
+        self.column.setContentsMargins(left, 16, max(0, whole - left - width), 16)
+        self._arrange(2 if width > 480 else 1)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        for card in self.cards:
+            card.set_look(theme)
+
+    def _clicked(self) -> None:
+        card = self.sender()
+        if isinstance(card, PromptCard):
+            self.chosen.emit(card.prompt)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        for card in self.cards:
+            card.updateGeometry()

@@ -1,0 +1,59 @@
+"""Asking where an export goes, and showing where it went: two clicks for the first one."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QStandardPaths, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from app.export.kinds import FILTERS, ExportKind, Theme, export_session, kind_chosen, kind_named
+from app.look import theme as themes
+from app.look.widgets import Banner
+from app.session.chat import Chat
+from engine.errors import DraftlightError
+
+
+def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
+    """Writes the conversation where the user says, and says where it went; folder and kind are remembered."""
+    settings, paths = chat.settings, chat.session.trace_paths
+    if not paths:
+        return
+    chosen = ask(parent, settings.export_folder, kind_named(settings.export_kind), Path(paths[-1]).stem)
+    if chosen is None:
+        return
+    kind, path = chosen
+    theme: Theme = "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
+    QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
+    try:
+        written = export_session(paths, path, kind, theme)
+    except DraftlightError as error:
+        chat.said.emit(str(error), "error")
+        return
+    finally:
+        QGuiApplication.restoreOverrideCursor()
+    others = f" and {' and '.join(name.name for name in written[1:])} beside it" if written[1:] else ""
+    chat.said.emit(f"Exported to {written[0]}{others}.", "note")
+    chat.keep(export_folder=str(path.parent), export_kind=kind.id)
+    banner.offer("Show in folder", partial(show_folder, path.parent))
+
+
+def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
+    """Kind and name from a save dialog; None if it was left."""
+    start = Path(folder) if folder and Path(folder).is_dir() else documents()
+    offered = start / f"draftlight-{name}{kind.ending}"
+    chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), FILTERS, kind.filter)
+    return kind_chosen(Path(chosen), chosen_filter, kind) if chosen else None
+
+
+def documents() -> Path:
+    """Where a first export goes unless the user says otherwise."""
+    place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+    return Path(place) if place and Path(place).is_dir() else Path.home()
+
+
+def show_folder(folder: Path) -> None:
+    """Opens a folder in the system's own browser."""
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -1,0 +1,90 @@
+"""Pictures of charts and of answers, as SVG or PNG, with or without a window. An SVG needs no Qt; a PNG needs no display.
+
+`chart_svg` and `app.export.share_card.card_svg` make the SVG; `save` writes either kind, by the name's ending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.session.session import Answer, Turn
+from engine import export
+from engine.codec import options_to_json, plain
+from engine.errors import DraftlightError
+from engine.files.whole_file import write_together
+from engine.provenance import version
+from engine.trace import Trace, read
+from engine.types import Message
+
+PNG_FACTOR = 2.0
+"""Pixels of a PNG per unit of the drawing."""
+ENDINGS = (".png", ".svg")
+
+
+def chart_svg(trace: Trace, name: str, theme: str = "light", plain_speed: float | None = None) -> str:
+    """A chart of an answer: the same as in the report, with title, axes and provenance. Raises DraftlightError: no such chart."""
+    return export.chart_svg([trace], name, theme, plain_speed)
+
+
+def save(svg: str, path: Path) -> Path:
+    """Writes a picture, as PNG where the name ends so and else as SVG.
+
+    Raises:
+        DraftlightError: it cannot be written; then nothing has changed.
+    """
+    write_together({path: content(svg, path.suffix)})
+    return path
+
+
+def content(svg: str, ending: str) -> bytes:
+    """What is in the file of a picture."""
+    if ending.lower() == ".png":
+        from app.export.raster import to_png  # only this needs Qt
+
+        return to_png(svg, PNG_FACTOR)
+    return svg.encode("utf-8", errors="backslashreplace")
+
+
+def save_charts(trace: Trace, folder: Path, theme: str = "light", plain_speed: float | None = None) -> tuple[Path, ...]:
+    """Writes every chart of an answer as SVG and as PNG, all or none; returns the files. Raises DraftlightError."""
+    files: dict[Path, bytes] = {}
+    for name in export.CHARTS:
+        svg = chart_svg(trace, name, theme, plain_speed)
+        for ending in ENDINGS:
+            files[folder / f"{trace.path.stem}-{name}{ending}"] = content(svg, ending)
+    write_together(files)
+    return tuple(files)
+
+
+def trace_of(turn: Turn) -> Trace:
+    """An answer as its trace: the one that was written, or, where there is none or not yet all of it, what the window knows."""
+    answer = turn.answer
+    written = _written(answer)
+    header = written.header if written is not None else _header(turn)
+    path = Path(answer.trace_path) if answer.trace_path else Path("answer.jsonl")
+    changes = tuple(
+        {"index": change.index, "rule": change.rule, "gamma": change.gamma, "drafter": change.drafter}
+        for change in answer.changes
+    )
+    return Trace(path, header, tuple(answer.rounds), changes, None if written is None else written.summary, None)
+
+
+def _written(answer: Answer) -> Trace | None:
+    try:
+        return None if answer.trace_path is None else read(answer.trace_path)
+    except DraftlightError:
+        return None
+
+
+def _header(turn: Turn) -> dict[str, object]:
+    answer = turn.answer
+    messages: Sequence[Message] = (Message("user", turn.prompt),) if answer.request is None else answer.request.messages
+    return {
+        "versions": {"draftlight": version()},
+        "target": {"name": answer.model},
+        "drafter": {"name": answer.drafter},
+        "options": options_to_json(answer.options),
+        "seed": answer.options.seed,
+        "prompt": {"messages": plain(tuple(messages)), "ids": []},
+    }

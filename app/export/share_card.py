@@ -1,0 +1,253 @@
+"""The share card: one answer on one picture, with what was asked, how it was decoded, and everything needed to do it again.
+
+No Qt and no model: it is made from a trace. The same trace gives the same card, in the fonts of the same machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from app.charts.data import proposals_shown
+from app.export.card_text import Measure, Run, estimated, lay_out
+from app.export.pictures import content
+from engine.drafter_kinds import NO_DRAFTER
+from engine.exports import captions, series
+from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
+from engine.exports.tables import table_of
+from engine.files.whole_file import write_together
+from engine.lens.pieces import pieces
+from engine.lens.tally import Tally
+from engine.lens.words import LEGEND
+from engine.metrics import Summary, summarise
+from engine.trace import Trace
+
+WIDTH = 1200.0
+MARGIN = 48.0
+INSIDE = WIDTH - 2 * MARGIN
+TEXT, LINE = 20.0, 36.0
+WORDS = re.compile(r"\n|[^\S\n]*\S+")
+PROMPT_LINES, ANSWER_LINES = 2, 8
+COLUMNS, STRIP = 200, 52.0
+SHOWN = ("accepted", "correction", "bonus", "plain", "rejected")
+"""Unjudged proposals say nothing about the answer and are left to the strip."""
+
+
+def write(trace: Trace, path: Path, theme: str = "dark", plain_speed: float | None = None) -> Path:
+    """Writes the card, as PNG where the name ends so and else as SVG.
+
+    Args:
+        theme: "dark" or "light". plain_speed: measured throughput of a plain answer to the same prompt, for the speed-up.
+
+    Raises:
+        DraftlightError: it cannot be written; then nothing has changed.
+    """
+    measure: Measure = estimated
+    if path.suffix.lower() == ".png":
+        from app.export.raster import measured  # only this needs Qt
+
+        measure = measured
+    write_together({path: content(card_svg(trace, theme, plain_speed, measure), path.suffix)})
+    return path
+
+
+def card_svg(trace: Trace, theme: str = "dark", plain_speed: float | None = None, measure: Measure = estimated) -> str:
+    """The card as an SVG document. `measure` knows the font it will be seen in; tokens keep their places in any other."""
+    palette = LIGHT if theme == "light" else DARK
+    answer, _ = lay_out(
+        ((piece.text, piece.kind) for piece in pieces(trace.rounds) if piece.kind in SHOWN), INSIDE, ANSWER_LINES, TEXT, measure
+    )
+    prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(_prompt(trace))), INSIDE - 48, PROMPT_LINES, 18, measure)
+    made_with = captions.lines([*captions.provenance(trace), *_machine(trace)], INSIDE, 12.5)
+    answer_top = 104 + 30 * _lines(prompt) + 34
+    figures_top = answer_top + LINE * max(1, _lines(answer)) + 22
+    strip_top = figures_top + 114
+    legend_top = strip_top + STRIP + 44
+    height = float(round(legend_top + 34 + 20 * len(made_with) + 26))
+    summary = summarise(trace.rounds)
+    drawing = Drawing("card", WIDTH, height, palette, _words(trace, summary))
+    drawing.rect(0, 0, WIDTH, height, palette.background)
+    _head(drawing, trace)
+    _prompt_bubble(drawing, prompt)
+    for run in answer:
+        _run(drawing, run, MARGIN, answer_top, palette)
+    if not answer:
+        drawing.text(MARGIN, answer_top + 22, "Nothing was decoded.", size=TEXT)
+    _figures(drawing, _figure_words(trace, summary, plain_speed), figures_top)
+    _strip(drawing, trace, summary, strip_top)
+    _legend(drawing, legend_top, measure)
+    for line, words in enumerate(made_with):
+        drawing.text(MARGIN, legend_top + 46 + 20 * line, words, size=12.5)
+    return drawing.document(bare=True)
+
+
+def _lines(runs: list[Run]) -> int:
+    return runs[-1].line + 1 if runs else 0
+
+
+def _prompt(trace: Trace) -> str:
+    """What was asked last."""
+    messages = table_of(trace.header.get("prompt")).get("messages")
+    asked = [entry.get("content") for entry in messages or () if isinstance(entry, dict) and entry.get("role") == "user"]
+    return str(asked[-1]) if asked else ""
+
+
+def _head(drawing: Drawing, trace: Trace) -> None:
+    palette = drawing.palette
+    drawing.text(MARGIN, 62, "Draftlight", palette.text, 24, bold=True)
+    target = table_of(trace.header.get("target")).get("name") or "unknown target"
+    drafter = table_of(trace.header.get("drafter")).get("name") or NO_DRAFTER
+    with_drafter = "without a drafter" if drafter == NO_DRAFTER else f"drafted by {Path(str(drafter)).name}"
+    words = f"{Path(str(target)).name}, {with_drafter}"
+    drawing.text(WIDTH - MARGIN, 62, words if len(words) <= 84 else words[:83] + "…", size=16, anchor="end")
+
+
+def _prompt_bubble(drawing: Drawing, prompt: list[Run]) -> None:
+    if not prompt:
+        return
+    palette = drawing.palette
+    drawing.rect(MARGIN, 88, INSIDE, 30 * _lines(prompt) + 22, palette.panel, palette.line, radius=14)
+    for run in prompt:
+        x, width = MARGIN + 24 + run.left + run.indent, run.width - run.indent
+        drawing.text(x, 121 + 30 * run.line, run.text, palette.text, 18, length=width)
+
+
+def _run(drawing: Drawing, run: Run, left: float, top: float, palette: Palette, size: float = TEXT) -> None:
+    """One token with its mark: tint, line, dots or a stroke through it."""
+    x, width = left + run.left, run.width
+    baseline = top + 24 + LINE * run.line
+    inner, inner_width = x + run.indent, width - run.indent
+    colour = palette.text
+    if run.state == "accepted":
+        drawing.rect(x + 0.5, baseline - 21, max(1.0, width - 1), 29, palette.tint, radius=4)
+    elif run.state == "rejected":
+        colour = palette.rejected
+    elif run.state == "more":
+        colour = palette.dim
+    if run.text:
+        drawing.text(inner, baseline, run.text, colour, size, length=inner_width)
+    if run.state == "correction" and run.text:
+        drawing.rect(inner, baseline + 5, inner_width, 2.4, palette.correction)
+    elif run.state == "bonus" and run.text:
+        drawing.line((inner + 1, baseline + 6.5), (inner + inner_width, baseline + 6.5), palette.bonus, 2.4, "2.4 3")
+    elif run.state == "rejected" and run.text:
+        drawing.line((inner - 1, baseline - 6.5), (inner + inner_width + 1, baseline - 6.5), palette.rejected, 1.8)
+
+
+def _figure_words(trace: Trace, summary: Summary, plain_speed: float | None) -> Iterator[tuple[str, str, str]]:
+    """Name, value and unit of each figure that is known."""
+    ended = trace.summary or {}
+    seconds, tokens = ended.get("seconds"), ended.get("tokens")
+    speed = tokens / seconds if isinstance(seconds, (int, float)) and seconds > 0 and isinstance(tokens, int) else None
+    speed = summary.throughput if speed is None else speed
+    if speed is not None:
+        yield "Throughput", f"{speed:.1f}", "tokens/s"
+        if plain_speed:
+            yield "Speed-up", f"{speed / plain_speed:.2f}", "× plain"
+    if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
+        yield "Alpha", f"{summary.alpha:.2f}", f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
+    if summary.tau is not None:
+        yield "Tau", f"{summary.tau:.2f}", "" if summary.predicted_tau is None else f"of {summary.predicted_tau:.2f}"
+    if summary.draft_yield is not None:
+        yield "Draft yield", f"{summary.draft_yield:.2f}", f"of {summary.proposals:,}"
+    yield "Tokens", f"{summary.emitted:,}", f"in {summary.rounds:,} rounds"
+
+
+def _figures(drawing: Drawing, figures: Iterator[tuple[str, str, str]], top: float) -> None:
+    palette, shown = drawing.palette, list(figures)
+    width = (INSIDE - 14 * (len(shown) - 1)) / len(shown)
+    for place, (name, value, unit) in enumerate(shown):
+        left = MARGIN + place * (width + 14)
+        drawing.rect(left, top, width, 76, palette.panel, palette.line, radius=12)
+        drawing.text(left + 16, top + 27, name, size=14)
+        drawing.text(left + 16, top + 60, value, palette.text, 26, bold=True, mono=True)
+        beside = 16 + 0.63 * 26 * len(value) + 8
+        fitting = (width - beside - 10) / (captions.CHARACTER * max(1, len(unit)))
+        drawing.text(left + beside, top + 60, unit, size=min(13.0, fitting))
+
+
+def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None:
+    """Verdicts over the rounds, as wide as the card."""
+    palette = drawing.palette
+    found = series.columns(Tally.of(trace.rounds), COLUMNS)
+    tallest = max((column.proposals for column in found), default=0.0)
+    cut = ""
+    if tallest:
+        drafted = np.array([column.proposals for column in found])
+        tallest = proposals_shown(np.array([column.accepted + column.rejected for column in found]), drafted)
+        cut = ", longer drafts cut off" if drafted.max() > tallest else ""
+    most = max((column.last - column.first + 1 for column in found), default=1)
+    mean = "" if most == 1 else f", each column the mean of up to {most:,}"
+    drawing.text(MARGIN, top - 6, f"Proposals per round{mean}{cut}" if tallest else "Nothing was proposed", size=14)
+    if not tallest:
+        drawing.line((MARGIN, top + STRIP), (WIDTH - MARGIN, top + STRIP), palette.line)
+        return
+    width = min(16.0, INSIDE / len(found))
+    for place, column in enumerate(found):
+        left, low = MARGIN + place * width, top + 8 + STRIP
+        for status, many in (("accepted", column.accepted), ("rejected", column.rejected), ("unjudged", column.unjudged)):
+            height = min(many / tallest * STRIP, low - top - 8)
+            if height > 0:
+                _cell(drawing, status, left, low - height, width - min(2.0, 0.3 * width), height)
+            low -= height
+
+
+def _cell(drawing: Drawing, status: str, x: float, y: float, width: float, height: float) -> None:
+    """Filled, hatched or outlined."""
+    palette = drawing.palette
+    if status == "accepted":
+        drawing.rect(x, y, width, height, palette.accepted)
+    elif status == "rejected":
+        drawing.rect(x, y, width, height, palette.rejected, opacity=0.3)
+        drawing.rect(x, y, width, height, drawing.hatch(palette.rejected))
+    else:
+        drawing.rect(x + 0.5, y + 0.5, max(0.5, width - 1), max(0.5, height - 1), stroke=palette.unjudged, opacity=0.5)
+
+
+def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
+    """What the marks mean, marked so."""
+    x = MARGIN
+    for state in LEGEND:
+        width = measure(state, 15)
+        if state == "unjudged":
+            _cell(drawing, state, x, top - 2, 14, 14)
+            drawing.text(x + 22, top + 10, state, size=15, length=width)
+            x += 22
+        else:
+            _run(drawing, Run(state, state, 0, width, 0, 0), x, top - 14, drawing.palette, 15)
+        if state in ("accepted", "rejected"):
+            _cell(drawing, state, x + width + 8, top - 2, 14, 14)
+        x += width + (56 if state in ("accepted", "rejected") else 34)
+
+
+def _machine(trace: Trace) -> Iterator[str]:
+    """What the answer was decoded on and with, as far as the trace says."""
+    header = trace.header
+    hardware, versions, options = (table_of(header.get(name)) for name in ("hardware", "versions", "options"))
+    for words, part in (("target", "target"), ("drafter", "drafter")):
+        digest = table_of(header.get(part)).get("sha256")
+        if isinstance(digest, str) and digest:
+            yield f"{words} SHA-256 {digest[:16]}"
+    for name in ("top_p", "top_k", "min_p", "repetition_penalty"):
+        value = options.get(name)
+        if isinstance(value, (int, float)) and value not in (0, 1):
+            yield f"{name.replace('_', '-')} {value:g}"
+    if versions.get("mlx"):
+        yield f"MLX {versions['mlx']}"
+    if hardware.get("processor") or hardware.get("machine"):
+        yield " ".join(str(hardware.get("processor") or hardware.get("machine")).split())
+    if hardware.get("device"):
+        if hardware["device"] not in (hardware.get("processor"), hardware.get("machine")):
+            yield f"device {hardware['device']}"
+
+
+def _words(trace: Trace, summary: Summary) -> str:
+    """The card for those who cannot see it."""
+    text = "".join(round.text for round in trace.rounds)
+    excerpt = text if len(text) <= 400 else text[:399] + "…"
+    alpha = "" if summary.alpha is None else f", alpha {summary.alpha:.2f}"
+    tau = "" if summary.tau is None else f", tau {summary.tau:.2f}"
+    return f"An answer decoded by Draftlight{alpha}{tau}. Prompt: {_prompt(trace)[:200]} Answer: {excerpt}"

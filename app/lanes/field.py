@@ -1,0 +1,133 @@
+"""The field of lanes as one surface: which rounds it has, how large it is, and what stands where in view. Without Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.lanes.geometry import FIGURES, Chip, Clock, Extent, LaneScale, chips_of, scale_for, slot_at, ticks
+from engine.types import Round
+
+WHOLE = -1
+"""The slot that means a lane as a whole."""
+
+
+class LaneField:
+    """Lanes one below the other, seen through a view. Every question costs the same, however many lanes there are.
+
+    Attributes:
+        rounds: what the lanes show; it may grow, and is counted in `grow`.
+        count: lanes that are laid out.
+        zoom: 1 shows a typical round (on the answer's clock a screenful of rounds) whole.
+        clock: where the time of a lane begins.
+        x, y: what is scrolled past, in pixels.
+        width, height: of the part of the view that shows lanes; `gutter`: of the column of numbers in it.
+    """
+
+    def __init__(self) -> None:
+        self.rounds: Sequence[Round] = ()
+        self.count = 0
+        self.zoom = 1.0
+        self.clock: Clock = "round"
+        self.x = self.y = 0
+        self.width, self.height, self.gutter = 400.0, 400.0, 40.0
+        self.text_scale = 1.0
+        self.extent = Extent()
+        self.scale: LaneScale = scale_for(self.extent, self.width, self.height, 1.0, self.clock, 1.0)
+
+    def grow(self, rounds: Sequence[Round], anew: bool = False) -> None:
+        """Takes in rounds; `anew` where they are not those of before and more."""
+        if anew or len(rounds) < self.count:
+            self.extent, self.count = Extent(), 0
+        self.rounds = rounds
+        if len(rounds) > self.count:
+            self.extent.add_all(rounds[self.count :])
+            self.count = len(rounds)
+
+    def fit(self, width: float, height: float, gutter: float, text_scale: float) -> None:
+        """The view has this size."""
+        self.width, self.height, self.gutter, self.text_scale = width, max(1.0, height), gutter, text_scale
+        self.scale = scale_for(self.extent, self.room, self.height, self.zoom, self.clock, text_scale)
+
+    @property
+    def room(self) -> float:
+        """Width of what is beside the numbers."""
+        return max(1.0, self.width - self.gutter - 6)
+
+    @property
+    def tall(self) -> int:
+        """Height of all lanes."""
+        return self.count * self.scale.row
+
+    @property
+    def wide(self) -> float:
+        """Width of the lanes in view, as far as a typical round reaches."""
+        chips = min(self.scale.reach, self.extent.usual * self.scale.slot) + FIGURES * self.text_scale
+        bars = self.extent.span * self.scale.per_ms
+        return max(bars, chips) if self.clock == "round" else bars * self.height / self.scale.row + chips
+
+    # Where things stand, in pixels of the view
+
+    def top_of(self, index: int) -> int:
+        return index * self.scale.row - self.y
+
+    def origin(self) -> float:
+        """The time in ms at the left end: on the answer's clock that of the topmost lane, moving evenly as lanes scroll by."""
+        if self.clock == "round" or not self.count:
+            return 0.0
+        index, inside = divmod(self.y, self.scale.row)
+        index = min(index, self.count - 1)
+        here, below = self.rounds[index].started, self.rounds[min(index + 1, self.count - 1)].started
+        return here + (below - here) * inside / self.scale.row
+
+    def start_of(self, index: int) -> float:
+        """Where a round's first millisecond is."""
+        elapsed = 0.0 if self.clock == "round" else self.rounds[index].started - self.origin()
+        return self.gutter + elapsed * self.scale.per_ms - self.x
+
+    def marks(self) -> list[tuple[float, str]]:
+        """The ticks of the axis, as (x, label)."""
+        per_ms = self.scale.per_ms
+        left = self.origin() + self.x / per_ms
+        right = left + (self.width - self.gutter) / per_ms
+        found = ticks(left, right, per_ms, 76 * self.text_scale)
+        return [(self.gutter + (at - left) * per_ms, label) for at, label in found]
+
+    def within(self, top: int, bottom: int) -> range:
+        """The lanes between two heights."""
+        first = max(0, (self.y + top) // self.scale.row)
+        last = min(self.count - 1, int(self.y + min(bottom, self.height)) // self.scale.row)
+        return range(first, last + 1)
+
+    def pause_after(self, index: int) -> float:
+        """Milliseconds from the end of a round to the start of the next."""
+        if index + 1 >= self.count:
+            return 0.0
+        round_ = self.rounds[index]
+        return max(0.0, self.rounds[index + 1].started - round_.started - round_.milliseconds.total)
+
+    # What stands where
+
+    def at(self, x: float, y: float) -> tuple[int, int] | None:
+        """(lane, slot) at a point of the view; the slot is `WHOLE` beside the chips. None where there is no lane."""
+        index = int((y + self.y) // self.scale.row)
+        if not 0 <= index < self.count or not 0 <= y < self.height:
+            return None
+        if x >= self.gutter and y - self.top_of(index) < self.scale.bar_top:
+            slot = slot_at(x - self.start_of(index), len(self.chips(index)), self.scale)
+            return index, WHOLE if slot is None else slot
+        return index, WHOLE
+
+    def chips(self, index: int) -> list[Chip]:
+        return chips_of(self.rounds[index])
+
+    def slot_of(self, index: int, proposal: int | None, emitted: int | None) -> int:
+        """The slot of a token, given as in `app.session.cursor.Place`."""
+        for slot, chip in enumerate(self.chips(index)):
+            if (chip.proposal, chip.emitted) == (proposal, emitted):
+                return slot
+        return WHOLE
+
+    def revealing(self, index: int) -> int:
+        """How far down to scroll to have a lane in view, moving as little as needed."""
+        top = index * self.scale.row
+        return min(top, max(self.y, int(top + self.scale.row - self.height)))

@@ -1,0 +1,250 @@
+"""Where everything stands in the round lanes: chips in slots, bars and ticks on a time axis. Plain geometry, without Qt."""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.look.wording import RULE_TITLES, drafter_title
+from engine.lens.pieces import visible
+from engine.types import Round
+
+Kind = Literal["accepted", "rejected", "unjudged", "correction", "bonus", "plain"]
+Phase = Literal["draft", "verify", "judge", "other", "whole"]
+Clock = Literal["round", "answer"]
+"""Where a lane's time begins: with its own round, or with the answer."""
+
+PHASES: tuple[Phase, ...] = ("draft", "verify", "judge", "other")
+CLOCKS: tuple[Clock, ...] = ("round", "answer")
+MIN_ZOOM, MAX_ZOOM = 0.25, 32.0
+READABLE = 1.6
+"""Slots narrower than this times the height of a chip show no text."""
+WIDEST = 150
+"""No slot is wider than this, whatever the zoom."""
+FIGURES = 92
+"""Room for what stands behind the chips of a lane: the emitted tokens and the time."""
+TYPICAL = 0.95
+"""The axis spans this share of the rounds; longer ones are cut off at its end and say so."""
+USUAL = 0.75
+"""This share of the lanes has chips of the full width; longer lanes have narrower ones."""
+NICE = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One token of a lane: a proposal, or the token that the target added.
+
+    Attributes:
+        proposal, emitted: which one of its round, as in `app.session.cursor.Place`; exactly one of them is given.
+        text: with white space and undecodable bytes made visible.
+    """
+
+    kind: Kind
+    text: str
+    proposal: int | None = None
+    emitted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneScale:
+    """Sizes in pixels.
+
+    Attributes:
+        per_ms: along the time axis.
+        slot: from one chip to the next in a lane of the usual length; `reach`: how far the chips of any lane extend at most.
+        row: from one lane to the next.
+        chip_top, chip, bar_top, bar: tops within the lane, and heights.
+    """
+
+    per_ms: float
+    slot: float
+    reach: float
+    row: int
+    chip_top: float
+    chip: float
+    bar_top: float
+    bar: float
+
+    def slot_in(self, count: int) -> float:
+        """From one chip to the next in a lane of so many: one that is longer than usual has narrower ones."""
+        return min(self.slot, self.reach / max(1, count))
+
+    def readable(self, slot: float) -> bool:
+        """Whether chips in such slots have room for text."""
+        return slot >= READABLE * self.chip and self.chip >= 11
+
+
+def shown_text(text: str, raw: bytes = b"") -> str:
+    """A token's text on a chip: as `engine.lens.pieces.visible` says, but without the blank before a word."""
+    if text.startswith(" ") and text.strip():
+        text, raw = text[1:], raw[1:]
+    return visible(text, raw)
+
+
+def chips_of(round_: Round) -> list[Chip]:
+    """The proposals in order, then what the target added."""
+    chips = [Chip(token.status, shown_text(token.text, token.bytes), proposal=i) for i, token in enumerate(round_.proposals)]
+    for i, token in enumerate(round_.emitted):
+        if token.origin != "accepted":
+            chips.append(Chip(token.origin, shown_text(token.text, token.bytes), emitted=i))
+    return chips
+
+
+def parts_of(round_: Round) -> list[tuple[Phase, float, float]]:
+    """(phase, start, length) in ms from the round's start; one "whole" where the phases were not measured."""
+    times = round_.milliseconds
+    if not times.measured:
+        return [("whole", 0.0, times.total)]
+    parts: list[tuple[Phase, float, float]] = []
+    start = 0.0
+    for phase in PHASES:
+        length = float(getattr(times, phase) or 0.0)
+        if length > 0:
+            parts.append((phase, start, length))
+            start += length
+    return parts
+
+
+def slot_at(x: float, count: int, scale: LaneScale) -> int | None:
+    """Which of `count` chips is `x` pixels behind the first one's left edge; None beside them."""
+    slot = math.floor(x / scale.slot_in(count))
+    return slot if 0 <= slot < count else None
+
+
+class Extent:
+    """How long and how wide lanes are, kept up to date round by round.
+
+    Attributes:
+        usual: chips that all but the longest lanes have room for.
+        span: milliseconds the axis shows at zoom 1. Both move in steps, so that pictures stand still.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.usual = 1
+        self.span = 10.0
+        self._totals: list[float] = []
+        self._counts: list[int] = []
+
+    def add(self, round_: Round) -> None:
+        self.add_all((round_,))
+
+    def add_all(self, rounds: Sequence[Round]) -> None:
+        """Rounds more; many at once cost less than one by one."""
+        if len(rounds) > 64:
+            self._totals = sorted([*self._totals, *(round_.milliseconds.total for round_ in rounds)])
+            self._counts = sorted([*self._counts, *(len(round_.proposals) + 1 for round_ in rounds)])
+        else:
+            for round_ in rounds:
+                insort(self._totals, round_.milliseconds.total)
+                insort(self._counts, len(round_.proposals) + 1)
+        self.rounds += len(rounds)
+        if self._totals:
+            wanted = nice(self.quantile(TYPICAL))
+            if not 0.5 * self.span < wanted <= self.span:
+                self.span = wanted
+            count = self._counts[int(USUAL * len(self._counts))]
+            if not 0.5 * self.usual < count <= self.usual:
+                self.usual = count
+
+    def quantile(self, share: float) -> float:
+        """The time in ms that this share of the rounds does not exceed."""
+        return self._totals[min(len(self._totals) - 1, int(share * len(self._totals)))] if self._totals else 0.0
+
+
+def nice(value: float) -> float:
+    """The next round number from `value` up."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in NICE if step * power >= value * (1 - 1e-9))
+
+
+def scale_for(extent: Extent, width: float, height: float, zoom: float, clock: Clock, text_scale: float) -> LaneScale:
+    """Sizes for a view of `width` x `height` pixels, in which zoom 1 shows a typical round whole.
+
+    On the answer's clock zoom 1 shows a screenful of rounds whole. Zooming out makes lanes lower, so that more are in view.
+    """
+    small = min(1.0, zoom)
+    if zoom >= 2:
+        sizes = [round(size * text_scale) for size in (42, 3, 17, 22, 14)]
+    elif small > 0.6:
+        sizes = [round(size * text_scale * small) for size in (31, 3, 17, 22, 5)]
+    else:
+        sizes = [max(least, round(size * text_scale * small)) for least, size in ((5, 24), (1, 2), (2, 13), (3, 16), (1, 5))]
+    row, chip_top, chip, bar_top, bar = sizes
+    room = max(40.0, width - FIGURES * text_scale)
+    if clock == "round":
+        slot, reach = min(64 * text_scale, room / extent.usual), room
+        per_ms = width / extent.span
+    else:
+        slot, reach = min(14 * text_scale, 0.4 * room / extent.usual), 0.4 * room
+        per_ms = max(20.0, room - slot * extent.usual) / max(1.0, extent.span * height / row)
+    closer = max(1.0, zoom)
+    slot, reach = max(2.0, min(WIDEST * text_scale, slot * closer)), reach * closer
+    return LaneScale(per_ms * (zoom if zoom > 1 else math.sqrt(zoom)), slot, reach, row, chip_top, chip, bar_top, bar)
+
+
+def ticks(first: float, last: float, per_ms: float, least: float) -> list[tuple[float, str]]:
+    """(ms, label) of the round times between two, at least `least` pixels apart."""
+    if per_ms <= 0 or last < first:
+        return []
+    raw = least / per_ms
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
+    start = math.ceil(first / step - 1e-9)
+    count = math.floor(last / step + 1e-9) - start + 1
+    return [(index * step, time_label(index * step, step)) for index in range(start, start + max(0, count))]
+
+
+def time_label(value: float, step: float) -> str:
+    """A time on the axis, with the decimals that its step needs."""
+    if step >= 100:
+        return f"{value / 1000:.{0 if step >= 1000 else 1}f} s"
+    return f"{value:.{max(0, -math.floor(math.log10(step)))}f} ms"
+
+
+def milliseconds(value: float) -> str:
+    """A time beside a lane."""
+    return f"{value:.1f} ms" if value < 100 else f"{value:,.0f} ms"
+
+
+def lane_words(round_: Round) -> str:
+    """A lane as a sentence, for those who cannot see it."""
+    count = len(round_.proposals)
+    if count:
+        fates = [(round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "unjudged")]
+        said = ", ".join(f"{number} {name}" for number, name in fates if number)
+        what = f"{count} proposal{'s' * (count != 1)} by {drafter_title(round_.drafter)}: {said}"
+    else:
+        what = "nothing proposed"
+    added = [f"{token.origin} “{shown_text(token.text, token.bytes)}”" for token in round_.emitted if token.origin != "accepted"]
+    words = f"Round {round_.index + 1}, {RULE_TITLES[round_.rule]}, {'; '.join([what, *added])}. "
+    return words + time_words(round_)
+
+
+def time_words(round_: Round) -> str:
+    """A round's time and its parts, as far as they are known."""
+    times = round_.milliseconds
+    if not times.measured:
+        return f"{milliseconds(times.total)} in all; its parts were not measured."
+    parts = ", ".join(f"{phase} {milliseconds(length)}" for phase, _, length in parts_of(round_))
+    return f"{milliseconds(times.total)}: {parts}."
+
+
+def change_words(before: Round, after: Round) -> str:
+    """Which settings differ between two rounds, "" if none does."""
+    changes = [RULE_TITLES[after.rule]] if before.rule != after.rule else []
+    changes += [drafter_title(after.drafter)] if before.drafter != after.drafter else []
+    return f"from here: {', '.join(changes)}" if changes else ""
+
+
+def chip_words(round_: Round, slot: int) -> str:
+    """A chip as a phrase."""
+    chips = chips_of(round_)
+    chip = chips[slot]
+    place = f"proposal {slot + 1} of {len(round_.proposals)}" if chip.proposal is not None else "the target's own token"
+    return f"“{chip.text}” {chip.kind}, {place}"

@@ -1,0 +1,155 @@
+"""The page of the round lanes: what they show, how to read them, and the controls of the time axis."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, Qt, Slot
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, PHASES, Phase, milliseconds, time_words
+from app.lanes.lanes import Lanes
+from app.lanes.painter import LanePainter
+from app.look.theme import DARK, Theme
+from app.look.widgets import icon_button, tint
+from app.look.wording import DEFINITIONS
+from app.session.cursor import Cursor
+from app.session.shown_answer import Shown
+from engine.types import Round
+
+KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not measured"))
+
+
+TITLE = "Rounds on the clock"
+
+
+class PhaseKey(QWidget):
+    """How the parts of a bar are drawn, and how long they were in the newest round that was measured in stages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Parts of a round's time")
+        self.setToolTip(f"<p>{DEFINITIONS['lanes']}</p>")
+        self._look = LanePainter(DARK, 1.0)
+        self._staged: Round | None = None
+        self.show_round(None)
+
+    def set_look(self, look: LanePainter) -> None:
+        self._look = look
+        self.setFixedHeight(round(18 * look.text_scale))
+        self.update()
+
+    def show_round(self, staged: Round | None) -> None:
+        """The newest round of the answer that was measured in stages."""
+        self._staged = staged
+        words = DEFINITIONS["lanes"] if staged is None else f"Round {staged.index + 1}: {time_words(staged)}"
+        self.setAccessibleDescription(words)
+        self.update()
+
+    def _entries(self) -> list[tuple[Phase, str, float]]:
+        """(phase, words, width), without the times where there is no room for them."""
+        scale, metrics = self._look.text_scale, self._look.chip_metrics
+        words = dict(KEYS)
+        if self._staged is not None:
+            times = self._staged.milliseconds
+            words |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {"whole": "not split"}
+        for named in (words, dict(KEYS)):
+            entries = [(phase, text, metrics.horizontalAdvance(text) + 15 * scale) for phase, text in named.items()]
+            if sum(width for _, _, width in entries) + 8 * scale * (len(entries) - 1) <= self.width():
+                break
+        return entries
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        look, scale, entries = self._look, self._look.text_scale, self._entries()
+        painter.setFont(look.chip_font)
+        baseline = self.height() / 2 + (look.chip_metrics.ascent() - look.chip_metrics.descent()) / 2
+        spare = self.width() - sum(width for _, _, width in entries)
+        gap = max(4.0, min(18 * scale, spare / max(1, len(entries) - 1)))
+        x = 0.0
+        for phase, words, width in entries:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(look.colours[phase])
+            painter.drawRoundedRect(QRectF(x, self.height() / 2 - 2.5 * scale, 11 * scale, 5 * scale), 2, 2)
+            painter.setPen(QColor(look.theme.faint))
+            painter.drawText(QPointF(x + 15 * scale, baseline), words)
+            x += width + gap
+        painter.end()
+
+
+class RoundsPage(QWidget):
+    """The lanes of the answer that is shown, with their controls."""
+
+    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+        super().__init__()
+        self.shown = shown
+        self._scale = 1.0
+        self.lanes = Lanes(cursor)
+        self.setFocusProxy(self.lanes)
+        self.title = QLabel(TITLE)
+        self.title.setObjectName("sectionTitle")
+        self.title.setToolTip(f"<p>{DEFINITIONS['lanes']}</p>")
+        self.key = PhaseKey()
+        self.clock = QPushButton("Answer clock")
+        self.clock.setObjectName("clockButton")
+        self.clock.setCheckable(True)
+        self.clock.setToolTip("<p>Rounds stand where they happened in the answer, instead of each beginning at 0.</p>")
+        self.clock.setAccessibleName("Answer clock")
+        self.clock.setAccessibleDescription("Rounds stand where they happened in the answer, instead of each beginning at 0.")
+        self.clock.clicked.connect(self._clock_clicked)
+        self.out = icon_button("zoom-out", "Zoom out (−)", self.lanes.zoom_out)
+        self.fit = icon_button("zoom-fit", "Fit a round to the width (0)", self.lanes.zoom_fit)
+        self.into = icon_button("zoom-in", "Zoom in (+)", self.lanes.zoom_in)
+        self.lanes.zoomed.connect(self._show_zoom)
+        self._arrange()
+        self._show_zoom()
+
+    def _arrange(self) -> None:
+        heading = QHBoxLayout()
+        heading.setContentsMargins(16, 0, 10, 0)
+        heading.setSpacing(2)
+        heading.addWidget(self.title, 1)
+        for button in (self.clock, self.out, self.fit, self.into):
+            heading.addWidget(button)
+        below = QHBoxLayout()
+        below.setContentsMargins(16, 0, 16, 0)
+        below.addWidget(self.key)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 6, 0, 10)
+        column.setSpacing(4)
+        column.addLayout(heading)
+        column.addWidget(self.lanes, 1)
+        column.addLayout(below)
+
+    @Slot()
+    def _clock_clicked(self) -> None:
+        self.lanes.set_clock("answer" if self.clock.isChecked() else "round")
+
+    @Slot()
+    def _show_zoom(self) -> None:
+        self.clock.setChecked(self.lanes.field.clock == "answer")
+        self.out.setEnabled(self.lanes.zoom > MIN_ZOOM)
+        self.into.setEnabled(self.lanes.zoom < MAX_ZOOM)
+        self.fit.setEnabled(self.lanes.zoom != 1)
+
+    def refresh(self) -> None:
+        """Takes in what the answer has gained."""
+        answer = self.shown.answer
+        self.lanes.show_answer(answer, self.shown.turn)
+        self.key.show_round(None if answer is None else answer.tally.staged)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._scale = scale
+        self.lanes.set_look(theme, scale)
+        self.key.set_look(LanePainter(theme, scale))
+        for button in (self.out, self.fit, self.into):
+            tint(button, theme, scale)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """The controls are worth more than the whole title."""
+        self.title.setText(TITLE if self.width() >= 400 * self._scale else TITLE.split(" ", 1)[0])
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()

@@ -1,0 +1,297 @@
+"""How a lane, its chips and the time axis are drawn. Pens, brushes and shortened texts are kept from one repaint to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
+
+from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
+from app.look import theme as themes
+from app.look.theme import Theme
+from engine.types import Round
+
+REMEMBERED = 8000
+"""Shortened texts that are kept."""
+FLAT = 9.0
+"""Chips lower than this are plain boxes."""
+
+
+def _mixed(first: str, second: str, share: float) -> QColor:
+    """`share` of the second colour in the first."""
+    one, other = QColor(first), QColor(second)
+    return QColor.fromRgbF(
+        *(a + (b - a) * share for a, b in zip(one.getRgbF()[:3], other.getRgbF()[:3], strict=True))  # type: ignore[index]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One round, and where its lane stands.
+
+    Attributes:
+        top: of the lane; `start`: where the round's first millisecond is; `left`, `right`: where drawing ends. In pixels.
+        pause: milliseconds between this round and the next.
+        lit: the slot pointed at; -1 for the lane as a whole, None if it is not pointed at.
+        note: which settings differ from the round before, "" if none does.
+        named: whether the round's number is written.
+    """
+
+    round: Round
+    top: int
+    start: float
+    left: float
+    right: float
+    pause: float = 0.0
+    lit: int | None = None
+    pinned: bool = False
+    note: str = ""
+    named: bool = True
+
+
+class LanePainter:
+    """Draws in one theme and at one text scale."""
+
+    def __init__(self, theme: Theme, text_scale: float) -> None:
+        self.theme, self.text_scale = theme, text_scale
+        self.chip_font = themes.body_font(text_scale)
+        self.chip_font.setPixelSize(round(11 * text_scale))
+        self.label_font = themes.mono_font(text_scale, 10.5)
+        self.chip_metrics = QFontMetricsF(self.chip_font)
+        self.label_metrics = QFontMetricsF(self.label_font)
+        self._elided: dict[tuple[str, int], str] = {}
+        self.colours: dict[Phase, QColor] = {
+            "draft": QColor(theme.accent),
+            "verify": QColor(theme.faint),
+            "judge": QColor(theme.correction),
+            "other": QColor(theme.bonus),
+            "whole": _mixed(theme.line, theme.faint, 0.25),
+        }
+        clear = QBrush(Qt.BrushStyle.NoBrush)
+        faded = QColor(theme.rejected)
+        faded.setAlpha(46)
+        hatch = QColor(theme.rejected)
+        hatch.setAlpha(150)
+        self._under = {"rejected": QBrush(faded)}
+        self._brushes = {
+            "accepted": QBrush(QColor(theme.accent)),
+            "rejected": QBrush(hatch, Qt.BrushStyle.BDiagPattern),
+            "correction": clear,
+            "bonus": clear,
+            "unjudged": clear,
+            "plain": QBrush(QColor(theme.raised)),
+        }
+        self._pens = {
+            "accepted": QPen(QColor(theme.accent), 1),
+            "rejected": QPen(QColor(theme.rejected), 1),
+            "unjudged": QPen(QColor(theme.faint), 1, Qt.PenStyle.DashLine),
+            "correction": QPen(QColor(theme.correction), 1),
+            "bonus": QPen(QColor(theme.bonus), 1.4, Qt.PenStyle.DotLine),
+            "plain": QPen(QColor(theme.line), 1),
+        }
+        self._texts = {
+            "accepted": QColor(theme.on_accent),
+            "rejected": QColor(theme.text),
+            "unjudged": QColor(theme.dim),
+            "correction": QColor(theme.text),
+            "bonus": QColor(theme.text),
+            "plain": QColor(theme.text),
+        }
+        thin = QColor(theme.faint)
+        thin.setAlpha(120)
+        self._thin = QPen(thin, 1)
+        self._underline = QPen(QColor(theme.correction), 2.5)
+        self._strike = QPen(QColor(theme.text), 1)
+        self._faint, self._dim, self._text = QColor(theme.faint), QColor(theme.dim), QColor(theme.text)
+        self._lit, self._line, self._panel = QColor(theme.raised), QColor(theme.line), QColor(theme.panel)
+        self._seam = QPen(self._dim, 1, Qt.PenStyle.DashLine)
+        self._frame = QPen(QColor(theme.text), 2)
+        self._accent = QColor(theme.accent)
+
+    def gutter(self, rounds: int) -> float:
+        """Width of the column of round numbers."""
+        return self.label_metrics.horizontalAdvance("#" + "8" * max(3, len(str(rounds)))) + 14 * self.text_scale
+
+    def elided(self, text: str, width: float) -> str:
+        """`text`, shortened to a width in pixels; "" where not even a part of it fits."""
+        key = (text, int(width))
+        if (shown := self._elided.get(key)) is None:
+            if len(self._elided) >= REMEMBERED:
+                self._elided.clear()
+            if self.chip_metrics.horizontalAdvance(text) <= width:
+                shown = text
+            else:
+                shown = self.chip_metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
+                shown = "" if shown == "…" else shown
+            self._elided[key] = shown
+        return shown
+
+    # A lane
+
+    def lane(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+        """One lane with everything in it; the painter is clipped to it or wider."""
+        if lane.lit is not None:
+            painter.fillRect(QRectF(0, lane.top, lane.right, scale.row), self._lit)
+        if lane.pinned:
+            painter.fillRect(QRectF(0, lane.top, 3, scale.row), self._accent)
+        if lane.named:
+            painter.setFont(self.label_font)
+            painter.setPen(self._text if lane.lit is not None else self._faint)
+            tall = self.label_metrics.height()
+            middle = scale.chip_top + scale.chip / 2 if scale.chip >= FLAT else scale.row / 2
+            room = QRectF(0, lane.top + middle - tall / 2, lane.left - 8 * self.text_scale, tall)
+            painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"#{lane.round.index + 1}")
+        painter.save()
+        painter.setClipRect(
+            QRectF(lane.left - 1, lane.top, lane.right - lane.left + 1, scale.row), Qt.ClipOperation.IntersectClip
+        )
+        self._bar(painter, lane, scale)
+        self._chips(painter, lane, scale)
+        painter.restore()
+        if lane.note:
+            painter.setPen(self._seam)
+            painter.drawLine(QPointF(0, lane.top + 0.5), QPointF(lane.right, lane.top + 0.5))
+
+    def _bar(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+        top, height = lane.top + scale.bar_top, scale.bar
+        painter.setPen(Qt.PenStyle.NoPen)
+        end = lane.start
+        for phase, start, length in parts_of(lane.round):
+            left, width = lane.start + start * scale.per_ms, length * scale.per_ms
+            end = left + width
+            part = QRectF(left, top, max(1.0, width - (1 if width > 3 else 0)), height)
+            if part.right() < lane.left or part.left() > lane.right:
+                continue
+            painter.setBrush(self.colours[phase])
+            painter.drawRoundedRect(part, 2, 2) if height > 3 else painter.fillRect(part, self.colours[phase])
+            if phase == "draft":
+                self._steps(painter, part, len(lane.round.proposals))
+            if height >= 11:
+                self._name_part(painter, part, phase, length, lane)
+                painter.setPen(Qt.PenStyle.NoPen)
+        if lane.pause * scale.per_ms >= 8 and height > 3:
+            painter.setPen(QPen(self._faint, 1, Qt.PenStyle.DotLine))
+            middle = top + height / 2
+            painter.drawLine(QPointF(end + 1, middle), QPointF(min(lane.right, end + lane.pause * scale.per_ms), middle))
+        if end > lane.right and height > 3:  # the bar goes on
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(self._dim)
+            middle = top + height / 2
+            painter.drawPolygon(
+                [QPointF(lane.right - 7, middle - 4), QPointF(lane.right - 1, middle), QPointF(lane.right - 7, middle + 4)]
+            )
+
+    def _steps(self, painter: QPainter, part: QRectF, count: int) -> None:
+        """Marks between the drafted tokens; the steps are not timed one by one, so they are drawn equally long."""
+        high = min(5.0, part.height())
+        if count > 1 and part.width() / count >= 4:
+            for step in range(1, count):
+                x = part.left() + part.width() * step / count
+                painter.fillRect(QRectF(x - 0.5, part.bottom() - high, 1, high), self._panel)
+
+    def _name_part(self, painter: QPainter, part: QRectF, phase: Phase, length: float, lane: Lane) -> None:
+        rows = f" {lane.round.rows} row{'s' * (lane.round.rows != 1)}" if phase == "verify" else ""
+        words = f"{'parts not measured' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
+        visible = part.intersected(QRectF(lane.left, part.top(), lane.right - lane.left, part.height()))
+        shown = self.elided(words, visible.width() - 8)
+        if shown:
+            painter.setFont(self.chip_font)
+            painter.setPen(self._text if phase == "whole" else QColor(self.theme.background))
+            painter.drawText(visible.adjusted(5, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, shown)
+
+    def _chips(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+        chips = chips_of(lane.round)
+        top = lane.top + scale.chip_top
+        painter.setBrushOrigin(QPointF(lane.start % 8, top % 8))  # hatching moves with its chip
+        painter.setFont(self.chip_font)
+        flat = scale.chip < FLAT
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, not flat)
+        step = scale.slot_in(len(chips))
+        gap, readable = 3 if step >= 12 else 1, scale.readable(step)
+        first = max(0, int((lane.left - lane.start) // step))
+        for slot in range(first, len(chips)):
+            left = lane.start + slot * step
+            if left > lane.right:
+                break
+            box = QRectF(left + 0.5, top + 0.5, step - gap - 1, scale.chip - 1)
+            self.chip(painter, chips[slot], box, readable)
+            if slot == lane.lit:
+                painter.setPen(self._frame)
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), 5, 5)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if not flat:
+            self._figures(painter, lane, scale, lane.start + len(chips) * step + 4)
+
+    def chip(self, painter: QPainter, chip: Chip, box: QRectF, readable: bool) -> None:
+        """One chip; the legend draws them too."""
+        kind = chip.kind
+        flat = box.height() < FLAT - 1
+        if (under := self._under.get(kind)) is not None:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(under)
+            painter.drawRect(box)
+        painter.setPen(self._thin if flat and kind == "unjudged" else self._pens[kind])  # tiny dashes cost much and say little
+        painter.setBrush(self._brushes[kind])
+        if flat:
+            painter.drawRect(box)
+        else:
+            radius = min(4.0, box.width() / 4)
+            painter.drawRoundedRect(box, radius, radius)
+        if kind == "correction" and not flat:
+            painter.setPen(self._underline)
+            painter.drawLine(box.bottomLeft() + QPointF(1.5, -0.5), box.bottomRight() + QPointF(-1.5, -0.5))
+        if not readable:
+            return
+        shown = self.elided(chip.text, box.width() - 6)
+        if not shown:
+            return
+        painter.setPen(self._texts[kind])
+        wide = self.chip_metrics.horizontalAdvance(shown)
+        left = box.left() + max(3.0, (box.width() - wide) / 2)
+        baseline = box.center().y() + (self.chip_metrics.ascent() - self.chip_metrics.descent()) / 2
+        painter.drawText(QPointF(left, baseline), shown)
+        if kind == "rejected":
+            painter.setPen(self._strike)
+            middle = baseline - self.chip_metrics.xHeight() / 2
+            painter.drawLine(QPointF(left, middle), QPointF(left + wide, middle))
+
+    def _figures(self, painter: QPainter, lane: Lane, scale: LaneScale, x: float) -> None:
+        """The emitted tokens, the time, and what changed, behind the chips."""
+        painter.setFont(self.label_font)
+        baseline = lane.top + scale.chip_top + scale.chip / 2 + (self.label_metrics.ascent() - self.label_metrics.descent()) / 2
+        words = f"+{len(lane.round.emitted)}"
+        painter.setPen(self._text)
+        painter.drawText(QPointF(x, baseline), words)
+        x += self.label_metrics.horizontalAdvance("+88") + 5 * self.text_scale
+        words = milliseconds(lane.round.milliseconds.total)
+        painter.setPen(self._dim if lane.lit is not None else self._faint)
+        painter.drawText(QPointF(x, baseline), words)
+        x += self.label_metrics.horizontalAdvance(words) + 12 * self.text_scale
+        if lane.note and (wide := self.label_metrics.horizontalAdvance(lane.note)) + x < lane.right:
+            painter.setPen(self._dim)
+            painter.drawText(QPointF(lane.right - wide - 4, baseline), lane.note)
+
+    # The axis
+
+    def axis(self, painter: QPainter, area: QRectF, marks: Sequence[tuple[float, str]]) -> None:
+        """`marks`: (x, label); the labels stand below a line along the top of `area`."""
+        painter.fillRect(area, self._panel)
+        painter.fillRect(QRectF(area.left(), area.top(), area.width(), 1), self._line)
+        painter.setFont(self.label_font)
+        painter.setPen(self._faint)
+        baseline = area.top() + 6 + self.label_metrics.ascent()
+        for x, label in marks:
+            painter.fillRect(QRectF(x, area.top(), 1, 4), self._faint)
+            wide = self.label_metrics.horizontalAdvance(label)
+            left = max(area.left(), min(x - wide / 2, area.right() - wide))
+            painter.drawText(QPointF(left, baseline), label)
+
+    def grid(self, painter: QPainter, marks: Sequence[tuple[float, str]], height: float) -> None:
+        """Lines up from the marks of the axis, behind the lanes."""
+        faint = QColor(self._line)
+        faint.setAlpha(90)
+        for x, _ in marks:
+            painter.fillRect(QRectF(x, 0, 1, height), faint)

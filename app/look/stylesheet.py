@@ -1,0 +1,243 @@
+"""The style sheet: shapes and spacing of the named widgets. Colours come from the theme, sizes from the text scale."""
+
+from __future__ import annotations
+
+from app.look.theme import Theme, assets_folder
+
+
+def stylesheet(theme: Theme, scale: float) -> str:
+    """The whole sheet for one theme and one text scale."""
+
+    def px(size: float) -> str:
+        return f"{round(size * scale)}px"
+
+    knob = round(5 * scale)  # of a slider, how far it stands out over its groove of 4 pixels
+    chevron = (assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix()
+    return f"""
+    QWidget {{ font-size: {px(13)}; }}
+    QMainWindow, #chatColumn {{ background: {theme.background}; }}
+    #header, #sidePanel, #statusStrip {{ background: {theme.panel}; }}
+    #header {{ border-bottom: 1px solid {theme.line}; }}
+    #statusStrip {{ border-top: 1px solid {theme.line}; }}
+    #wordmark {{ font-size: {px(15)}; font-weight: 700; }}
+    #ruleNote {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #ruleNote[coincide="true"] {{ color: {theme.correction}; }}
+
+    #chip {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px;
+        min-height: {px(30)}; max-height: {px(30)}; }}
+    #chip:hover {{ border-color: {theme.faint}; }}
+    #chip[focused="true"] {{ border: 2px solid {theme.accent}; }}
+    #chip QLabel {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #chip > QComboBox, #chip > QAbstractSpinBox, #chip > QLineEdit {{
+        background: transparent; border: none; color: {theme.text}; padding: 0; min-height: {px(28)};
+        placeholder-text-color: {theme.faint};
+        selection-background-color: {theme.accent}; selection-color: {theme.on_accent}; }}
+    QAbstractSpinBox::up-button, QAbstractSpinBox::down-button {{ width: 0px; height: 0px; border: none; }}
+    #chip QComboBox:disabled, #chip QAbstractSpinBox:disabled {{ color: {theme.faint}; }}
+    #chip QComboBox::drop-down {{ border: none; width: {px(18)}; }}
+    #chip QComboBox::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
+    QComboBox QAbstractItemView {{
+        background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px;
+        selection-background-color: {theme.raised}; selection-color: {theme.text}; outline: none; }}
+
+    #ruleSelector {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; }}
+    #ruleSelector QPushButton {{
+        background: transparent; border: 2px solid transparent; border-radius: 7px; color: {theme.dim}; font-weight: 500;
+        padding: 0 {px(10)}; min-height: {px(26)}; }}
+    #ruleSelector QPushButton:hover {{ color: {theme.text}; }}
+    #ruleSelector QPushButton:checked {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    #ruleSelector QPushButton:focus {{ border-color: {theme.text}; }}
+
+    QToolButton#iconButton, QToolButton#pinButton {{
+        background: transparent; border: 2px solid transparent; border-radius: 8px; color: {theme.dim}; padding: 4px; }}
+    QToolButton#iconButton:hover, QToolButton#pinButton:hover {{ background: {theme.raised}; color: {theme.text}; }}
+    QToolButton#iconButton:focus, QToolButton#pinButton:focus {{ border-color: {theme.accent}; }}
+    QToolButton#iconButton:checked, QToolButton#pinButton:checked {{ background: {theme.raised}; }}
+    QToolButton::menu-indicator {{ image: none; }}
+
+    #composerFrame {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 14px; }}
+    #composerFrame[focused="true"] {{ border-color: {theme.accent}; }}
+    QPlainTextEdit#composer {{
+        background: transparent; border: none; color: {theme.text}; font-size: {px(15)}; placeholder-text-color: {theme.faint};
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    #composerHint {{ color: {theme.faint}; font-size: {px(12)}; }}
+    #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}
+    QPushButton#sendButton, QPushButton#stopButton {{
+        border-radius: 9px; padding: 0 {px(14)}; min-height: {px(30)}; font-weight: 600; border: 2px solid transparent; }}
+    QPushButton#sendButton {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    QPushButton#sendButton:disabled {{ background: {theme.raised}; color: {theme.faint}; }}
+    QPushButton#stopButton {{ background: {theme.text}; color: {theme.background}; }}
+    QPushButton#sendButton:focus, QPushButton#stopButton:focus {{ border-color: {theme.dim}; }}
+
+    QPushButton#promptCard {{
+        background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; padding: 0; text-align: left; }}
+    QPushButton#promptCard:hover {{ background: {theme.raised}; border-color: {theme.faint}; }}
+    QPushButton#promptCard:focus {{ border: 2px solid {theme.accent}; }}
+    #cardTitle {{ font-weight: 600; }}
+    #cardText, #emptyText {{ color: {theme.dim}; }}
+    #emptyTitle {{ font-size: {px(24)}; font-weight: 600; }}
+
+    #replayBar:focus #composerFrame {{ border-color: {theme.accent}; }}
+    #replayPlace {{ color: {theme.text}; }}
+    #replayName {{ color: {theme.dim}; font-size: {px(12)}; }}
+    QToolButton#playButton {{ background: {theme.raised}; border: 2px solid transparent; border-radius: 8px; padding: 3px; }}
+    QToolButton#playButton:hover {{ border-color: {theme.faint}; }}
+    QToolButton#playButton:focus {{ border-color: {theme.accent}; }}
+    QSlider#replaySlider {{ min-height: {px(22)}; border: 2px solid transparent; border-radius: 6px; }}
+    QSlider#replaySlider:focus {{ border-color: {theme.accent}; }}
+    QSlider#replaySlider::groove:horizontal {{ height: 4px; background: {theme.line}; border-radius: 2px; }}
+    QSlider#replaySlider::sub-page:horizontal {{ height: 4px; background: {theme.accent}; border-radius: 2px; }}
+    QSlider#replaySlider::handle:horizontal {{
+        background: {theme.text}; width: {2 * knob + 4}px; margin: -{knob}px 0; border-radius: {knob + 2}px; }}
+    QComboBox#replayChoice {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
+        padding: 0 4px 0 {px(9)}; min-height: {px(26)}; max-height: {px(26)}; }}
+    QComboBox#replayChoice:hover {{ border-color: {theme.faint}; }}
+    QComboBox#replayChoice:focus {{ border: 2px solid {theme.accent}; padding: 0 3px 0 {px(8)}; }}
+    QComboBox#replayChoice::drop-down {{ border: none; width: {px(18)}; }}
+    QComboBox#replayChoice::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
+    QPushButton#replayClose {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
+        padding: 0 {px(11)}; min-height: {px(26)}; max-height: {px(26)}; font-weight: 500; }}
+    QPushButton#replayClose:hover {{ background: {theme.raised}; }}
+    QPushButton#replayClose:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(10)}; }}
+
+    #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
+    #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
+    #banner QLabel {{ color: {theme.text}; }}
+    QPushButton#bannerAction {{
+        background: transparent; border: 1px solid {theme.faint}; border-radius: 8px; color: {theme.text};
+        padding: 0 {px(12)}; min-height: {px(26)}; font-weight: 500; }}
+    QPushButton#bannerAction:hover {{ background: {theme.panel}; }}
+    QPushButton#bannerAction:focus {{ border: 2px solid {theme.accent}; }}
+
+    QTabBar#panelTabs {{ background: transparent; border: none; }}
+    QTabBar#panelTabs::tab {{
+        background: transparent; border: none; border-bottom: 2px solid transparent; color: {theme.dim};
+        padding: {px(6)} 1px {px(5)} 1px; margin: 0 {px(10)} 0 {px(10)}; font-weight: 500; }}
+    QTabBar#panelTabs::tab:first {{ margin-left: 16px; }}
+    QTabBar#panelTabs::tab:hover {{ color: {theme.text}; }}
+    QTabBar#panelTabs::tab:selected {{ color: {theme.text}; border-bottom-color: {theme.accent}; }}
+    QTabBar#panelTabs::tab:focus {{ background: {theme.raised}; border-radius: 4px; }}
+
+    QPushButton#tile {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 10px; padding: 0; text-align: left; }}
+    QPushButton#tile:hover {{ border-color: {theme.faint}; }}
+    QPushButton#tile:focus {{ border: 2px solid {theme.accent}; }}
+    #tileName {{ color: {theme.dim}; font-size: {px(11)}; }}
+    #tileValue {{ font-size: {px(18)}; font-weight: 600; }}
+    #tileUnit {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #sectionTitle {{ font-size: {px(12)}; font-weight: 600; }}
+    QPushButton#sectionTitle {{
+        background: transparent; border: 2px solid transparent; border-radius: 6px; color: {theme.text}; padding: 2px 4px;
+        text-align: left; }}
+    QPushButton#sectionTitle:hover {{ background: {theme.raised}; }}
+    QPushButton#sectionTitle:focus {{ border-color: {theme.accent}; }}
+    QPushButton#smallButton {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 7px; padding: 2px {px(8)}; color: {theme.dim};
+        font-size: {px(11)}; }}
+    QPushButton#smallButton:hover {{ color: {theme.text}; background: {theme.raised}; }}
+    QPushButton#smallButton:checked {{ color: {theme.text}; background: {theme.raised}; border-color: {theme.faint}; }}
+    QPushButton#smallButton:focus {{ border: 2px solid {theme.accent}; padding: 1px {px(7)}; }}
+    #definitionTitle {{ font-weight: 600; }}
+    #definitionFormula {{ color: {theme.accent}; font-size: {px(12)}; }}
+    #definitionHere {{ font-size: {px(12)}; }}
+    #definitionWords {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #sectionNote {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #plotEmpty {{ color: {theme.faint}; font-size: {px(12)}; }}
+
+    #legend, #timePlot {{ font-size: {px(12)}; }}
+    #statusStrip QLabel {{ color: {theme.dim}; font-size: {px(12)}; }}
+    QToolButton#ghostsToggle {{
+        background: transparent; border: 2px solid transparent; border-radius: 6px; color: {theme.dim};
+        font-size: {px(12)}; padding: 1px 6px; }}
+    QToolButton#ghostsToggle:hover {{ color: {theme.text}; background: {theme.raised}; }}
+    QToolButton#ghostsToggle:focus {{ border-color: {theme.accent}; }}
+
+    #verdictCard {{ background: {theme.panel}; border: 1px solid {theme.faint}; border-radius: 12px; }}
+    #verdictCard:focus {{ border: 2px solid {theme.accent}; }}
+    #verdictCard QScrollArea, #verdictBody {{ background: transparent; border: none; }}
+    #verdictWhere, #verdictNotes, #verdictHint {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #verdictData {{ color: {theme.faint}; }}
+    #verdictSection {{ color: {theme.dim}; font-size: {px(11)}; font-weight: 600; padding-top: 3px; }}
+    #verdictHint {{ color: {theme.faint}; padding-top: 3px; }}
+    #popover {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
+    #popover QLabel#fieldHint {{ color: {theme.faint}; font-size: {px(11)}; }}
+    #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 7px; padding: 4px 6px;
+        color: {theme.text}; placeholder-text-color: {theme.faint};
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    #popover QAbstractSpinBox {{ padding: 4px 0; }}
+    #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
+    #popover QAbstractSpinBox:focus {{ border: 2px solid {theme.accent}; padding: 3px 0; }}
+    #popover QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
+    QPushButton#quietButton {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px 12px; color: {theme.text}; }}
+    QPushButton#quietButton:hover {{ background: {theme.raised}; }}
+    QPushButton#quietButton:focus {{ border: 2px solid {theme.accent}; padding: 3px 11px; }}
+
+    QTableView#roundTable {{
+        background: {theme.panel}; color: {theme.text}; border: none; selection-background-color: {theme.selection};
+        selection-color: {theme.text}; font-size: {px(12)}; }}
+    QTableView#roundTable::item {{ padding: 0 {px(6)}; }}
+    QTableView#roundTable::item:focus {{ border: 1px solid {theme.accent}; }}
+    QTableView#roundTable QHeaderView {{ background: {theme.panel}; }}
+    QTableView#roundTable QHeaderView::section {{
+        background: {theme.panel}; color: {theme.dim}; border: none; border-bottom: 1px solid {theme.line};
+        padding: {px(4)} {px(6)}; font-size: {px(11)}; font-weight: 500; }}
+    QTableView#roundTable QHeaderView::up-arrow, QTableView#roundTable QHeaderView::down-arrow {{ width: 0; height: 0; }}
+    QTableView#roundTable QHeaderView::section:hover {{ color: {theme.text}; }}
+
+    QPushButton#clockButton {{
+        background: transparent; border: 1px solid {theme.line}; border-radius: 7px; padding: 2px {px(8)}; color: {theme.dim};
+        font-size: {px(12)}; margin-right: 4px; }}
+    QPushButton#clockButton:hover {{ color: {theme.text}; }}
+    QPushButton#clockButton:checked {{ background: {theme.raised}; color: {theme.text}; border-color: {theme.faint}; }}
+    QPushButton#clockButton:focus {{ border: 2px solid {theme.accent}; padding: 1px {px(7)}; }}
+
+    #compareView, #compareColumn {{ background: {theme.background}; }}
+    #compareColumn {{ border: none; border-right: 1px solid {theme.line}; }}
+    #columnLetter {{ background: {theme.raised}; color: {theme.text}; border-radius: {px(6)}; font-weight: 700; }}
+    #columnFigures {{ color: {theme.dim}; font-size: {px(13)}; }}
+    #relationLine {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #relationLine[kind="unexpected"] {{ color: {theme.rejected}; font-weight: 600; }}
+    #relationLine[kind="near-tie"] {{ color: {theme.correction}; }}
+    #verdictLine {{
+        color: {theme.dim}; font-size: {px(12)}; padding: 5px 12px; border-top: 1px solid {theme.line}; }}
+    #partingLine {{ background: {theme.raised}; border: none; border-bottom: 1px solid {theme.line}; }}
+    #partingWords {{ color: {theme.text}; font-size: {px(12)}; }}
+    QPlainTextEdit#comparePrompt {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text}; padding: 2px 5px;
+        placeholder-text-color: {theme.faint};
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    QPlainTextEdit#comparePrompt:focus {{ border: 2px solid {theme.accent}; padding: 1px 4px; }}
+    QToolButton#presetButton {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
+        padding: 0 {px(12)}; min-height: {px(30)}; max-height: {px(30)}; }}
+    QToolButton#presetButton:hover {{ border-color: {theme.faint}; }}
+    QToolButton#presetButton:focus {{ border: 2px solid {theme.accent}; }}
+    QToolButton#presetButton:disabled {{ color: {theme.faint}; }}
+
+    QMenu {{ background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; padding: 5px; }}
+    QMenu::item {{ padding: {px(6)} {px(22)} {px(6)} {px(22)}; border-radius: 6px; }}
+    QMenu::item:selected {{ background: {theme.raised}; }}
+    QMenu::item:disabled {{ color: {theme.faint}; }}
+    QMenu::separator {{ height: 1px; background: {theme.line}; margin: 5px 8px; }}
+    QMenuBar {{ background: {theme.panel}; }}
+    QToolTip {{ background: {theme.raised}; color: {theme.text}; border: 1px solid {theme.line}; padding: 6px 8px; }}
+
+    QSplitter::handle {{ background: {theme.line}; }}
+    QScrollArea, #panelBody {{ background: transparent; border: none; }}
+    QAbstractScrollArea::corner {{ background: transparent; border: none; }}
+    QScrollBar:vertical {{ background: transparent; width: 10px; margin: 2px; }}
+    QScrollBar::handle:vertical {{ background: {theme.line}; border-radius: 3px; min-height: 28px; }}
+    QScrollBar::handle:vertical:hover {{ background: {theme.faint}; }}
+    QScrollBar::add-line:vertical, QScrollBar::sub-line:vertical {{ height: 0; }}
+    QScrollBar:horizontal {{ background: transparent; height: 10px; margin: 2px; }}
+    QScrollBar::handle:horizontal {{ background: {theme.line}; border-radius: 3px; min-width: 28px; }}
+    QScrollBar::handle:horizontal:hover {{ background: {theme.faint}; }}
+    QScrollBar::add-line:horizontal, QScrollBar::sub-line:horizontal {{ width: 0; }}
+    QScrollBar::add-page:horizontal, QScrollBar::sub-page:horizontal {{ background: transparent; }}
+    QScrollBar::add-page:vertical, QScrollBar::sub-page:vertical {{ background: transparent; }}
+    """

@@ -1,0 +1,134 @@
+"""Colours, type and icons in one place: everything that decides how the window looks.
+
+The palette is set before any style sheet, so that a widget the sheet does not name is right as well. The colours of the
+token states are an Okabe-Ito set: they stay apart for colour-blind readers, and no state is told by colour alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+
+from app.look.colours import DARK as DARK
+from app.look.colours import LIGHT as LIGHT
+from app.look.colours import Theme as Theme
+
+Appearance = Literal["system", "dark", "light"]
+APPEARANCES: tuple[Appearance, ...] = ("system", "dark", "light")
+
+
+def assets_folder() -> Path:
+    """Where icons lie, beside this package."""
+    return Path(__file__).resolve().parents[2] / "assets"
+
+
+SCHEMES = {"system": Qt.ColorScheme.Unknown, "dark": Qt.ColorScheme.Dark, "light": Qt.ColorScheme.Light}
+
+
+def tell_platform(appearance: Appearance) -> None:
+    """Title bars and native dialogs follow; Unknown leaves them to the desktop."""
+    QGuiApplication.styleHints().setColorScheme(SCHEMES[appearance])
+
+
+def resolve(appearance: Appearance) -> Theme:
+    """The theme that `appearance` asks for; "system" follows the desktop and is dark where it says nothing."""
+    if appearance == "system":
+        return LIGHT if QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Light else DARK
+    return LIGHT if appearance == "light" else DARK
+
+
+def body_font(scale: float) -> QFont:
+    """The platform's own font at the window's reading size."""
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    font.setPixelSize(round(13 * scale))
+    return font
+
+
+def reading_font(scale: float) -> QFont:
+    font = body_font(scale)
+    font.setPixelSize(round(15 * scale))
+    return font
+
+
+def mono_font(scale: float, pixels: float = 13) -> QFont:
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    font.setPixelSize(round(pixels * scale))
+    return font
+
+
+def palette(theme: Theme) -> QPalette:
+    """Every role the Fusion style reads, so that nothing keeps the colours of another theme."""
+    roles = QPalette.ColorRole
+    colours = {
+        roles.Window: theme.background,
+        roles.WindowText: theme.text,
+        roles.Base: theme.panel,
+        roles.AlternateBase: theme.raised,
+        roles.Text: theme.text,
+        roles.PlaceholderText: theme.faint,
+        roles.Button: theme.raised,
+        roles.ButtonText: theme.text,
+        roles.BrightText: theme.rejected,
+        roles.Highlight: theme.accent,
+        roles.HighlightedText: theme.on_accent,
+        roles.Accent: theme.accent,
+        roles.Link: theme.accent,
+        roles.LinkVisited: theme.accent,
+        roles.ToolTipBase: theme.raised,
+        roles.ToolTipText: theme.text,
+        roles.Light: theme.raised,
+        roles.Midlight: theme.raised,
+        roles.Mid: theme.line,
+        roles.Dark: theme.line,
+        roles.Shadow: theme.background,
+    }
+    result = QPalette()
+    for role, colour in colours.items():
+        result.setColor(role, QColor(colour))
+    for role in (roles.WindowText, roles.Text, roles.ButtonText):
+        result.setColor(QPalette.ColorGroup.Disabled, role, QColor(theme.faint))
+    return result
+
+
+@lru_cache(maxsize=256)
+def _svg(name: str) -> str:
+    return (assets_folder() / "icons" / f"{name}.svg").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=256)
+def icon(name: str, colour: str) -> QIcon:
+    """One of our own drawings, tinted; crisp at every scale factor because each size is drawn anew."""
+    result = QIcon()
+    for pixels in (16, 20, 32, 40, 64):
+        result.addPixmap(pixmap(name, colour, pixels))
+    return result
+
+
+def pixmap(name: str, colour: str, pixels: int, ratio: float = 1.0) -> QPixmap:
+    """`pixels` is the size in logical pixels; `ratio` the device pixels per logical one."""
+    renderer = QSvgRenderer(QByteArray(_svg(name).replace("currentColor", colour).encode()))
+    picture = QPixmap(QSize(round(pixels * ratio), round(pixels * ratio)))
+    picture.setDevicePixelRatio(ratio)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    renderer.render(painter, QRectF(0, 0, pixels, pixels))
+    painter.end()
+    return picture
+
+
+def app_icon() -> QIcon:
+    renderer = QSvgRenderer(str(assets_folder() / "app-icon.svg"))
+    result = QIcon()
+    for pixels in (16, 32, 64, 128, 256):
+        picture = QPixmap(pixels, pixels)
+        picture.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(picture)
+        renderer.render(painter)
+        painter.end()
+        result.addPixmap(picture)
+    return result

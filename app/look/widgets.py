@@ -1,0 +1,367 @@
+"""Small parts the window is built from: chips, the rule selector, tiles, the banner, cards and icon buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QLayoutItem,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.look import theme as themes
+from app.look.theme import Theme
+from app.look.wording import RULE_NOTES, RULE_TITLES
+from engine.types import RULES, Rule
+
+
+class FlowLayout(QLayout):
+    """Rows of widgets that wrap where the width ends; rows are centred vertically on their tallest member."""
+
+    def __init__(self, spacing: int) -> None:
+        super().__init__()
+        self._items: list[QLayoutItem] = []
+        self.setSpacing(spacing)
+
+    def addItem(self, item: QLayoutItem) -> None:
+        self._items.append(item)
+
+    def count(self) -> int:
+        return len(self._items)
+
+    def itemAt(self, index: int) -> QLayoutItem | None:
+        return self._items[index] if 0 <= index < len(self._items) else None
+
+    def takeAt(self, index: int) -> QLayoutItem | None:
+        return self._items.pop(index) if 0 <= index < len(self._items) else None
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._arrange(QRect(0, 0, width, 0), move=False)
+
+    def sizeHint(self) -> QSize:
+        widths = [item.sizeHint().width() for item in self._items]
+        return QSize(
+            sum(widths) + self.spacing() * max(0, len(widths) - 1), max((i.sizeHint().height() for i in self._items), default=0)
+        )
+
+    def minimumSize(self) -> QSize:
+        size = QSize()
+        for item in self._items:
+            size = size.expandedTo(item.minimumSize())
+        return size
+
+    def setGeometry(self, rect: QRect) -> None:
+        super().setGeometry(rect)
+        self._arrange(rect, move=True)
+
+    def _arrange(self, rect: QRect, move: bool) -> int:
+        y, row = rect.top(), list[QLayoutItem]()
+        used = 0
+        rows = []
+        for item in self._items:
+            widget = item.widget()
+            if widget is not None and widget.isHidden():
+                continue
+            width = item.sizeHint().width()
+            if row and used + self.spacing() + width > rect.width():
+                rows.append(row)
+                row, used = [], 0
+            used += width + (self.spacing() if row else 0)
+            row.append(item)
+        if row:
+            rows.append(row)
+        for line in rows:
+            height = max(item.sizeHint().height() for item in line)
+            x = rect.left()
+            for item in line:
+                size = item.sizeHint().boundedTo(QSize(rect.width(), height))
+                if move:
+                    item.setGeometry(QRect(QPoint(x, y + (height - size.height()) // 2), size))
+                x += size.width() + self.spacing()
+            y += height + 8
+        return y - 8 - rect.top() if rows else 0
+
+
+class FocusFrame(QFrame):
+    """A frame that shows the focus of a control inside it."""
+
+    def watch(self, control: QWidget) -> None:
+        control.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            self.setProperty("focused", event.type() == QEvent.Type.FocusIn)
+            self.style().unpolish(self)
+            self.style().polish(self)
+        return False
+
+
+class Chip(FocusFrame):
+    """A labelled control in the header."""
+
+    def __init__(self, label: str, control: QWidget, *extra: QWidget) -> None:
+        super().__init__()
+        self.setObjectName("chip")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(10, 0, 6, 0)
+        row.setSpacing(7)
+        self.words = QLabel(label)
+        self.words.setBuddy(control)
+        for widget in (self.words, control, *extra):
+            row.addWidget(widget)
+        self.watch(control)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+
+class RuleSelector(QFrame):
+    """One button per rule; arrow keys move between them.
+
+    Signals:
+        chosen: the user picked another rule.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("ruleSelector")
+        self.setAccessibleName("Acceptance rule")
+        self.setAccessibleDescription("How drafted tokens are judged. A change takes effect in the middle of an answer.")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        group = QButtonGroup(self)
+        self.buttons: dict[Rule, QPushButton] = {}
+        for rule in RULES:
+            button = QPushButton(RULE_TITLES[rule])
+            button.setCheckable(True)
+            button.setAccessibleName(f"Rule {RULE_TITLES[rule]}")
+            button.setAccessibleDescription(RULE_NOTES[rule])
+            button.setToolTip(RULE_NOTES[rule])
+            group.addButton(button)
+            row.addWidget(button)
+            self.buttons[rule] = button
+        group.buttonClicked.connect(self._clicked)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    @property
+    def rule(self) -> Rule:
+        return next(rule for rule, button in self.buttons.items() if button.isChecked())
+
+    def set_rule(self, rule: Rule) -> None:
+        self.buttons[rule].setChecked(True)
+        for name, button in self.buttons.items():  # Tab reaches the rule in force; Qt sees to that only after a first visit
+            button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if name == rule else Qt.FocusPolicy.ClickFocus)
+
+    def _clicked(self) -> None:
+        self.chosen.emit(self.rule)
+
+
+class Tile(QPushButton):
+    """One figure with its name and unit; its definition is a tooltip, and whoever listens to `clicked` shows it in full."""
+
+    def __init__(self, name: str, definition: str) -> None:
+        super().__init__()
+        self.setObjectName("tile")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.name = QLabel(name)
+        self.name.setObjectName("tileName")
+        self.value = QLabel("–")
+        self.value.setObjectName("tileValue")
+        self.unit = QLabel("")
+        self.unit.setObjectName("tileUnit")
+        for label in (self.name, self.value, self.unit):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        column = self.column = QVBoxLayout(self)
+        column.setContentsMargins(9, 8, 7, 8)
+        column.setSpacing(1)
+        column.addWidget(self.name)
+        row = QHBoxLayout()
+        row.setSpacing(5)
+        row.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBaseline)
+        row.addWidget(self.unit, 1, Qt.AlignmentFlag.AlignBaseline)
+        column.addLayout(row)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.define(definition)
+
+    def define(self, definition: str) -> None:
+        self.setToolTip(f"<p>{definition}</p>")
+        self.setAccessibleDescription(definition)
+
+    def show_value(self, value: str, unit: str) -> None:
+        self.value.setText(value)
+        self.unit.setText(unit)
+        self.setAccessibleName(f"{self.name.text()} {value} {unit}".strip())
+
+    def sizeHint(self) -> QSize:
+        return self.column.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        return self.column.minimumSize()
+
+    def set_look(self, scale: float) -> None:
+        font = themes.mono_font(scale, 18)
+        font.setWeight(font.Weight.DemiBold)
+        self.value.setFont(font)
+
+
+class Banner(QWidget):
+    """What went wrong, or a note, above the conversation until it is dismissed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frame = QFrame()
+        self.frame.setObjectName("banner")
+        self.setAccessibleName("Message")
+        self.picture = QLabel()
+        self.words = QLabel()
+        self.words.setObjectName("bannerText")
+        self.words.setTextFormat(Qt.TextFormat.PlainText)  # messages name files and what users wrote
+        self.words.setWordWrap(True)
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.action = QPushButton()
+        self.action.setObjectName("bannerAction")
+        self.action.hide()
+        self._act: Callable[[], object] | None = None
+        self.action.clicked.connect(self._acted)
+        self.dismiss = icon_button("close", "Dismiss the message", self.hide)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(16, 12, 16, 0)
+        outer.addWidget(self.frame)
+        row = QHBoxLayout(self.frame)
+        row.setContentsMargins(14, 8, 8, 8)
+        row.setSpacing(10)
+        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.words, 1)
+        row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
+        self.hide()
+
+    def show_message(self, message: str, tone: str = "error") -> None:
+        self.frame.setProperty("tone", tone)
+        self.words.setText(message)
+        self.setAccessibleDescription(message)
+        self.frame.style().unpolish(self.frame)
+        self.frame.style().polish(self.frame)
+        self.action.hide()
+        self._paint_icon()
+        self.show()
+
+    def offer(self, title: str, act: Callable[[], object]) -> None:
+        """A button beside the message that is shown, until the next message."""
+        self._act = act
+        self.action.setText(title)
+        self.action.setAccessibleName(title)
+        self.action.show()
+
+    def _acted(self) -> None:
+        if self._act is not None:
+            self._act()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._theme = theme
+        self._paint_icon()
+        tint(self.dismiss, theme, scale)
+
+    def _paint_icon(self) -> None:
+        note = self.frame.property("tone") == "note"
+        colour = self._theme.dim if note else self._theme.rejected
+        self.picture.setPixmap(themes.pixmap("info" if note else "warning", colour, 18, self.devicePixelRatioF()))
+
+
+class PromptCard(QPushButton):
+    """An example prompt in the empty conversation."""
+
+    def __init__(self, drawing: str, title: str, prompt: str) -> None:
+        super().__init__()
+        self.setObjectName("promptCard")
+        self.setAccessibleName(f"Example prompt: {title}")
+        self.setAccessibleDescription(prompt)
+        self.prompt = prompt
+        self.drawing = drawing
+        self.picture = QLabel()
+        heading = QLabel(title)
+        heading.setObjectName("cardTitle")
+        words = QLabel(prompt)
+        words.setObjectName("cardText")
+        words.setWordWrap(True)
+        for label in (self.picture, heading, words):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(self.picture)
+        top.addWidget(heading, 1)
+        column = self.column = QVBoxLayout(self)
+        column.setContentsMargins(14, 12, 14, 12)
+        column.setSpacing(5)
+        column.addLayout(top)
+        column.addWidget(words)
+        column.addStretch(1)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+
+    def sizeHint(self) -> QSize:
+        return self.column.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        return self.column.minimumSize()
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self.column.heightForWidth(width)
+
+    def set_look(self, theme: Theme) -> None:
+        self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))
+
+
+class ElidedLabel(QLabel):
+    """A label that ends with dots where it has no room; its text stays whole for everybody who reads it."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setPen(self.palette().windowText().color())
+        words = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, words)
+        painter.end()
+
+
+def frame_focus(painter: QPainter, area: QRect, theme: Theme) -> None:
+    """The frame of a painted view that was reached by key."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.setPen(QPen(QColor(theme.accent), 1))
+    painter.drawRect(area)
+
+
+def icon_button(drawing: str, words: str, pressed: Callable[[], object] | None = None) -> QToolButton:
+    """A button that shows one of our drawings; `words` name it for everybody who cannot see it."""
+    button = QToolButton()
+    button.setObjectName("iconButton")
+    button.setProperty("drawing", drawing)
+    button.setToolTip(words)
+    button.setAccessibleName(words)
+    button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    if pressed is not None:
+        button.clicked.connect(pressed)
+    return button
+
+
+def tint(button: QToolButton, theme: Theme, scale: float) -> None:
+    """Draws a button's icon in the theme's colours, as large as the text."""
+    button.setIcon(themes.icon(button.property("drawing"), theme.dim))
+    button.setIconSize(QSize(round(17 * scale), round(17 * scale)))

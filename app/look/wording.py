@@ -1,0 +1,86 @@
+"""The words of the window: what a rule does, what each number means. Pure functions."""
+
+from __future__ import annotations
+
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, DrafterKind, Fits
+from engine.lens.chart_kinds import CHARTS
+from engine.lens.words import FIGURES
+from engine.types import Rule
+
+RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
+RULE_NOTES: dict[Rule, str] = {
+    "match": "Match: draft and target draw on their own; a proposal stands where both drew the same token.",
+    "rejection": "Rejection: a proposal stands with probability min(1, p/q); otherwise the target draws from what is left.",
+    "gumbel": "Gumbel: draft and target draw with the same noise, so they agree more often. The text is the target's own.",
+    "block": "Block: the proposals of a round are judged together; on average at least as many stand as under Rejection.",
+}
+FITS_WORDS: dict[Fits, str] = {
+    "any": "",
+    "builtin": "Fits the built-in target only.",
+    "vocabulary": "Fits targets with the same vocabulary.",
+    "own": "Fits the target that it was trained for.",
+}
+DEFINITIONS = {
+    "throughput": f"Throughput: {FIGURES['throughput']}",
+    "alpha": f"Alpha: {FIGURES['alpha']} ± is half the width of Wilson's 95 % interval.",
+    "tau": f"Tau: {FIGURES['tau']} “of” is {FIGURES['predicted_tau']}.",
+    "tau_block": f"Tau: {FIGURES['tau']} Block judges jointly, so alpha predicts no tau.",
+    "draft_yield": f"Draft yield: {FIGURES['draft_yield']}",
+    "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled was accepted, hatched and struck was "
+    "rejected, dashed was never judged; then the target's own token, underlined as a correction or dotted as a bonus. Below, its "
+    "time: draft, verify, judge and the rest in this order, in the rounds that were measured in stages; a plain bar in the "
+    "others, of which only the whole is known. A dotted line is a pause before the next round.",
+    "speed_up": "Speed-up: throughput divided by that of a plain answer, one without a drafter, measured on the same prompt "
+    "under the same settings, on the same model and machine. It is never derived from other figures.",
+    "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. In a "
+    "comparison the other answers' turns and loading do not count.",
+    "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends on the "
+    "seed and the place alone, so another drafter gives the same text, up to near-ties.",
+    "context": "Tokens the target holds in its cache, of all it can hold.",
+    **{kind.key: kind.definition + kind.on_screen for kind in CHARTS.values()},
+}
+
+
+def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str:
+    """Why the rules cannot differ under these settings, in words; empty when they can."""
+    if drafter == NO_DRAFTER:
+        return "Without a drafter there is nothing to judge: every rule gives the target's own text."
+    if temperature == 0:
+        return "At temperature 0 every rule keeps what equals the target's arg-max, so switching rules changes nothing."
+    if not has_distribution:
+        return (
+            f"{drafter_title(drafter)} proposes without probabilities, so every rule accepts with the target's p(x): "
+            "switching rules changes nothing measurable."
+        )
+    return ""
+
+
+def rule_note(rule: Rule, temperature: float, drafter: str, has_distribution: bool) -> str:
+    """One line below the rule selector: why rules coincide, or else what the chosen one does."""
+    return coincidence(temperature, drafter, has_distribution) or RULE_NOTES[rule]
+
+
+def drafter_title(name: str) -> str:
+    """A drafter's name as a person would say it; a path gives its last part."""
+    return DRAFTERS[name].title if name in DRAFTERS else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def drafter_note(kind: DrafterKind) -> str:
+    """What a drafter does and what it fits."""
+    own_length = "With gamma on auto it decides how many tokens to propose." if kind.sets_own_length else ""
+    return " ".join(filter(None, (kind.does, own_length, FITS_WORDS[kind.fits])))
+
+
+def target_title(name: str) -> str:
+    return "SmolLM2 135M" if name == "builtin" else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """A dash where there is nothing to say."""
+    return "–" if value is None else f"{value:,.{decimals}f}"
+
+
+def seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s" if value < 100 else f"{int(value // 60)} min {int(value % 60)} s"

@@ -1,0 +1,1 @@
+"""The side panel: rounds, charts and table as pages, with the figures above them and what explains them."""

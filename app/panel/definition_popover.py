@@ -1,0 +1,89 @@
+"""The small window in which a figure explains itself: formula, the numbers of this answer, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.look.theme import Theme, mono_font
+from app.panel.definitions import Definition
+
+WIDTH = 380
+
+
+class DefinitionPopover(QFrame):
+    """Floats beside what asked for it; Escape or a click elsewhere closes it."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
+        self.setObjectName("popover")
+        self.setAccessibleName("Definition")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._scale = 1.0
+        self._run: Callable[[], object] | None = None
+        self.title, self.formula, self.here, self.words = (_label(name) for name in ("Title", "Formula", "Here", "Words"))
+        self.action = QPushButton()
+        self.action.setObjectName("quietButton")
+        self.action.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.action.clicked.connect(self._act)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(18, 14, 18, 16)
+        column.setSpacing(8)
+        for part in (self.title, self.formula, self.here, self.words, self.action):
+            column.addWidget(part)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._scale = scale
+        for label in (self.formula, self.here):
+            label.setFont(mono_font(scale, 12))
+
+    def show_definition(
+        self, definition: Definition, beside: QPoint, action: tuple[str, Callable[[], object]] | None = None
+    ) -> None:
+        """Opens with its upper left corner at a place on the screen, moved so that all of it is inside.
+
+        Args:
+            action: title and what it does, of a button below the words.
+        """
+        self.title.setText(definition.title)
+        self.formula.setText(definition.formula)
+        self.formula.setHidden(not definition.formula)
+        self.here.setText("\n".join(definition.here))
+        self.here.setHidden(not definition.here)
+        self.words.setText(definition.words)
+        self.setAccessibleDescription(" ".join(filter(None, (definition.formula, *definition.here, definition.words))))
+        self._run = None if action is None else action[1]
+        self.action.setHidden(action is None)
+        if action is not None:
+            self.action.setText(action[0])
+        self._place(beside)
+        self.show()
+        (self.action if action is not None else self).setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def _place(self, beside: QPoint) -> None:
+        self.ensurePolished()
+        width = round(WIDTH * self._scale)
+        layout = self.layout()
+        assert layout is not None
+        layout.invalidate()  # words of another length were measured before
+        self.resize(width, layout.totalHeightForWidth(width))
+        parent = self.parentWidget()
+        screen = (parent.screen() if parent is not None else self.screen()).availableGeometry()
+        left = max(screen.left() + 8, min(beside.x(), screen.right() - width - 8))
+        self.move(left, max(screen.top() + 8, min(beside.y(), screen.bottom() - self.height() - 8)))
+
+    def _act(self) -> None:
+        run = self._run
+        self.close()
+        if run is not None:
+            run()
+
+
+def _label(name: str) -> QLabel:
+    label = QLabel()
+    label.setObjectName(f"definition{name}")
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    return label

@@ -1,0 +1,169 @@
+"""What each figure means and how it comes about in this answer: formula, numerator, denominator and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.look.wording import DEFINITIONS, RULE_TITLES, number, seconds
+from app.session.plain_baseline import Baseline
+from app.session.session import Answer
+from engine.lens.chart_kinds import CHARTS
+from engine.lens.tally import ALPHA_WINDOW, SPEED_WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A figure or a chart explained.
+
+    Attributes:
+        formula: how it is computed; empty where there is none.
+        here: the same with the numbers of this answer, a line each.
+        words: what it says, and what it does not.
+    """
+
+    title: str
+    formula: str
+    here: tuple[str, ...]
+    words: str
+
+
+def define(key: str, answer: Answer | None, baseline: Baseline | None = None) -> Definition:
+    """The definition of a figure or a chart.
+
+    Args:
+        key: an entry of `FORMULAS`.
+        answer: whose numbers to show; None or one without rounds has none.
+        baseline: the measured plain run the speed-up compares with.
+    """
+    title, formula, here = FORMULAS[key]
+    known = answer is not None and answer.tally.rounds > 0
+    lines = here(answer, baseline) if known and answer is not None else ("Nothing was decoded yet.",)
+    joint = key == "tau" and known and answer is not None and answer.tally.jointly_judged
+    return Definition(
+        title, formula, tuple(filter(None, lines)) or ("Nothing was proposed.",), DEFINITIONS["tau_block" if joint else key]
+    )
+
+
+Here = Callable[[Answer, Baseline | None], tuple[str, ...]]
+
+
+def _throughput(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    spent = answer.result.seconds if answer.result is not None else answer.tally.summary.seconds
+    return (f"{answer.tally.summary.emitted:,} tokens / {spent:.2f} s = {number(answer.tokens_per_second, 1)} tokens/s",)
+
+
+def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    speed = answer.tokens_per_second
+    if baseline is None or speed is None:
+        return ("Nobody has measured a plain answer to this prompt under these settings yet.",)
+    if not baseline.fits:
+        return (baseline_words(baseline),)
+    return (f"{speed:.1f} / {baseline.throughput:.1f} tokens/s = {speed / baseline.throughput:.2f}", baseline_words(baseline))
+
+
+def baseline_words(baseline: Baseline) -> str:
+    """Where the plain throughput comes from."""
+    which = "this prompt" if baseline.fits else "another prompt or under other settings, so no speed-up is given"
+    return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {baseline.tokens:,} tokens on {which}."
+
+
+def _alpha(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    summary = answer.tally.summary
+    if summary.alpha is None or summary.alpha_low is None or summary.alpha_high is None:
+        return ("Nothing was judged.",)
+    return (
+        f"{summary.accepted:,} / ({summary.accepted:,} + {summary.rejected:,}) = {summary.alpha:.3f}",
+        f"95 % interval {summary.alpha_low:.3f} to {summary.alpha_high:.3f}",
+        f"{summary.unjudged:,} unjudged proposals are left out",
+    )
+
+
+def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    value, low, high = (float(part) for part in answer.tally.alphas[-1])
+    if value != value:
+        return (f"Nothing was judged in the last {ALPHA_WINDOW} rounds.",)
+    return (f"Newest: {value:.3f}, interval {low:.3f} to {high:.3f}",)
+
+
+def _tau(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    summary = answer.tally.summary
+    predicted = (
+        "" if summary.predicted_tau is None else f"predicted from alpha {number(summary.alpha, 3)}: {summary.predicted_tau:.2f}"
+    )
+    return f"{summary.emitted:,} tokens / {summary.rounds:,} rounds = {number(summary.tau)}", predicted
+
+
+def _draft_yield(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    summary = answer.tally.summary
+    return (f"{summary.accepted:,} / {summary.proposals:,} = {number(summary.draft_yield, 3)}",)
+
+
+def _proposals(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    summary = answer.tally.summary
+    parts = f"{summary.accepted:,} accepted + {summary.rejected:,} rejected + {summary.unjudged:,} unjudged"
+    return f"{parts} = {summary.proposals:,} proposals", f"in {summary.rounds:,} rounds"
+
+
+def _speed_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    newest = float(answer.tally.speeds[-1])
+    lately = "" if newest != newest else f"Newest: {newest:.1f} tokens/s"
+    return lately, *_throughput(answer, baseline), "" if baseline is None else baseline_words(baseline)
+
+
+def _positions(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    places = answer.tally.summary.by_position[:6]
+    return tuple(
+        f"{place.position}: {place.accepted:,} of {place.accepted + place.rejected:,} judged, of {place.proposed:,} drafted"
+        for place in places
+    )
+
+
+def _lengths(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    tally = answer.tally
+    counted = ", ".join(f"{length}: {tally.lengths[length]:,}" for length in sorted(tally.lengths)[:8])
+    return (f"Rounds by accepted proposals: {counted}" if counted else "",)
+
+
+def _times(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    shares = answer.tally.summary.shares
+    if shares is None:
+        return ("No round was measured in stages yet.",)
+    parts = ", ".join(f"{name} {getattr(shares, name):.0%}" for name in ("draft", "verify", "judge", "other"))
+    return (f"{parts}, over {shares.rounds:,} of {answer.tally.rounds:,} rounds",)
+
+
+def _first_token(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    return (f"Here {seconds(answer.seconds_to_first_token)}",)
+
+
+def _invariant(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    rules = " and ".join(RULE_TITLES[rule] for rule in answer.rules or [answer.options.rule])
+    if not answer.invariant:
+        return (f"Not here: the text was judged by {rules}.",)
+    return (f"Here under {rules}, seed {answer.options.seed}",)
+
+
+def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    return (f"Here {answer.cache_length:,} tokens",)
+
+
+TAU_FORMULA = "emitted tokens / rounds\npredicted: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
+FORMULAS: dict[str, tuple[str, str, Here]] = {
+    "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
+    "speed_up": ("Speed-up", "throughput / throughput of a plain answer", _speed_up),
+    "alpha": ("Alpha", "accepted / (accepted + rejected)", _alpha),
+    "tau": ("Tau", "emitted tokens / rounds", _tau),
+    "draft_yield": ("Draft yield", "accepted / proposals", _draft_yield),
+    "proposals_plot": (CHARTS["proposals"].title, "proposals = accepted + rejected + unjudged", _proposals),
+    "alpha_plot": (CHARTS["alpha"].title, "accepted / (accepted + rejected)", _alpha_lately),
+    "throughput_plot": (CHARTS["throughput"].title, f"tokens of {SPEED_WINDOW} rounds / their seconds", _speed_lately),
+    "positions_plot": (CHARTS["positions"].title, "accepted / judged, and accepted / drafted", _positions),
+    "tau_plot": (CHARTS["tau"].title, TAU_FORMULA, _tau),
+    "lengths_plot": (CHARTS["lengths"].title, "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
+    "times_plot": (CHARTS["times"].title, "draft + verify + judge + other", _times),
+    "first_token": ("First token", "", _first_token),
+    "invariant": ("Same with any drafter", "", _invariant),
+    "context": ("Context", "", _context),
+}
+"""Title, formula, and what makes the lines of this answer."""

@@ -1,0 +1,69 @@
+"""Figures and charts that explain themselves: whoever asks gets the definition with the numbers of the answer that shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, QPoint, Slot
+
+from app.look.theme import Theme
+from app.panel.definition_popover import DefinitionPopover
+from app.panel.definitions import define
+from app.panel.panel import SidePanel
+from app.session.chat import Chat
+from app.session.session import Answer, is_plain
+
+WITH_BASELINE = ("throughput", "throughput_plot", "speed_up")
+"""Definitions beside which the plain speed can be measured."""
+
+
+class Explaining(QObject):
+    """Opens definitions for the panel, and measures the plain speed when that is asked for."""
+
+    def __init__(self, panel: SidePanel, chat: Chat) -> None:
+        super().__init__(panel)
+        self.panel, self.chat = panel, chat
+        self.popover = DefinitionPopover(panel)
+        panel.figures.definition_wanted.connect(self.explain)
+        panel.charts.definition_wanted.connect(self.explain)
+        panel.charts.baseline_wanted.connect(self.measure_plain)
+
+    @Slot(str, QPoint)
+    def explain(self, key: str, place: QPoint) -> None:
+        """Shows the definition of `key` at a place on the screen, with the numbers of the answer that shows."""
+        self._explain(key, place, self.panel.shown.answer)
+
+    @Slot(int, str, QPoint)
+    def explain_turn(self, turn: int, key: str, place: QPoint) -> None:
+        """The same with the numbers of another turn's answer."""
+        if turn < len(self.chat.session.turns):
+            self._explain(key, place, self.chat.session.turns[turn].answer)
+
+    def _explain(self, key: str, place: QPoint, answer: Answer | None) -> None:
+        baseline = None if answer is None else self.chat.session.baseline(answer)
+        action: tuple[str, Callable[[], object]] | None = None
+        if (
+            key in WITH_BASELINE
+            and answer is self.panel.shown.answer
+            and self.can_measure
+            and (baseline is None or not baseline.fits)
+        ):
+            action = ("Measure the plain speed of this prompt", self.measure_plain)
+        self.popover.show_definition(define(key, answer, baseline), place, action)
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether the answer that shows can be compared with a plain run of its prompt now."""
+        answer = self.panel.shown.answer
+        there = answer is not None and answer.request is not None and answer.tally.rounds > 0 and not is_plain(answer)
+        return there and self.chat.session.running is None and not self.chat.session.measuring
+
+    @Slot()
+    def measure_plain(self) -> None:
+        """Answers the prompt of the answer that shows briefly without a drafter, outside the conversation."""
+        answer = self.panel.shown.answer
+        if answer is not None and self.can_measure:
+            self.chat.measure_plain(answer)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.popover.set_look(theme, scale)

@@ -1,0 +1,139 @@
+"""What is known of the newest answer beside the conversation: figures on top, and below them one page at a time.
+
+Figures and the page that shows are repainted at most a dozen times a second, and never while hidden.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from app.charts.page import ChartsPage
+from app.lanes.page import RoundsPage
+from app.look.theme import Theme
+from app.panel.figure_tiles import Figures
+from app.session.cursor import Cursor
+from app.session.session import Session
+from app.session.settings import PanelPage
+from app.session.shown_answer import Shown
+from app.table.page import TablePage
+
+REFRESH_MS = 80
+PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table"}
+
+
+class SidePanel(QWidget):
+    """Reads the session's newest answer whenever `touch` was called since the last repaint.
+
+    Signals:
+        page_chosen: (name) the user went to another page.
+    """
+
+    page_chosen = Signal(str)
+
+    def __init__(self, session: Session, cursor: Cursor) -> None:
+        super().__init__()
+        self.setObjectName("sidePanel")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.session = session
+        self._stale = False
+        self._scale = 1.0
+        self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
+        self._timer.timeout.connect(self.refresh)
+        self.figures = Figures()
+        self.shown = Shown(session, cursor, self)
+        self.shown.changed.connect(self.touch)
+        self.rounds = RoundsPage(self.shown, cursor)
+        self.charts = ChartsPage(self.shown, cursor)
+        self.table = TablePage(self.shown, cursor)
+        self.pages: dict[PanelPage, RoundsPage | ChartsPage | TablePage] = {
+            "rounds": self.rounds,
+            "charts": self.charts,
+            "table": self.table,
+        }
+        self._old: set[PanelPage] = set(self.pages)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self.tabs = QTabBar()
+        self.tabs.setObjectName("panelTabs")
+        self.tabs.setAccessibleName("Pages of the panel")
+        self.tabs.setAccessibleDescription("Left and Right go to another page.")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.stack = QStackedWidget()
+        for name, page in self.pages.items():
+            self.tabs.setTabData(self.tabs.addTab(PAGE_TITLES[name]), name)
+            self.stack.addWidget(page)
+        self.tabs.currentChanged.connect(self._turn)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(1, 0, 0, 0)
+        outer.setSpacing(0)
+        outer.addWidget(self.figures)
+        outer.addSpacing(8)
+        outer.addWidget(self.tabs)
+        outer.addWidget(self.stack, 1)
+
+    # Pages
+
+    @property
+    def page(self) -> PanelPage:
+        """The page that shows."""
+        return list(self.pages)[self.tabs.currentIndex()]
+
+    def show_page(self, name: PanelPage) -> None:
+        if name in self.pages:
+            self.tabs.setCurrentIndex(list(self.pages).index(name))
+
+    def go_to(self, name: PanelPage) -> None:
+        """Shows a page and gives it the keyboard."""
+        self.show_page(name)
+        self.pages[name].setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    @Slot(int)
+    def _turn(self, index: int) -> None:
+        self.stack.setCurrentIndex(index)
+        self._refresh_page()
+        self.page_chosen.emit(self.page)
+
+    # Repaints
+
+    @Slot()
+    def touch(self) -> None:
+        """Something changed: repaint soon."""
+        self._stale = True
+        if self.isVisible() and not self._timer.isActive():
+            self._timer.start()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Brings the figures and the page that shows up to date."""
+        self._stale = False
+        self.shown.sync()
+        self._old = set(self.pages)
+        answer = self.shown.answer
+        self.figures.show_answer(answer, None if answer is None else self.session.baseline(answer))
+        self._refresh_page()
+
+    def _refresh_page(self) -> None:
+        if self.page in self._old:
+            self._old.discard(self.page)
+            self.pages[self.page].refresh()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._scale = scale
+        self.setMinimumWidth(round(320 * scale))
+        self.figures.set_look(scale)
+        for page in self.pages.values():
+            page.set_look(theme, scale)
+        self.refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._stale:
+            self.refresh()
+
+    def stop(self) -> None:
+        """No more repaints: the window is closing."""
+        self._timer.stop()

@@ -1,0 +1,161 @@
+"""Pictures from the window: a chart as PNG or SVG, all charts at once, and the share card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QPoint, Qt, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QMenu
+
+from app.export import pictures, share_card
+from app.export.dialog import documents, show_folder
+from app.export.raster import to_image
+from app.look.theme import Theme
+from app.look.widgets import Banner
+from app.panel.explainer import Explaining
+from app.panel.panel import SidePanel
+from app.session.chat import Chat
+from app.session.session import Answer
+from engine.errors import DraftlightError
+from engine.lens.chart_kinds import CHARTS, ChartName
+from engine.trace import Trace
+
+KINDS = {".png": "PNG picture (*.png)", ".svg": "SVG drawing (*.svg)"}
+
+
+class Saving(QObject):
+    """What can be done with a chart or an answer as a picture. Pictures have the colours of the window."""
+
+    def __init__(self, panel: SidePanel, chat: Chat, banner: Banner, explaining: Explaining) -> None:
+        super().__init__(panel)
+        self.panel, self.chat, self.banner, self.explaining = panel, chat, banner, explaining
+        self._theme = "dark"
+        self._chart: ChartName = "proposals"
+        self.menu = QMenu(panel)
+        self.menu.setAccessibleName("What can be done with this chart")
+        self.save_png = self.menu.addAction("Save as PNG…", self._save_png)
+        self.save_svg = self.menu.addAction("Save as SVG…", self._save_svg)
+        self.copy = self.menu.addAction("Copy the picture", self._copy_chart)
+        self.menu.addAction("What this means", self._explain)
+        panel.charts.menu_wanted.connect(self._open_menu)
+
+    def set_look(self, theme: Theme) -> None:
+        self._theme = theme.name
+
+    # One chart
+
+    @Slot(str, QPoint)
+    def _open_menu(self, chart: ChartName, place: QPoint) -> None:
+        self._chart, self._place = chart, place
+        there = self._answer() is not None
+        for action in (self.save_png, self.save_svg, self.copy):
+            action.setEnabled(there)
+        self.menu.popup(place)
+
+    def chart_svg(self, chart: ChartName) -> str:
+        """A chart of the answer that shows; empty without one."""
+        trace = self._trace()
+        return "" if trace is None else pictures.chart_svg(trace, chart, self._theme, self._plain_speed())
+
+    @Slot()
+    def _save_png(self) -> None:
+        self._save_chart(".png")
+
+    @Slot()
+    def _save_svg(self) -> None:
+        self._save_chart(".svg")
+
+    def _save_chart(self, ending: str) -> None:
+        svg = self.chart_svg(self._chart)
+        path = self._ask(CHARTS[self._chart].title, self._chart, ending) if svg else None
+        if path is not None:
+            self._write(partial(pictures.save, svg, path), path)
+
+    @Slot()
+    def _copy_chart(self) -> None:
+        if svg := self.chart_svg(self._chart):
+            QGuiApplication.clipboard().setImage(to_image(svg, pictures.PNG_FACTOR))
+            self.chat.said.emit(f"The picture of “{CHARTS[self._chart].title}” is on the clipboard.", "note")
+
+    @Slot()
+    def _explain(self) -> None:
+        self.explaining.explain(CHARTS[self._chart].key, self._place)
+
+    # All of it
+
+    @Slot()
+    def save_charts(self) -> None:
+        """Writes every chart of the answer that shows into a folder, as PNG and as SVG."""
+        trace = self._trace()
+        if trace is None:
+            self._say_nothing_there()
+            return
+        chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Folder for the pictures", str(self._folder()))
+        if chosen:
+            folder = Path(chosen)
+            self._write(partial(pictures.save_charts, trace, folder, self._theme, self._plain_speed()), folder / "charts")
+
+    @Slot()
+    def save_card(self) -> None:
+        """Writes the share card of the answer that shows."""
+        trace = self._trace()
+        if trace is None:
+            self._say_nothing_there()
+            return
+        path = self._ask("Share card", "card", ".png")
+        if path is not None:
+            self._write(partial(share_card.write, trace, path, self._theme, self._plain_speed()), path)
+
+    # Parts of it
+
+    def _answer(self) -> Answer | None:
+        """The answer that shows, if there is anything to draw of it."""
+        answer = self.panel.shown.answer
+        return answer if answer is not None and answer.rounds else None
+
+    def _trace(self) -> Trace | None:
+        """What pictures are drawn from. It reads a file, which takes a while for a long answer."""
+        return None if self._answer() is None else pictures.trace_of(self.chat.session.turns[self.panel.shown.turn])
+
+    def _plain_speed(self) -> float | None:
+        answer = self.panel.shown.answer
+        baseline = None if answer is None else self.chat.session.baseline(answer)
+        return baseline.throughput if baseline is not None and baseline.fits else None
+
+    def _folder(self) -> Path:
+        kept = Path(self.chat.settings.export_folder)
+        return kept if self.chat.settings.export_folder and kept.is_dir() else documents()
+
+    def _ask(self, title: str, name: str, ending: str) -> Path | None:
+        """Where a picture goes; None if the dialog was left."""
+        answer = self._answer()
+        stem = "answer" if answer is None or not answer.trace_path else Path(answer.trace_path).stem
+        offered = self._folder() / f"draftlight-{stem}-{name}{ending}"
+        filters = ";;".join(KINDS.values())
+        chosen, kind = QFileDialog.getSaveFileName(self.panel.window(), title, str(offered), filters, KINDS[ending])
+        if not chosen:
+            return None
+        path = Path(chosen)
+        if path.suffix.lower() in KINDS:
+            return path
+        return path.with_name(path.name + next((known for known, words in KINDS.items() if words == kind), ending))
+
+    def _write(self, write: Callable[[], object], path: Path) -> None:
+        QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
+        try:
+            write()
+        except DraftlightError as error:
+            self.chat.said.emit(str(error), "error")
+            return
+        finally:
+            QGuiApplication.restoreOverrideCursor()
+        what = f"{path}" if path.suffix else f"Pictures of {len(CHARTS)} charts in {path.parent}"
+        self.chat.said.emit(f"Saved: {what}.", "note")
+        self.chat.keep(export_folder=str(path.parent))
+        self.banner.offer("Show in folder", partial(show_folder, path.parent))
+
+    def _say_nothing_there(self) -> None:
+        self.chat.said.emit("There is no answer to draw yet.", "note")

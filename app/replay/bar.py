@@ -1,0 +1,225 @@
+"""The controls of a replay, below the text in place of the message field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QSlider,
+    QStyle,
+    QStyleOptionSlider,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.look.theme import Theme
+from app.look.widgets import ElidedLabel, icon_button, tint
+from app.replay.player import SPEEDS, TIMINGS, Player, Timing
+
+TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps"}
+TIMING_NOTES: dict[Timing, str] = {
+    "recorded": "Rounds come when they came in the recording.",
+    "even": "Every round takes the same time: half a second at speed 1.",
+}
+
+
+class ScrubSlider(QSlider):
+    """A slider that goes where it is clicked."""
+
+    def __init__(self) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self.setObjectName("replaySlider")
+        self.setAccessibleName("Position in the answer")
+        self.setPageStep(10)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            option = QStyleOptionSlider()
+            self.initStyleOption(option)
+            handle = self.style().subControlRect(QStyle.ComplexControl.CC_Slider, option, QStyle.SubControl.SC_SliderHandle, self)
+            if not handle.contains(event.position().toPoint()):
+                room = max(1, self.width() - handle.width())
+                place = round(event.position().x() - handle.width() / 2)
+                self.setValue(QStyle.sliderValueFromPosition(self.minimum(), self.maximum(), place, room))
+        super().mousePressEvent(event)
+
+
+class ReplayBar(QWidget):
+    """Buttons, a slider over the rounds, speed and timing. `show_player` brings it to the player's state.
+
+    Keys, wherever in the bar the focus is: Space, comma and full stop, Home and End, Escape.
+
+    Signals:
+        toggled: play or pause. stepped: (rounds) forward or back. moved: (rounds shown) to a place.
+        speed_chosen: (factor). timing_chosen: (timing). left: back to the conversation.
+    """
+
+    toggled = Signal()
+    stepped = Signal(int)
+    moved = Signal(int)
+    speed_chosen = Signal(float)
+    timing_chosen = Signal(str)
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("replayBar")
+        self.setAccessibleName("Replay")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._theme: Theme | None = None
+        self._scale = 1.0
+        self._end = 0
+        self.start = self._button("to-start", "To the start (Home)", lambda: self.moved.emit(0))
+        self.back = self._button("step-back", "One round back (,)", lambda: self.stepped.emit(-1))
+        self.play = self._button("play", "Play (Space)", self.toggled.emit)
+        self.play.setObjectName("playButton")
+        self.forward = self._button("step-forward", "One round forward (.)", lambda: self.stepped.emit(1))
+        self.end = self._button("to-end", "To the end (End)", lambda: self.moved.emit(self._end))
+        self.slider = ScrubSlider()
+        self.slider.valueChanged.connect(self.moved)
+        self.place = QLabel()
+        self.place.setObjectName("replayPlace")
+        self.place.setAccessibleName("Round and time")
+        self.name = ElidedLabel()
+        self.name.setObjectName("replayName")
+        self.name.setAccessibleName("Trace")
+        self.name.setTextFormat(Qt.TextFormat.PlainText)  # file names are no markup
+        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.speed = _choice("Speed", [(f"{speed:g}×", speed) for speed in SPEEDS])
+        self.speed.setCurrentIndex(SPEEDS.index(1.0))
+        self.speed.activated.connect(lambda index: self.speed_chosen.emit(self.speed.itemData(index)))
+        self.timing = _choice("Timing", [(TIMING_TITLES[timing], timing) for timing in TIMINGS])
+        self.timing.activated.connect(lambda index: self.timing_chosen.emit(self.timing.itemData(index)))
+        self.close_button = QPushButton("Back to the conversation")
+        self.close_button.setObjectName("replayClose")
+        self.close_button.setAccessibleName("Back to the conversation")
+        self.close_button.setToolTip("Leave the replay (Esc)")
+        self.close_button.clicked.connect(self.left)
+        self._arrange()
+
+    def _button(self, drawing: str, words: str, act: Callable[[], object]) -> QToolButton:
+        return icon_button(drawing, words, act)
+
+    def _arrange(self) -> None:
+        self.frame = QFrame()
+        self.frame.setObjectName("composerFrame")
+        column = QVBoxLayout(self.frame)
+        column.setContentsMargins(12, 8, 12, 9)
+        column.setSpacing(6)
+        first = QHBoxLayout()
+        first.setSpacing(2)
+        for button in (self.start, self.back, self.play, self.forward, self.end):
+            first.addWidget(button)
+        first.addSpacing(8)
+        first.addWidget(self.slider, 1)
+        first.addSpacing(10)
+        first.addWidget(self.place)
+        second = QHBoxLayout()
+        second.setSpacing(8)
+        second.addWidget(self.name, 1)
+        for widget in (self.timing, self.speed, self.close_button):
+            second.addWidget(widget)
+        column.addLayout(first)
+        column.addLayout(second)
+        self.margins = QHBoxLayout(self)
+        self.margins.setContentsMargins(44, 6, 44, 16)
+        self.margins.addWidget(self.frame)
+
+    def show_trace(self, name: str, note: str, player: Player) -> None:
+        """A newly opened trace; `note` says what the file lacks."""
+        words = f"{name} · {note}" if note else name
+        self.name.setText(words)
+        self.name.setToolTip(f"<p>{escape(words)}</p>")
+        self.name.setAccessibleDescription(words)
+        self._end = player.count
+        self.slider.blockSignals(True)
+        self.slider.setRange(0, player.count)
+        self.slider.blockSignals(False)
+        widest = _place_words(player.count, player.count, player.total_seconds, player.total_seconds)
+        self.place.setMinimumWidth(self.place.fontMetrics().horizontalAdvance(widest) + 4)
+        self.show_player(player)
+
+    def show_player(self, player: Player) -> None:
+        """The player's state; nothing is emitted."""
+        self.slider.blockSignals(True)
+        self.slider.setValue(player.shown)
+        self.slider.blockSignals(False)
+        words = _place_words(player.shown, player.count, player.seconds, player.total_seconds)
+        self.place.setText(words)
+        self.slider.setAccessibleDescription(words)
+        self.timing.setCurrentIndex(TIMINGS.index(player.timing))
+        self.timing.setToolTip(TIMING_NOTES[player.timing])
+        self.speed.setCurrentIndex(SPEEDS.index(player.speed))
+        self.back.setEnabled(player.shown > 0)
+        self.forward.setEnabled(not player.at_end)
+        drawing, title = ("pause", "Pause (Space)") if player.playing else ("play", "Play (Space)")
+        if self.play.property("drawing") != drawing:
+            self.play.setProperty("drawing", drawing)
+            self.play.setToolTip(title)
+            self.play.setAccessibleName(title)
+            if self._theme is not None:
+                tint(self.play, self._theme, self._scale)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._theme, self._scale = theme, scale
+        for button in (self.start, self.back, self.play, self.forward, self.end):
+            tint(button, theme, scale)
+        size = round(22 * scale)
+        self.play.setIconSize(QSize(size, size))
+
+    def set_column(self, left: int, width: int, whole: int) -> None:
+        """Aligns the frame with the transcript's column."""
+        self.margins.setContentsMargins(max(10, left - 14), 6, max(10, whole - left - width - 14), 16)
+
+    def take_key(self, event: QKeyEvent) -> bool:
+        """Does what a key of the replay asks for; False for any other key."""
+        if event.modifiers() & ~(Qt.KeyboardModifier.KeypadModifier | Qt.KeyboardModifier.ShiftModifier):
+            return False
+        match Qt.Key(event.key()):
+            case Qt.Key.Key_Space:
+                self.toggled.emit()
+            case Qt.Key.Key_Comma:
+                self.stepped.emit(-1)
+            case Qt.Key.Key_Period:
+                self.stepped.emit(1)
+            case Qt.Key.Key_Home:
+                self.moved.emit(0)
+            case Qt.Key.Key_End:
+                self.moved.emit(self._end)
+            case Qt.Key.Key_Escape:
+                self.left.emit()
+            case _:
+                return False
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if not self.take_key(event):
+            super().keyPressEvent(event)
+
+
+def _place_words(shown: int, count: int, seconds: float, total: float) -> str:
+    return f"Round {shown:,} of {count:,}  ·  {_clock(seconds)} of {_clock(total)}"
+
+
+def _clock(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)}:{seconds % 60:04.1f}"
+
+
+def _choice(name: str, entries: list[tuple[str, float]] | list[tuple[str, Timing]]) -> QComboBox:
+    box = QComboBox()
+    box.setObjectName("replayChoice")
+    box.setAccessibleName(name)
+    box.setToolTip(name)
+    for title, data in entries:
+        box.addItem(title, data)
+    return box

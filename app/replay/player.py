@@ -1,0 +1,278 @@
+"""Replaying a trace: how far it has come, and a conversation that is fed from its rounds as if they were made now. No widgets.
+
+Rounds go through `Session.apply` like those of a living answer, so every view shows the same pictures.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, Literal, get_args
+
+from app.session.session import Answer, Session, Turn
+from engine.codec import FINISHES, options_from_json
+from engine.drafter_kinds import NO_DRAFTER
+from engine.exports.tables import given_text, messages_of, prompt_tokens, table_of
+from engine.trace import Trace
+from engine.types import (
+    MAX_GAMMA,
+    RULES,
+    DecodingOptions,
+    Event,
+    PrefillProgress,
+    Round,
+    RoundFinished,
+    RunChanged,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+
+Timing = Literal["recorded", "even"]
+TIMINGS: tuple[Timing, ...] = get_args(Timing)
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+EVEN_SECONDS = 0.5
+"""How long every round takes under even timing at speed 1: long enough to be read."""
+KEPT_EVERY = 1000
+"""Rounds between the places from which a long answer can grow again."""
+REPLAY_RUN = -1
+"""No run of the engine has this id."""
+
+
+class Player:
+    """How many rounds are shown, and when the next ones are due. Time is handed in, so nothing here waits.
+
+    Attributes:
+        shown: rounds that are shown, 0 to `count`.
+        playing: whether `advance` moves on.
+        speed: a factor on time; timing: as the rounds were recorded, or the same time for each.
+    """
+
+    def __init__(self, rounds: Sequence[Round]) -> None:
+        ends = ((round_.started + round_.milliseconds.total) / 1000 for round_ in rounds)
+        self._ends: dict[Timing, list[float]] = {
+            "recorded": list(accumulate(ends, max)),
+            "even": [EVEN_SECONDS * (index + 1) for index in range(len(rounds))],
+        }
+        self.count = len(rounds)
+        self.shown = self.count
+        self.playing = False
+        self.speed = 1.0
+        self.timing: Timing = "recorded"
+        self._clock = self._end_of(self.shown)
+
+    @property
+    def seconds(self) -> float:
+        """When, in the recording, the newest round that is shown ended."""
+        return self._ends["recorded"][self.shown - 1] if self.shown else 0.0
+
+    @property
+    def total_seconds(self) -> float:
+        return self._ends["recorded"][-1] if self.count else 0.0
+
+    @property
+    def at_end(self) -> bool:
+        return self.shown >= self.count
+
+    def play(self) -> None:
+        """Goes on, from the start if the end is shown."""
+        if self.at_end:
+            self.go(0)
+        self.playing = self.count > 0
+
+    def pause(self) -> None:
+        self.playing = False
+
+    def go(self, shown: int) -> None:
+        """Shows so many rounds, as far as there are."""
+        self.shown = max(0, min(self.count, shown))
+        self._clock = self._end_of(self.shown)
+
+    def step(self, rounds: int) -> None:
+        """Stops, and shows so many rounds more or fewer."""
+        self.pause()
+        self.go(self.shown + rounds)
+
+    def set_speed(self, speed: float) -> None:
+        self.speed = speed
+
+    def set_timing(self, timing: Timing) -> None:
+        """Goes on from the same round under another timing."""
+        self.timing = timing
+        self._clock = self._end_of(self.shown)
+
+    def advance(self, seconds: float) -> bool:
+        """Lets time pass; returns whether more is shown now. Pauses at the end."""
+        if not self.playing:
+            return False
+        self._clock += seconds * self.speed
+        before, self.shown = self.shown, max(self.shown, bisect_right(self._ends[self.timing], self._clock))
+        if self.at_end:
+            self.playing = False
+        return self.shown != before
+
+    def _end_of(self, shown: int) -> float:
+        return self._ends[self.timing][shown - 1] if shown else 0.0
+
+
+class Replay:
+    """A trace as a conversation of its own that grows and shrinks by rounds.
+
+    Attributes:
+        turns: what is shown: the conversation before the answer, as far as the trace tells, and the answer last.
+        shown: how many of its rounds the answer has.
+    """
+
+    def __init__(self, session: Session, trace: Trace) -> None:
+        self.trace = trace
+        self._session = session
+        self._prompt, history = _conversation(trace)
+        self._options = _options(trace)
+        self._changes = [change for entry in trace.changes if (change := _change(entry)) is not None]
+        self.turns = [*history, Turn(self._prompt, self._fresh())]
+        self.shown = 0
+        self._kept: dict[int, Answer] = {}
+        self._keeping = False
+
+    @property
+    def answer(self) -> Answer:
+        return self.turns[-1].answer
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        return self.trace.rounds
+
+    def show(self, shown: int) -> None:
+        """Brings the answer to so many rounds; the session must be showing these turns.
+
+        Going back takes another answer and lets it grow to the place: from nothing the first time, afterwards from what was kept
+        of it on the way.
+        """
+        if shown < self.shown:
+            self._keeping = True
+            self.shown = max((place for place in self._kept if place <= shown), default=0)
+            self.turns[-1] = Turn(self._prompt, _twin(self._kept[self.shown]) if self.shown else self._fresh())
+        if not self.answer.rules:
+            read, path = prompt_tokens(self.trace), str(self.trace.path)
+            given, logits = given_text(self.trace), table_of(self.trace.header.get("target")).get("logits")
+            known = logits if isinstance(logits, str) else None
+            self._tell(RunStarted(REPLAY_RUN, self._options, read, self._drafter(), path, given, known))
+            self._tell(PrefillProgress(REPLAY_RUN, read, read))
+        due = len([change for change in self._changes if change.index < self.shown])
+        for round_ in self.trace.rounds[self.shown : shown]:
+            while due < len(self._changes) and self._changes[due].index <= round_.index:
+                self._tell(self._changes[due])
+                due += 1
+            self._tell(RoundFinished(REPLAY_RUN, round_, self._first_token()))
+            place = round_.index + 1
+            if self._keeping and place % KEPT_EVERY == 0 and place not in self._kept:
+                self._kept[place] = _twin(self.answer)
+        self.shown = min(shown, len(self.trace.rounds))
+        if self.shown == len(self.trace.rounds):
+            self._end()
+
+    def _end(self) -> None:
+        """The answer ends as it did when it was recorded; one that was cut off just stops growing."""
+        summary = self.trace.summary or {}
+        finish, error = summary.get("finish"), summary.get("error")
+        if isinstance(error, str):
+            self._tell(RunFailed(REPLAY_RUN, error))
+        elif finish in FINISHES:
+            figures = self.answer.tally.summary
+            self._tell(
+                RunFinished(
+                    run_id=REPLAY_RUN,
+                    finish=finish,
+                    text=self.answer.text.text,
+                    tokens=figures.emitted,
+                    seconds=figures.seconds,
+                    prefill_seconds=_number(summary.get("prefill_seconds")) or 0.0,
+                    seconds_to_first_token=self._first_token(),
+                    trace_path=str(self.trace.path),
+                )
+            )
+        else:
+            self.answer.state = "finished"
+
+    def _fresh(self) -> Answer:
+        name = table_of(self.trace.header.get("target")).get("name")
+        answer = Answer(
+            options=self._options, drafter=self._drafter(), submitted=0.0, model=name if isinstance(name, str) else "Answer"
+        )
+        answer.run_id = REPLAY_RUN
+        return answer
+
+    def _tell(self, event: Event) -> None:
+        self._session.apply(event)
+
+    def _first_token(self) -> float | None:
+        return _number((self.trace.summary or {}).get("seconds_to_first_token"))
+
+    def _drafter(self) -> str:
+        name = table_of(self.trace.header.get("drafter")).get("name")
+        if isinstance(name, str):
+            return name
+        return self.trace.rounds[0].drafter if self.trace.rounds else NO_DRAFTER
+
+
+def _conversation(trace: Trace) -> tuple[str, list[Turn]]:
+    """The last prompt and the turns before it. A system message is no turn."""
+    turns: list[Turn] = []
+    asked: str | None = None
+    for role, text in messages_of(trace):
+        if role == "user":
+            asked = text
+        elif role == "assistant" and asked is not None:
+            turns.append(Turn(asked, _earlier(text)))
+            asked = None
+    return asked or "", turns
+
+
+def _twin(answer: Answer) -> Answer:
+    """An answer like this one that grows on its own. What never changes, pieces and rounds, is shared."""
+    text = copy.copy(answer.text)
+    for name, value in vars(answer.text).items():
+        setattr(text, name, copy.copy(value))
+    return replace(
+        answer,
+        text=text,
+        tally=copy.deepcopy(answer.tally),
+        rounds=list(answer.rounds),
+        changes=list(answer.changes),
+        rules=list(answer.rules),
+    )
+
+
+def _earlier(text: str) -> Answer:
+    """An answer of which only the text is known."""
+    answer = Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, model="Earlier answer", state="finished")
+    answer.text.begin(text)
+    return answer
+
+
+def _options(trace: Trace) -> DecodingOptions:
+    """The options as far as they make sense; defaults in place of what does not."""
+    kept: dict[str, Any] = {}
+    for name, value in table_of(trace.header.get("options")).items():
+        try:
+            options_from_json({**kept, name: value})
+        except (ValueError, TypeError):
+            continue
+        kept[name] = value
+    return options_from_json(kept)
+
+
+def _change(entry: dict[str, Any]) -> RunChanged | None:
+    index, rule, gamma, drafter = (entry.get(name) for name in ("index", "rule", "gamma", "drafter"))
+    if not isinstance(index, int) or rule not in RULES or not isinstance(drafter, str):
+        return None
+    if gamma == "auto" or (isinstance(gamma, int) and 1 <= gamma <= MAX_GAMMA):
+        return RunChanged(REPLAY_RUN, index, rule, gamma, drafter)
+    return None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

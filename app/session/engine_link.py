@@ -1,0 +1,156 @@
+"""The engine's events on the UI thread: drained by a timer under a time budget, stale runs dropped."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from engine.drafter_kinds import NO_DRAFTER
+from engine.requests.compare import CompareRequest, SampleRequest
+from engine.types import (
+    DrafterReady,
+    DrafterRefused,
+    Event,
+    LoadFailed,
+    Request,
+    Rule,
+    RunFailed,
+    RunFinished,
+    SamplingFinished,
+    TaskFailed,
+)
+
+Gamma = int | Literal["auto"]
+BUSY_MS = 33
+IDLE_MS = 250
+"""Nothing is expected then; an engine that fails on its own accord is still heard."""
+BUDGET_SECONDS = 0.008
+
+
+class EngineLike(Protocol):
+    """What the window needs of `engine.worker.Engine`."""
+
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None: ...
+    def submit(self, request: Request) -> int: ...
+    def compare(self, request: CompareRequest) -> tuple[int, ...]: ...
+    def sample(self, request: SampleRequest) -> int: ...
+    def update(
+        self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None
+    ) -> None: ...
+    def stop(self, run_id: int) -> None: ...
+    def close(self, timeout: float = 5.0) -> bool: ...
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]: ...
+
+
+class EngineLink(QObject):
+    """Asks the engine for things and reports what it says, batch by batch.
+
+    The timer slows down while nothing is under way, so an idle window costs next to nothing.
+
+    Signals:
+        received: a list of events, oldest first, without those of forgotten runs.
+        compared: a list of events of the newest comparison or sampling.
+    """
+
+    received = Signal(list)
+    compared = Signal(list)
+
+    def __init__(self, engine: EngineLike, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self._run: int | None = None
+        self._compared: tuple[int, ...] = ()
+        self._loads = 0
+        self._running = 0
+        self._timer = QTimer(self, interval=IDLE_MS)
+        self._timer.timeout.connect(self._drain)
+        self._timer.start()
+
+    @property
+    def run_id(self) -> int | None:
+        """The run whose events are let through."""
+        return self._run
+
+    @property
+    def busy(self) -> bool:
+        """Whether the engine still owes an answer to something."""
+        return self._loads > 0 or self._running > 0
+
+    def load(self, target: str, drafter: str) -> None:
+        self._loads += 1
+        self._timer.setInterval(BUSY_MS)
+        self._engine.load(target, drafter)
+
+    def submit(self, request: Request) -> int:
+        """Starts a run; events of earlier ones are dropped from now on."""
+        self._run = self._engine.submit(request)
+        self._running += 1
+        self._timer.setInterval(BUSY_MS)
+        return self._run
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        """Starts answers that take turns; events of an earlier comparison are dropped from now on."""
+        self._compared = self._engine.compare(request)
+        return self._begun(len(self._compared))
+
+    def sample(self, request: SampleRequest) -> int:
+        """Starts drawing samples, in place of an earlier comparison."""
+        self._compared = (self._engine.sample(request),)
+        return self._begun(1)[0]
+
+    def _begun(self, many: int) -> tuple[int, ...]:
+        self._running += many
+        self._timer.setInterval(BUSY_MS)
+        return self._compared
+
+    def stop_comparison(self) -> None:
+        """Stops every answer of the comparison, or the sampling."""
+        for run in self._compared:
+            self._engine.stop(run)
+
+    def update(self, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
+        """Asks the current run for another rule, gamma or drafter."""
+        if self._run is not None:
+            self._engine.update(self._run, rule=rule, gamma=gamma, drafter=drafter)
+
+    def stop(self) -> None:
+        if self._run is not None:
+            self._engine.stop(self._run)
+
+    def forget(self) -> None:
+        """Stops the current run and lets none of its later events through."""
+        self.stop()
+        self._run = None
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Stops, joins and goes quiet. False if the engine did not end in time."""
+        self.forget()
+        self._timer.stop()
+        return self._engine.close(timeout)
+
+    @Slot()
+    def _drain(self) -> None:
+        events = self._engine.events(budget=BUDGET_SECONDS)
+        if not events:
+            return
+        current, compared = [], []
+        for event in events:
+            self._count(event)
+            run = getattr(event, "run_id", getattr(event, "task_id", None))
+            if run in self._compared:
+                compared.append(event)
+            elif run is None or run == self._run:
+                current.append(event)
+        self._timer.setInterval(BUSY_MS if self.busy else IDLE_MS)
+        if current:
+            self.received.emit(current)
+        if compared:
+            self.compared.emit(compared)
+
+    def _count(self, event: Event) -> None:
+        match event:
+            case RunFinished() | RunFailed() | SamplingFinished() | TaskFailed():
+                self._running = max(0, self._running - 1)
+            case LoadFailed() | DrafterReady() | DrafterRefused():
+                self._loads = max(0, self._loads - 1)

@@ -1,0 +1,51 @@
+"""An engine that is started when it is first asked for something: a window that shows a trace needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.session.engine_link import EngineLike, Gamma
+from engine.drafter_kinds import NO_DRAFTER
+from engine.requests.compare import CompareRequest, SampleRequest
+from engine.types import Event, Request, Rule
+
+
+class LaterEngine:
+    """Stands in for an engine and hands everything on to it, once there is one."""
+
+    def __init__(self, make: Callable[[], EngineLike]) -> None:
+        self._make = make
+        self._engine: EngineLike | None = None
+
+    @property
+    def engine(self) -> EngineLike:
+        """The engine, started now at the latest."""
+        if self._engine is None:
+            self._engine = self._make()
+        return self._engine
+
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
+        self.engine.load(target, drafter)
+
+    def submit(self, request: Request) -> int:
+        return self.engine.submit(request)
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        return self.engine.compare(request)
+
+    def sample(self, request: SampleRequest) -> int:
+        return self.engine.sample(request)
+
+    def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
+        if self._engine is not None:
+            self._engine.update(run_id, rule=rule, gamma=gamma, drafter=drafter)
+
+    def stop(self, run_id: int) -> None:
+        if self._engine is not None:
+            self._engine.stop(run_id)
+
+    def close(self, timeout: float = 5.0) -> bool:
+        return self._engine is None or self._engine.close(timeout)
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        return [] if self._engine is None else self._engine.events(limit, budget)

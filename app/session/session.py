@@ -1,0 +1,291 @@
+"""What the window knows: the conversation, its rounds and numbers, and the state of the engine. No Qt in here.
+
+Events go in through `apply`; views read. A clock is passed in, so that a session driven by recorded events is
+deterministic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.session.answer_pieces import AnswerText
+from app.session.plain_baseline import Baseline, Baselines
+from engine.drafter_kinds import NO_DRAFTER, kind_of
+from engine.lens.tally import Tally
+from engine.types import (
+    DecodingOptions,
+    DrafterReady,
+    DrafterRefused,
+    EngineFailed,
+    Event,
+    Finish,
+    LoadFailed,
+    LoadFinished,
+    LoadProgress,
+    LoadStarted,
+    Message,
+    ModelInfo,
+    PrefillProgress,
+    Request,
+    Round,
+    RoundFinished,
+    Rule,
+    RunChanged,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+
+State = Literal["waiting", "reading", "generating", "finished", "failed"]
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer, growing.
+
+    Attributes:
+        model: what the target is called. logits: their type, None where it is not known.
+        request: what the engine was asked, None for an answer that was read from a trace.
+        chosen: of an answer that branches off a sibling, the text of the token with which it leaves it.
+        state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
+        submitted: clock reading when the engine was asked.
+        seconds_to_first_token: as the engine says with the first round, on the clock of this answer alone.
+        prefill: tokens of the prompt read so far and in all.
+        rounds: every round so far; round i has index i.
+        rules: every rule that was in force, in order; the text is drafter-invariant only without rejection and block.
+    """
+
+    options: DecodingOptions
+    drafter: str
+    submitted: float
+    model: str = ""
+    logits: str | None = None
+    request: Request | None = None
+    chosen: str = ""
+    run_id: int | None = None
+    state: State = "waiting"
+    text: AnswerText = field(default_factory=AnswerText)
+    tally: Tally = field(default_factory=Tally)
+    rounds: list[Round] = field(default_factory=list)
+    changes: list[RunChanged] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    prefill: tuple[int, int] = (0, 0)
+    seconds_to_first_token: float | None = None
+    finish: Finish | None = None
+    message: str = ""
+    result: RunFinished | None = None
+    trace_path: str | None = None
+    cache_length: int = 0
+
+    @property
+    def running(self) -> bool:
+        return self.state in ("waiting", "reading", "generating")
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """From the end of reading the prompt to the last token, as DESIGN defines throughput."""
+        if self.result is not None and self.result.seconds > 0 and self.result.tokens:
+            return self.result.tokens / self.result.seconds
+        return self.tally.summary.throughput
+
+    @property
+    def invariant(self) -> bool:
+        """Whether another drafter would give the same text for this seed, up to near-ties."""
+        return all(rule in ("match", "gumbel") for rule in self.rules)
+
+
+def is_plain(answer: Answer) -> bool:
+    """Whether no drafter took part."""
+    return answer.drafter == NO_DRAFTER and all(change.drafter == NO_DRAFTER for change in answer.changes)
+
+
+@dataclass(slots=True)
+class Turn:
+    """A prompt and the answer that shows.
+
+    Attributes:
+        siblings: every answer to the prompt in the order in which they were asked for, the shown one among them; empty while
+            there is one.
+    """
+
+    prompt: str
+    answer: Answer
+    siblings: list[Answer] = field(default_factory=list)
+
+    @property
+    def answers(self) -> list[Answer]:
+        return self.siblings or [self.answer]
+
+    @property
+    def shown(self) -> int:
+        """Index of the shown answer among all."""
+        return next(index for index, answer in enumerate(self.answers) if answer is self.answer)
+
+    def has_sibling(self, by: int) -> bool:
+        """Whether there is an answer before, -1, or after, 1, the shown one."""
+        return 0 <= self.shown + by < len(self.answers)
+
+
+class Session:
+    """The conversation and the engine's state, as the last event left them.
+
+    Attributes:
+        turns: finished turns and, last, perhaps a running one.
+        model: the loaded target, None until one is there; `target` is the name it was asked for by.
+        loading: name of what is being loaded, None when nothing is; `load_step` and `load_fraction` say how far.
+        drafter: name of the drafter that was made ready last.
+        replay_words: how far a replay has come.
+        baselines: the plain runs that were measured; `measuring` while another is made only to be measured.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.turns: list[Turn] = []
+        self.conversation = 0
+        self.model: ModelInfo | None = None
+        self.target = ""
+        self.loading: str | None = None
+        self.load_step = ""
+        self.load_fraction: float | None = None
+        self._asked_for = ""
+        self.drafter = NO_DRAFTER
+        self.baselines = Baselines()
+        self.measuring = False
+        self._distributions: dict[str, bool] = {}
+        self.replay_words = ""
+        self._aside: list[Turn] | None = None
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a replay is shown; the conversation is put aside meanwhile, and no answer can be under way."""
+        return self._aside is not None
+
+    def show_replay(self, turns: list[Turn]) -> None:
+        """Shows these turns in place of the conversation, or of another replay, until `leave_replay`."""
+        if self._aside is None:
+            self._aside = self.turns
+        self.turns = turns
+
+    def leave_replay(self) -> None:
+        """Back to the conversation as it was."""
+        if self._aside is not None:
+            self.turns, self._aside = self._aside, None
+
+    @property
+    def answer(self) -> Answer | None:
+        """The newest answer, running or not."""
+        return self.turns[-1].answer if self.turns else None
+
+    @property
+    def running(self) -> Answer | None:
+        answer = self.answer
+        return answer if answer is not None and answer.running and not self.replaying else None
+
+    @property
+    def newest_prompt(self) -> str:
+        """Empty before the first."""
+        return self.turns[-1].prompt if self.turns else ""
+
+    @property
+    def trace_paths(self) -> list[str]:
+        """The traces of this conversation, oldest first."""
+        return [turn.answer.trace_path for turn in self.turns if turn.answer.trace_path]
+
+    @property
+    def context_used(self) -> int:
+        """Tokens in the target's cache after the newest round of the newest answer that has one."""
+        for turn in reversed(self.turns):
+            if turn.answer.cache_length:
+                return turn.answer.cache_length
+        return 0
+
+    def baseline(self, answer: Answer) -> Baseline | None:
+        """The measured plain run to compare an answer with; None for an answer that is one itself."""
+        if answer.request is None or is_plain(answer):
+            return None
+        return self.baselines.of(answer.request)
+
+    def has_distribution(self, drafter: str) -> bool:
+        """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
+        return self._distributions.get(drafter, kind_of(drafter).has_distribution)
+
+    def was_ready(self, drafter: str) -> bool:
+        """Whether the engine could ever use a drafter since the window opened."""
+        return drafter in self._distributions
+
+    def clear(self) -> None:
+        """A new conversation."""
+        self.turns.clear()
+        self.conversation += 1
+
+    def add_turn(self, prompt: str, options: DecodingOptions, drafter: str, model: str = "") -> Answer:
+        answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
+        self.turns.append(Turn(prompt, answer))
+        return answer
+
+    def messages(self, system: str = "") -> tuple[Message, ...]:
+        """The conversation up to and with the newest prompt, for a request."""
+        messages = [Message("system", system)] if system.strip() else []
+        for turn in self.turns[:-1]:
+            messages += [Message("user", turn.prompt), Message("assistant", turn.answer.text.text)]
+        return (*messages, Message("user", self.turns[-1].prompt))
+
+    def apply(self, event: Event) -> None:
+        """Takes in one event. Events of runs that are not the newest answer's are ignored."""
+        match event:
+            case LoadStarted(name):
+                self.loading, self.load_step, self.load_fraction = name, "", None
+                self._asked_for = name
+            case LoadProgress(name, step, fraction):
+                self.loading, self.load_step, self.load_fraction = name, step, fraction
+            case LoadFinished(model):
+                self.model, self.loading, self.target = model, None, self._asked_for
+            case LoadFailed():
+                self.loading, self._asked_for = None, self.target  # the next LoadFinished may be that of the one before
+            case DrafterReady(name, has_distribution):
+                self.drafter, self.loading = name, None
+                self._distributions[name] = has_distribution
+            case DrafterRefused():
+                self.loading = None
+            case EngineFailed():
+                self.loading = None
+            case RunStarted() | PrefillProgress() | RoundFinished() | RunChanged() | RunFinished() | RunFailed():
+                answer = self.answer
+                if answer is not None and answer.run_id == event.run_id:
+                    self._apply_to(answer, event)
+
+    def _apply_to(self, answer: Answer, event: Event) -> None:
+        match event:
+            case RunStarted(_, options, prompt_tokens, drafter, trace_path):
+                answer.state, answer.options, answer.drafter = "reading", options, drafter
+                answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
+                answer.rules, answer.logits = [options.rule], event.logits
+                if event.given:
+                    answer.text.begin(event.given, answer.chosen)
+                if self.model is not None and self.target != "builtin" and not self.replaying:
+                    answer.model = self.model.name
+            case PrefillProgress(_, done, total):
+                answer.state, answer.prefill = "reading", (done, total)
+            case RoundFinished(_, round_, seconds_to_first_token):
+                answer.seconds_to_first_token = seconds_to_first_token
+                answer.state, answer.cache_length = "generating", round_.cache_length
+                answer.tally.add(round_)
+                answer.rounds.append(round_)
+                answer.text.add(round_)
+                if round_.rule not in answer.rules:
+                    answer.rules.append(round_.rule)
+            case RunChanged(rule=rule):
+                answer.changes.append(event)
+                if rule not in answer.rules:
+                    answer.rules.append(rule)
+            case RunFinished(_, finish):
+                answer.state, answer.finish, answer.result = "finished", finish, event
+                answer.seconds_to_first_token = event.seconds_to_first_token
+                answer.trace_path = event.trace_path or answer.trace_path
+                if answer.request is not None and is_plain(answer):
+                    self.baselines.add(answer.request, event)
+            case RunFailed(_, message):
+                answer.state, answer.message = "failed", message

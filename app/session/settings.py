@@ -1,0 +1,136 @@
+"""What the window remembers between starts: one typed table, one file, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from app.look.theme import APPEARANCES, Appearance
+from engine.drafter_kinds import HEAD
+from engine.files.paths import data_folder
+from engine.files.whole_file import write_whole
+from engine.lens.chart_kinds import CHARTS
+from engine.types import DecodingOptions, Rule
+
+MIN_SCALE, MAX_SCALE = 0.8, 1.8
+PanelPage = Literal["rounds", "charts", "table"]
+PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table")
+
+
+OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting with its default. Impossible values raise ValueError naming the field.
+
+    Attributes:
+        text_scale: factor on every text size of the window.
+        charts: those that are not folded away.
+        geometry: x, y, width, height of the window; empty means the default place.
+        seed: None draws a new seed for each answer.
+        export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
+    """
+
+    appearance: Appearance = "system"
+    ghosts: bool = True
+    side_panel: bool = True
+    panel_page: PanelPage = "rounds"
+    charts: tuple[str, ...] = OPEN_CHARTS
+    text_scale: float = 1.0
+    geometry: tuple[int, ...] = ()
+    target: str = "builtin"
+    drafter: str = HEAD
+    rule: Rule = "gumbel"
+    temperature: float = 0.8
+    gamma: int | Literal["auto"] = "auto"
+    seed: int | None = None
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    max_tokens: int = 512
+    stop: tuple[str, ...] = ()
+    system_prompt: str = ""
+    export_folder: str = ""
+    export_kind: str = "html"
+
+    def __post_init__(self) -> None:
+        for name in ("geometry", "stop", "charts"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        _check(self.appearance in APPEARANCES, "appearance", self.appearance)
+        for name in ("ghosts", "side_panel"):
+            _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
+        _check(
+            isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale
+        )
+        _check(len(self.geometry) in (0, 4) and all(isinstance(edge, int) for edge in self.geometry), "geometry", self.geometry)
+        for name in ("target", "drafter"):
+            _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
+        for name in ("system_prompt", "export_folder", "export_kind"):
+            _check(isinstance(getattr(self, name), str), name, getattr(self, name))
+        _check(all(name in CHARTS for name in self.charts), "charts", self.charts)
+        _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
+        self.options()
+
+    def options(self) -> DecodingOptions:
+        """The options of the next answer."""
+        shared = {option.name for option in fields(DecodingOptions)} & {setting.name for setting in fields(self)}
+        return DecodingOptions(**{name: getattr(self, name) for name in shared})
+
+
+def _check(holds: bool, name: str, value: object) -> None:
+    if not holds:
+        raise ValueError(f"{name} cannot be {value!r}")
+
+
+def settings_path() -> Path:
+    return data_folder() / "settings.json"
+
+
+def load(path: Path) -> tuple[Settings, str]:
+    """The settings of a file, and a note for the user: empty when all is well.
+
+    A file that cannot be read is set aside, not overwritten; single bad values fall back to their defaults.
+    """
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(stored, dict):
+            raise ValueError("not a table of settings")
+    except FileNotFoundError:
+        return Settings(), ""
+    except (OSError, ValueError):
+        note = "The settings could not be read, so the defaults are in use."
+        aside = path.with_name("settings-damaged.json")
+        try:
+            os.replace(path, aside)
+        except OSError:
+            return Settings(), note
+        return Settings(), f"{note} The old file is kept as {aside.name}."
+    return _from_table(stored)
+
+
+def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
+    known = {setting.name for setting in fields(Settings)}
+    kept: dict[str, Any] = {}
+    dropped = []
+    for name, value in stored.items():
+        if name not in known:
+            continue
+        try:
+            Settings(**{name: value})
+        except (ValueError, TypeError):
+            dropped.append(name)
+        else:
+            kept[name] = value
+    note = f"These settings were not usable and are back at their defaults: {', '.join(dropped)}." if dropped else ""
+    return Settings(**kept), note
+
+
+def save(path: Path, settings: Settings) -> None:
+    """Writes the whole file or leaves the old one. Raises `engine.files.whole_file.NotWritten`."""
+    write_whole(path, json.dumps(asdict(settings), indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,70 @@
+"""Which token a place means, and which one comes next: the order in which a reader walks through a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.session.cursor import Place
+from app.session.session import Answer, Turn
+from engine.lens.pieces import NOWHERE, Spot, spot_of_emitted
+
+
+def place_of(turn: int, spot: Spot) -> Place:
+    """The place of a token in the answer of a turn."""
+    return Place(turn, spot.round, emitted=spot.at) if spot.own else Place(turn, spot.round, proposal=spot.at)
+
+
+def spot_of(place: Place, answer: Answer) -> Spot | None:
+    """The token a place means; None for a whole round and for a round that the answer does not have."""
+    if place.whole_round or not 0 <= place.round < len(answer.rounds):
+        return None
+    if place.proposal is not None:
+        return Spot(place.round, False, place.proposal)
+    assert place.emitted is not None
+    round_ = answer.rounds[place.round]
+    return spot_of_emitted(round_, place.emitted) if place.emitted < len(round_.emitted) else None
+
+
+def neighbour(turns: Sequence[Turn], place: Place, by: int, ghosts: bool, rounds: bool = False) -> Place | None:
+    """The token before or behind a place, through all answers; None at either end.
+
+    Args:
+        by: -1 or 1.
+        ghosts: whether rejected and unjudged proposals count, as they do where they are shown.
+        rounds: go to the first token of the round before or behind instead.
+    """
+    for turn in range(place.turn, len(turns) if by > 0 else -1, by):
+        answer = turns[turn].answer
+        index = _start(answer, place, by) if turn == place.turn else (0 if by > 0 else len(answer.text.pieces) - 1)
+        while 0 <= index < len(answer.text.pieces):
+            piece = answer.text.pieces[index]
+            counts = piece.spot != NOWHERE and (ghosts or not piece.ghost)
+            if counts and rounds:
+                counts = turn != place.turn or piece.spot.round != place.round
+                if counts and by < 0:
+                    return _first(answer, turn, piece.spot.round, ghosts)
+            if counts:
+                return place_of(turn, piece.spot)
+            index += by
+    return None
+
+
+def _start(answer: Answer, place: Place, by: int) -> int:
+    """Index of the piece next to a place. A whole round is entered at its near end."""
+    spot = spot_of(place, answer)
+    if spot is None:
+        at_near_end = answer.text.first_of_round(place.round)
+        return at_near_end if by > 0 else at_near_end - 1
+    at = answer.text.place_of(spot)
+    if at is None:
+        return answer.text.first_of_round(place.round)
+    while by > 0 and at + 1 < len(answer.text.pieces) and answer.text.pieces[at + 1].spot == spot:
+        at += 1  # a token may stand in two pieces, where a stop text was feared
+    return at + by
+
+
+def _first(answer: Answer, turn: int, round_: int, ghosts: bool) -> Place | None:
+    for piece in answer.text.pieces[answer.text.first_of_round(round_) :]:
+        if ghosts or not piece.ghost:
+            return place_of(turn, piece.spot)
+    return None

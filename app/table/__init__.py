@@ -1,0 +1,1 @@
+"""Every figure of every round as a table."""

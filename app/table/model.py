@@ -1,0 +1,229 @@
+"""The rounds of one answer as a table: every figure of a round in its row, sortable, and copied into any spreadsheet."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtGui import QColor
+
+from app.look.wording import RULE_TITLES, drafter_title, number
+from app.session.session import Answer
+from engine.lens.pieces import visible
+from engine.types import Round
+
+Value = int | float | str | None
+Index = QModelIndex | QPersistentModelIndex
+Role = Qt.ItemDataRole
+LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+TOP = QModelIndex()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One figure of a round.
+
+    Attributes:
+        value: what is sorted and copied; None where a round has none.
+        decimals: shown of a number; None shows it as it is.
+        sample: a text as wide as the column.
+    """
+
+    title: str
+    explanation: str
+    value: Callable[[Round], Value]
+    sample: str
+    decimals: int | None = None
+
+    def text(self, round_: Round) -> str:
+        """As shown."""
+        value = self.value(round_)
+        if isinstance(value, str):
+            return value
+        if self.decimals is not None:
+            return number(value, self.decimals)
+        return "–" if value is None else f"{value:,}"
+
+
+def _expected(rule: str) -> Callable[[Round], Value]:
+    def mean(round_: Round) -> Value:
+        judged = round_.expected
+        return sum(getattr(place, rule) for place in judged) / len(judged) if judged else None
+
+    return mean
+
+
+def _time(part: str) -> Callable[[Round], Value]:
+    return lambda round_: getattr(round_.milliseconds, part)
+
+
+def _expected_column(title: str, rule: str) -> Column:
+    words = f"Mean closed-form probability that {RULE_TITLES[rule]} accepts, over the positions judged in this round."  # type: ignore[index]
+    return Column(title, words, _expected(rule), "0.000", 3)
+
+
+def _time_column(part: str, words: str) -> Column:
+    return Column(f"{part} ms", words + " Measured only in rounds evaluated in stages.", _time(part), "verify ms", 1)
+
+
+COLUMNS = (
+    Column("Round", "Number of the round in the answer, from 1.", lambda round_: round_.index + 1, "10,000"),
+    Column(
+        "Text",
+        "What the round added to the answer; ⏎ is a line break.",
+        lambda round_: visible(round_.text, running=True) if round_.text else "",
+        "a few words of the text",
+    ),
+    Column("Emitted", "Tokens that the round added to the answer.", lambda round_: len(round_.emitted), "Emitted"),
+    Column("Proposals", "Tokens that the drafter proposed.", lambda round_: len(round_.proposals), "Proposals"),
+    Column("Accepted", "Proposals that the target agreed with.", lambda round_: round_.accepted, "Accepted"),
+    Column("Rejected", "The proposal that the target did not agree with.", lambda round_: round_.rejected, "Rejected"),
+    Column("Unjudged", "Proposals behind the rejected one, never judged.", lambda round_: round_.unjudged, "Unjudged"),
+    Column("ms", "Milliseconds that the round took in all.", _time("total"), "1,000.0", 1),
+    _time_column("draft", "Milliseconds of drafting."),
+    _time_column("verify", "Milliseconds of the target's forward pass."),
+    _time_column("judge", "Milliseconds of judging."),
+    _time_column("other", "The rest of the round's milliseconds."),
+    Column("Rows", "Rows of the target's forward pass.", lambda round_: round_.rows, "Rows"),
+    _expected_column("E match", "match"),
+    _expected_column("E gumbel", "gumbel"),
+    _expected_column("E rejection", "rejection"),
+    Column("Rule", "The rule in force.", lambda round_: RULE_TITLES[round_.rule], "Rejection"),
+    Column("Drafter", "The drafter in force.", lambda round_: drafter_title(round_.drafter), "Small draft model"),
+    Column("Position", "Index of the round's first token, prompt included.", lambda round_: round_.position, "100,000"),
+)
+
+
+class RoundModel(QAbstractTableModel):
+    """The rounds of an answer, in the order of a column.
+
+    It sorts by itself: a proxy would ask for ten thousand values several times each, and the window would stand still meanwhile.
+
+    Attributes:
+        lit: index of the round that is pointed at, None if none is; `lit_colour` is what lies behind it.
+    """
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.lit: int | None = None
+        self.lit_colour = QColor()
+        self._answer: Answer | None = None
+        self._order: list[int] = []  # indices of rounds, row by row
+        self._column, self._descending = 0, False
+
+    def show_answer(self, answer: Answer | None) -> None:
+        """Another answer, or the rounds that this one has gained."""
+        rounds = [] if answer is None else answer.rounds
+        if answer is not self._answer or len(rounds) < len(self._order):
+            self.beginResetModel()
+            self._answer = answer
+            self._order = self._sorted(range(len(rounds)))
+            self.endResetModel()
+        elif new := range(len(self._order), len(rounds)):
+            self._grow(new)
+
+    def _grow(self, new: range) -> None:
+        """New rounds come last where the order is that of the rounds, and else where the sorting puts them."""
+        if self._column == 0 and not self._descending:
+            self.beginInsertRows(TOP, new.start, new.stop - 1)
+            self._order.extend(new)
+            self.endInsertRows()
+            return
+        for index in new:
+            row = bisect_right(self._order, self._key(index), key=self._key)
+            self.beginInsertRows(TOP, row, row)
+            self._order.insert(row, index)
+            self.endInsertRows()
+
+    def round_at(self, row: int) -> Round:
+        assert self._answer is not None
+        return self._answer.rounds[self._order[row]]
+
+    def row_of(self, index: int) -> int | None:
+        """The row of a round."""
+        if not 0 <= index < len(self._order):
+            return None
+        if self._column == 0:
+            return len(self._order) - 1 - index if self._descending else index
+        return self._order.index(index)
+
+    # Sorting
+
+    def _key(self, index: int) -> tuple[bool, Any]:
+        """What rows are ordered by; rounds without a value come last either way."""
+        assert self._answer is not None
+        value = COLUMNS[self._column].value(self._answer.rounds[index])
+        if value is None:
+            return True, index
+        if self._descending:
+            return False, _Reversed(value)
+        return False, value
+
+    def _sorted(self, indices: range | list[int]) -> list[int]:
+        return list(indices) if self._column == 0 and not self._descending else sorted(indices, key=self._key)
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Orders the rows by a column; selected rows stay selected. A negative column is the order of the rounds."""
+        self.layoutAboutToBeChanged.emit()
+        before = self.persistentIndexList()
+        rounds = [self._order[index.row()] for index in before]
+        self._column, self._descending = max(0, column), order == Qt.SortOrder.DescendingOrder and column >= 0
+        self._order = self._sorted(range(len(self._order)))
+        rows = {index: row for row, index in enumerate(self._order)} if before else {}
+        after = [self.index(rows[round_], index.column()) for round_, index in zip(rounds, before, strict=True)]
+        self.changePersistentIndexList(before, after)
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
+        self.layoutChanged.emit()
+
+    # Qt
+
+    def rowCount(self, parent: Index = TOP) -> int:
+        return 0 if parent.isValid() else len(self._order)
+
+    def columnCount(self, parent: Index = TOP) -> int:
+        return 0 if parent.isValid() else len(COLUMNS)
+
+    def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
+        if role == Role.DisplayRole:
+            return COLUMNS[index.column()].text(self.round_at(index.row()))
+        if role == Role.TextAlignmentRole:
+            return LEFT if isinstance(COLUMNS[index.column()].value(self.round_at(index.row())), str) else RIGHT
+        if role == Role.BackgroundRole and self.lit is not None and self._order[index.row()] == self.lit:
+            return self.lit_colour
+        return None
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole) -> Any:
+        if orientation == Qt.Orientation.Horizontal and 0 <= section < len(COLUMNS):
+            if role == Role.DisplayRole:
+                arrow = (" ↓" if self._descending else " ↑") if section == self._column else ""
+                return COLUMNS[section].title + arrow
+            if role == Role.ToolTipRole:
+                return f"<p>{COLUMNS[section].explanation}</p>"
+            if role == Role.TextAlignmentRole:
+                return LEFT if COLUMNS[section].title in ("Text", "Rule", "Drafter") else RIGHT
+        return None
+
+
+class _Reversed:
+    """A value that sorts the other way round, so that equal ones keep the order of the rounds."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return bool(other.value < self.value)
+
+
+def tab_separated(rounds: list[Round]) -> str:
+    """A line of titles and one per round, as spreadsheets take them."""
+    lines = ["\t".join(column.title for column in COLUMNS)]
+    for round_ in rounds:
+        values = (column.value(round_) for column in COLUMNS)
+        lines.append("\t".join("" if value is None else str(value) for value in values))
+    return "\n".join(lines) + "\n"

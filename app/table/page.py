@@ -1,0 +1,210 @@
+"""The page of the table of rounds: which row is pointed at, how rows are copied and sorted."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Slot
+from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderView, QLabel, QMenu, QTableView, QVBoxLayout, QWidget
+
+from app.look import theme as themes
+from app.look.command import escape_is_wanted
+from app.look.theme import Theme
+from app.look.widgets import icon_button, tint
+from app.session.cursor import Cursor, Place
+from app.session.shown_answer import Shown
+from app.table.model import COLUMNS, RoundModel, tab_separated
+
+
+class RoundTable(QTableView):
+    """One row per round; the row pointed at is the one of the cursor."""
+
+    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+        super().__init__()
+        self.setObjectName("roundTable")
+        self.setAccessibleName("Rounds in a table")
+        self.setAccessibleDescription("Return pins a round, Ctrl+C copies the selected rows, the menu key sorts.")
+        self.shown, self.cursor_place = shown, cursor
+        self.rounds = RoundModel(self)
+        self.setModel(self.rounds)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
+        self.setWordWrap(False)
+        self.setShowGrid(False)
+        self.setCornerButtonEnabled(False)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)  # no row is ever measured
+        self.horizontalHeader().setHighlightSections(False)
+        self.horizontalHeader().setSectionsMovable(True)
+        self.horizontalHeader().setSortIndicator(0, Qt.SortOrder.AscendingOrder)
+        self.setSortingEnabled(True)
+        self.setMouseTracking(True)
+        self._at_end, self._turn = True, 0
+        self.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self.verticalScrollBar().rangeChanged.connect(self._stretched)
+        self.entered.connect(self._entered)
+        self.selectionModel().currentRowChanged.connect(self._walked)
+        cursor.moved.connect(self._moved)
+        cursor.pinned.connect(self._pinned)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.setFont(themes.body_font(scale))
+        self.rounds.lit_colour = QColor(theme.raised)
+        self.verticalHeader().setMinimumSectionSize(1)
+        self.verticalHeader().setDefaultSectionSize(round(25 * scale))
+        metrics = self.fontMetrics()
+        for column, kind in enumerate(COLUMNS):
+            widest = max(metrics.horizontalAdvance(kind.sample), metrics.horizontalAdvance(f"{kind.title} ↑"))
+            self.setColumnWidth(column, widest + round(14 * scale))
+
+    def refresh(self) -> None:
+        """Takes in what the answer has gained."""
+        self.rounds.show_answer(self.shown.answer)
+        if self._turn != self.shown.turn:
+            self._turn = self.shown.turn
+            self._pinned(self.cursor_place.pin_place)
+
+    @Slot()
+    def _scrolled(self) -> None:
+        bar = self.verticalScrollBar()
+        self._at_end = bar.value() >= bar.maximum()
+
+    @Slot()
+    def _stretched(self) -> None:
+        """The newest row stays in view where it was."""
+        header, bar = self.horizontalHeader(), self.verticalScrollBar()
+        if self._at_end and header.sortIndicatorSection() == 0 and header.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder:
+            bar.setValue(bar.maximum())
+
+    # The cursor
+
+    def _place_of(self, index: QModelIndex) -> Place | None:
+        return Place(self.shown.turn, self.rounds.round_at(index.row()).index) if index.isValid() else None
+
+    def _row_of(self, place: Place | None) -> int | None:
+        return None if place is None or place.turn != self.shown.turn else self.rounds.row_of(place.round)
+
+    @Slot(QModelIndex)
+    def _entered(self, index: QModelIndex) -> None:
+        self.cursor_place.point(self._place_of(index))
+
+    @Slot(object)
+    def _moved(self, place: Place | None) -> None:
+        rows = [self.rounds.row_of(self.rounds.lit) if self.rounds.lit is not None else None, self._row_of(place)]
+        self.rounds.lit = place.round if place is not None and rows[1] is not None else None
+        if self.isVisible():
+            for row in rows:
+                if row is not None:
+                    self.viewport().update(0, self.rowViewportPosition(row), self.viewport().width(), self.rowHeight(row))
+
+    @Slot(object)
+    def _pinned(self, place: Place | None) -> None:
+        row = self._row_of(place)
+        if row is None or self.currentIndex().row() == row:
+            return
+        index = self.rounds.index(row, max(0, self.currentIndex().column()))
+        flags = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+        self.selectionModel().setCurrentIndex(index, flags)
+        self.scrollTo(index)
+
+    @Slot(QModelIndex, QModelIndex)
+    def _walked(self, current: QModelIndex, _: QModelIndex) -> None:
+        if self.hasFocus():
+            self.cursor_place.point(self._place_of(current))
+
+    # Rows
+
+    def selected_rounds(self) -> list[int]:
+        """Rows that are selected, from above."""
+        return sorted(index.row() for index in self.selectionModel().selectedRows())
+
+    @Slot()
+    def copy(self) -> None:
+        """The selected rows, or all if none is, to the clipboard as tab-separated lines."""
+        rows = self.selected_rounds() or range(self.rounds.rowCount())
+        if rows:
+            QGuiApplication.clipboard().setText(tab_separated([self.rounds.round_at(row) for row in rows]))
+
+    # Qt
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.cursor_place.leave()
+        return super().viewportEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton and not event.modifiers():
+            self.cursor_place.pin(self._place_of(self.indexAt(event.position().toPoint())))
+
+    def event(self, event: QEvent) -> bool:
+        """Escape lets go of what is kept before it stops the answer."""
+        return escape_is_wanted(event, lambda: self.cursor_place.pin_place is not None) or super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self.copy()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            place = self._place_of(self.currentIndex())
+            self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
+        elif event.key() == Qt.Key.Key_Escape and self.cursor_place.pin_place is not None:
+            self.cursor_place.pin(None)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = QMenu(self)
+        menu.addAction("Copy rows", self.copy).setEnabled(self.rounds.rowCount() > 0)
+        menu.addAction("Select all", self.selectAll).setEnabled(self.rounds.rowCount() > 0)
+        by = menu.addMenu("Sort by")
+        for column, kind in enumerate(COLUMNS):
+            by.addAction(kind.title).setData(column)
+        by.triggered.connect(lambda action: self.sort_by(action.data()))
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
+
+    def sort_by(self, column: int) -> None:
+        """Orders the rows by a column; once more turns the order round."""
+        header = self.horizontalHeader()
+        again = header.sortIndicatorSection() == column and header.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder
+        self.sortByColumn(column, Qt.SortOrder.DescendingOrder if again else Qt.SortOrder.AscendingOrder)
+
+
+class TablePage(QWidget):
+    """The table of the answer that is shown."""
+
+    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+        super().__init__()
+        self.table = RoundTable(shown, cursor)
+        self.setFocusProxy(self.table)
+        self.title = QLabel("Every round")
+        self.title.setObjectName("sectionTitle")
+        self.note = QLabel()
+        self.note.setObjectName("sectionNote")
+        self.copy_button = icon_button("copy", "Copy the selected rows, or all, for a spreadsheet", self.table.copy)
+        heading = QHBoxLayout()
+        heading.setContentsMargins(16, 0, 10, 0)
+        heading.addWidget(self.title)
+        heading.addWidget(self.note, 1)
+        heading.addWidget(self.copy_button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 6, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(heading)
+        column.addWidget(self.table, 1)
+        self.setTabOrder(self.table, self.copy_button)
+
+    def refresh(self) -> None:
+        """Takes in what the answer has gained."""
+        self.table.refresh()
+        count = self.table.rounds.rowCount()
+        self.note.setText(f"{count:,} round{'s' * (count != 1)}" if count else "Rounds appear here as they are judged.")
+        self.copy_button.setEnabled(count > 0)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self.table.set_look(theme, scale)
+        tint(self.copy_button, theme, scale)

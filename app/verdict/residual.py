@@ -1,0 +1,78 @@
+"""What a correction was drawn from: the normalised (p − q)+, as far as the recorded alternatives show it. No Qt in here.
+
+Its mass needs no alternatives: the sum of (p − q)+ is 1 − Σ min(p, q), and Σ min(p, q) is the closed-form chance to accept
+under rejection, which every judged position records. So a share is exact wherever both p and q of a token are known. Where
+the draft's alternatives leave a token out, its q is at most that of the last one listed, and the share lies between two bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.lens.pieces import Spot, visible, visible_candidate
+from engine.lens.reasons import block_weight
+from engine.types import Proposal, Round
+
+TOP = 5
+"""Alternatives a round records at most; fewer are all there are."""
+LEAST_MASS = 1e-3
+"""Less is lost in the rounding of what was recorded."""
+LEAST_SHARE = 0.01
+"""Tokens below it are left out, unless one of them was drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A token of the residual and its share, between two bounds that are equal where it is known."""
+
+    id: int
+    token: str
+    low: float
+    high: float
+
+    @property
+    def words(self) -> str:
+        if self.high < LEAST_SHARE:
+            return f"< {LEAST_SHARE}"
+        low, high = f"{self.low:.2f}", f"{self.high:.2f}"
+        return low if low == high else f"{low} to {high}"
+
+
+def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
+    """The residual at a place where a proposal was rejected, likeliest first; empty where the rule draws from none.
+
+    It lists what the target's alternatives show of it, and the token that was drawn.
+    """
+    if greedy or round_.rule not in ("rejection", "block") or spot.at != round_.accepted or spot.at >= len(round_.expected):
+        return ()
+    rejected = round_.proposals[spot.at]
+    weight = block_weight(round_) if round_.rule == "block" else 1.0
+    mass = 1 - round_.expected[spot.at].rejection
+    if weight is None or weight < 1 or mass < LEAST_MASS:
+        return ()
+    listed = [(entry.id, visible_candidate(entry), entry.probability) for entry in rejected.target_top]
+    drawn = round_.emitted[spot.at] if spot.at < len(round_.emitted) else None
+    if drawn is not None and drawn.p is not None and all(drawn.id != token for token, _, _ in listed):
+        listed.append((drawn.id, visible(drawn.text, drawn.bytes), drawn.p))
+    shares = []
+    for token, words, p in listed:
+        least, most = draft_probability(rejected, token)
+        low, high = (min(1.0, max(0.0, p - q) / mass) for q in (most, least))
+        if high >= LEAST_SHARE or (drawn is not None and token == drawn.id):
+            shares.append(Left(token, words, low, high))
+    known = sum(left.low for left in shares)
+    shares = [replace(left, high=max(left.low, min(left.high, 1 - known + left.low))) for left in shares]  # all add up to 1
+    return tuple(sorted(shares, key=lambda left: -left.low - left.high))
+
+
+def draft_probability(rejected: Proposal, token: int) -> tuple[float, float]:
+    """Bounds of the probability that the drafter gave a token."""
+    if token == rejected.id and rejected.q is not None:
+        return rejected.q, rejected.q
+    known = next((entry.probability for entry in rejected.draft_top if entry.id == token), None)
+    if known is not None:
+        return known, known
+    if len(rejected.draft_top) < TOP:
+        return 0.0, 0.0
+    rest = max(0.0, 1 - sum(entry.probability for entry in rejected.draft_top))
+    return 0.0, min(rejected.draft_top[-1].probability, rest)

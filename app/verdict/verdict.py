@@ -1,0 +1,270 @@
+"""What became of one token and why, in words and figures: the verdict card and the screen reader say the same. No Qt in here.
+
+Everything comes from the recorded round; what a round does not record is said to be unknown and never guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.session.session import Answer
+from app.verdict.residual import Left, draft_probability, left_after
+from engine import near_ties
+from engine.lens.pieces import Kind, Spot, kind_of, visible, visible_candidate
+from engine.lens.reasons import decision, unknowns
+from engine.types import Candidate, Emitted, Proposal, Round
+
+Side = Literal["draft", "target", ""]
+STATE_WORDS: dict[Kind, str] = {
+    "accepted": "accepted",
+    "rejected": "rejected",
+    "unjudged": "unjudged",
+    "correction": "correction",
+    "bonus": "bonus",
+    "plain": "plain",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of figures.
+
+    Attributes:
+        words: the value as it is shown; note: what it means, if it needs that.
+        share: 0 to 1 for a bar, None for none. side: whose figure it is.
+    """
+
+    name: str
+    words: str
+    note: str = ""
+    share: float | None = None
+    side: Side = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One of the likeliest tokens of a distribution.
+
+    Attributes:
+        marks: what else it is: "proposed", "in the text".
+    """
+
+    id: int
+    token: str
+    probability: float
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Everything the card shows of one token.
+
+    Attributes:
+        token: with white space visible; data: its bytes in hexadecimal; id: of the target's vocabulary.
+        where: its round, its place there, and its absolute position.
+        decision: one or two sentences on why it became what it is.
+        target, draft: the likeliest tokens of either side, likeliest first.
+        residual: what the correction was drawn from, as far as it is known; only after a rejection by residual.
+        expected: (rule, closed-form probability to accept at this position).
+        unknown: what the round does not say.
+    """
+
+    kind: Kind
+    token: str
+    data: str
+    id: int
+    where: str
+    decision: str
+    figures: tuple[Figure, ...]
+    target: tuple[Alternative, ...]
+    draft: tuple[Alternative, ...]
+    residual: tuple[Left, ...]
+    expected: tuple[tuple[str, float], ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def state(self) -> str:
+        return STATE_WORDS[self.kind]
+
+    @property
+    def brief(self) -> str:
+        """In one breath, for a screen reader that goes from token to token."""
+        figures = ", ".join(f"{figure.name} {figure.words}" for figure in self.figures if figure.side)
+        return ", ".join(part for part in (spoken(self.token), self.state, figures) if part)
+
+    def text(self) -> str:
+        """The whole card as plain text."""
+        lines = [f"“{self.token}” {self.state}. {self.where}.", f"Token {self.id}, bytes {self.data or 'none'}."]
+        lines += [f"{figure.name} {figure.words}{f', {figure.note}' if figure.note else ''}." for figure in self.figures]
+        lines.append(self.decision)
+        for title, side in (("Target's likeliest", self.target), ("Draft's likeliest", self.draft)):
+            if side:
+                entries = (f"“{entry.token}” {probability(entry.probability)}{_marked(entry)}" for entry in side)
+                lines.append(f"{title}: {', '.join(entries)}.")
+        if self.residual:
+            lines.append(f"Residual: {', '.join(f'“{left.token}” {left.words}' for left in self.residual)}.")
+        if self.expected:
+            entries = (f"{rule} {probability(value)}" for rule, value in self.expected)
+            lines.append(f"Expected to accept here: {', '.join(entries)}.")
+        return "\n".join([*lines, *self.unknown])
+
+
+def judge(answer: Answer, spot: Spot) -> Verdict | None:
+    """The verdict on a token of an answer; None if there is no such token."""
+    if not 0 <= spot.round < len(answer.rounds):
+        return None
+    round_ = answer.rounds[spot.round]
+    if not 0 <= spot.at < len(round_.emitted if spot.own else round_.proposals):
+        return None
+    greedy = answer.options.temperature == 0
+    token: Proposal | Emitted = round_.emitted[spot.at] if spot.own else round_.proposals[spot.at]
+    judged = _judged_here(round_, spot)
+    target_top = judged.target_top if judged is not None else token.target_top
+    draft_top = () if judged is None else judged.draft_top
+    stands = round_.emitted[spot.at].id if spot.at < len(round_.emitted) else None
+    proposed = None if spot.at >= len(round_.proposals) else round_.proposals[spot.at].id
+    expected = round_.expected[spot.at] if spot.at < len(round_.expected) else None
+    names = (("Match", "match"), ("Gumbel", "gumbel"), ("Rejection", "rejection"))
+    return Verdict(
+        kind=kind_of(round_, spot),
+        token=visible(token.text, token.bytes),
+        data=token.bytes.hex(" ").upper(),
+        id=token.id,
+        where=_where(round_, spot),
+        decision=decision(round_, spot, greedy),
+        figures=_figures(round_, spot, greedy, near_ties.limit(answer.logits)),
+        target=_alternatives(target_top, proposed, stands),
+        draft=_alternatives(draft_top, proposed, stands),
+        residual=left_after(round_, spot, greedy),
+        expected=() if expected is None else tuple((name, getattr(expected, rule)) for name, rule in names),
+        unknown=unknowns(round_, spot, greedy),
+    )
+
+
+def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
+    """Ids of the answer's tokens before a place, which a branch there keeps. None where that text was never there."""
+    if answer.request is None or not 0 <= spot.round < len(answer.rounds):
+        return None
+    round_ = answer.rounds[spot.round]
+    if spot.at >= len(round_.emitted) or (not spot.own and round_.proposals[spot.at].status == "unjudged"):
+        return None
+    before = (token.id for earlier in answer.rounds[: spot.round] for token in earlier.emitted)
+    return (*answer.request.given, *before, *(token.id for token in round_.emitted[: spot.at]))
+
+
+def _judged_here(round_: Round, spot: Spot) -> Proposal | None:
+    """The proposal that was judged at this position, whose distributions are those of the token as well."""
+    if spot.at >= len(round_.proposals):
+        return None
+    proposal = round_.proposals[spot.at]
+    return None if proposal.status == "unjudged" else proposal
+
+
+def _where(round_: Round, spot: Spot) -> str:
+    place = f"proposal {spot.at + 1} of {len(round_.proposals)}"
+    if spot.own:
+        kind = round_.emitted[spot.at].origin
+        if kind == "correction":
+            place = f"in place of proposal {spot.at + 1} of {len(round_.proposals)}"
+        elif kind == "bonus":
+            place = f"behind {len(round_.proposals)} accepted"
+        else:
+            place = "no proposals"
+    return f"round {round_.index + 1}, {place}, position {round_.position + spot.at:,}"
+
+
+def _figures(round_: Round, spot: Spot, greedy: bool, near: float) -> tuple[Figure, ...]:
+    judged = _judged_here(round_, spot)
+    if spot.own:
+        emitted = round_.emitted[spot.at]
+        token: Proposal | Emitted = emitted
+        least, q = (None, None) if judged is None or judged.q is None else draft_probability(judged, emitted.id)
+        target_top = judged.target_top if judged else emitted.target_top
+    else:
+        token = round_.proposals[spot.at]
+        least, q, target_top = token.q, token.q, token.target_top
+    found = []
+    if q is not None and q == least:
+        found.append(Figure("Draft q", probability(q), share=q, side="draft"))
+    elif q is not None:
+        found.append(Figure("Draft q", f"≤ {probability(q)}", "below the draft's top five", side="draft"))
+    if token.p is not None:
+        found.append(Figure("Target p", probability(token.p), rank_words(token.id, target_top), token.p, "target"))
+    if q and token.p is not None and not spot.own:
+        found.append(Figure("p / q", ratio(token.p / q)))
+    found += _rule_figures(round_, spot, greedy, near)
+    if isinstance(token, Emitted) and token.entropy is not None:
+        found.append(Figure("Entropy", f"{token.entropy:.2f} nats", "of the target's distribution"))
+    return tuple(found)
+
+
+def _rule_figures(round_: Round, spot: Spot, greedy: bool, near: float) -> list[Figure]:
+    """What the rule looked at: the chance, the coin, the margin; and the filters' border. Gaps below `near` are near-ties."""
+    found = []
+    if not spot.own:
+        proposal = round_.proposals[spot.at]
+        if proposal.acceptance is not None and not greedy:
+            note = "given the block" if round_.rule == "block" else "given this token"
+            found.append(Figure("Chance to stand", probability(proposal.acceptance), note, proposal.acceptance))
+        if proposal.coin is not None:
+            found.append(Figure("Coin u", probability(proposal.coin), share=proposal.coin))
+    unjudged = not spot.own and round_.proposals[spot.at].status == "unjudged"
+    stands = round_.emitted[spot.at] if spot.at < len(round_.emitted) and not unjudged else None
+    if stands is not None and stands.margin is not None:
+        scores = "logit" if greedy else "score"
+        note = f"near-tie of the best two {scores}s" if stands.margin < near else f"best {scores} over the second"
+        found.append(Figure("Margin", ratio(stands.margin), note))
+    if stands is not None and stands.border is not None:
+        note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"
+        found.append(Figure("Border", ratio(stands.border), note))
+    return found
+
+
+def _alternatives(top: tuple[Candidate, ...], proposed: int | None, stands: int | None) -> tuple[Alternative, ...]:
+    return tuple(
+        Alternative(
+            entry.id,
+            visible_candidate(entry),
+            entry.probability,
+            tuple(words for words, token in (("proposed", proposed), ("in the text", stands)) if token == entry.id),
+        )
+        for entry in top
+    )
+
+
+def rank_words(token: int, top: tuple[Candidate, ...]) -> str:
+    """The rank of a token among the target's likeliest, of which a round records five at most."""
+    if not top:
+        return ""
+    place = next((place for place, entry in enumerate(top, start=1) if entry.id == token), None)
+    if place is None:
+        return "below the top five" if len(top) >= 5 else "cannot be drawn"
+    return ("the likeliest", "2nd likeliest", "3rd likeliest", "4th likeliest", "5th likeliest")[place - 1]
+
+
+def probability(value: float) -> str:
+    """Three decimals, more where they would say 0 or 1 of what is neither."""
+    if value in (0.0, 1.0):
+        return f"{value:.0f}"
+    if value < 0.0005:
+        return f"{value:.1e}"
+    return f"{min(value, 0.99999):.5f}" if value >= 0.9995 else f"{value:.3f}"
+
+
+def ratio(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else _small(value)
+
+
+def spoken(token: str) -> str:
+    """Visible white space as words, which screen readers would leave out."""
+    words = {"·": " space ", "⏎": " line break ", "⇥": " tab "}
+    return " ".join("".join(words.get(letter, letter) for letter in token).split())
+
+
+def _marked(entry: Alternative) -> str:
+    return f" ({', '.join(entry.marks)})" if entry.marks else ""
+
+
+def _small(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 or value == 0 else f"{value:.1e}"

@@ -1,0 +1,62 @@
+"""Everything that can be asked of the window, as one list."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.look.command import Command
+from app.look.theme import APPEARANCES, Appearance
+from app.window.pages import compare_commands
+
+if TYPE_CHECKING:
+    from app.window.window import Window
+
+APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Theme of the system", "dark": "Dark", "light": "Light"}
+
+
+def window_commands(window: Window) -> list[Command]:
+    """The commands, in the order of the menus."""
+    settings = window.settings
+    appearances = [
+        Command(
+            f"{name}ThemeAction",
+            APPEARANCE_TITLES[name],
+            "View",
+            partial(window.set_appearance, name),
+            checked=settings.appearance == name,
+            group="theme",
+        )
+        for name in APPEARANCES
+    ]
+    return [
+        Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
+        Command("regenerateAction", "Answer again", "Chat", window.regenerate, ("Ctrl+R",)),
+        Command(
+            "previousAnswerAction", "Previous answer to the prompt", "Chat", partial(window.chat.show_sibling, -1), ("Ctrl+[",)
+        ),
+        Command("nextAnswerAction", "Next answer to the prompt", "Chat", partial(window.chat.show_sibling, 1), ("Ctrl+]",)),
+        Command("editAction", "Edit the last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
+        Command("copyAnswerAction", "Copy the answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
+        Command("stopAction", "Stop the answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
+        Command("openTraceAction", "Open a trace…", "Chat", window.opening.ask, ("Ctrl+O",)),
+        Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
+        Command("saveChartsAction", "Save the charts as pictures…", "Chat", window.saving.save_charts),
+        Command("shareCardAction", "Share card…", "Chat", window.saving.save_card, ("Ctrl+Shift+S",)),
+        Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
+        Command("ghostsAction", "Ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
+        Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
+        *appearances,
+        Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),
+        Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
+        Command("normalAction", "Normal text", "View", window.normal, ("Ctrl+0",), group="text"),
+        *compare_commands(window.pages),
+        Command("messageAction", "Go to the message", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
+        Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
+        Command("ruleAction", "Go to the rules", "Go", window.focus_rule, ("Ctrl+D",)),
+        Command("roundsAction", "Go to the rounds", "Go", partial(window.open_page, "rounds"), ("Ctrl+1",)),
+        Command("chartsAction", "Go to the charts", "Go", partial(window.open_page, "charts"), ("Ctrl+2",)),
+        Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),
+        Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+,",)),
+        Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
+    ]

@@ -1,0 +1,255 @@
+"""The strip at the top: which models, which rule, how many drafts, how random; and in words what the rule does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QFontMetrics, QRegularExpressionValidator
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.look import theme as themes
+from app.look.model_selector import BUILT_IN, ModelSelector
+from app.look.theme import Theme
+from app.look.widgets import Chip, FlowLayout, RuleSelector, icon_button, tint
+from app.look.wording import coincidence, drafter_note, drafter_title, rule_note, target_title
+from app.session.settings import Settings
+from engine.drafter_kinds import BY_PATH, DRAFTERS
+from engine.types import MAX_GAMMA, SEED_LIMIT
+
+OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
+
+
+class Header(QWidget):
+    """Shows settings and asks for other ones.
+
+    Signals:
+        changed: (name of the setting, its new value).
+        open_model: ("target" or "drafter", "folder" or "file"): the user wants to pick one.
+    """
+
+    changed = Signal(str, object)
+    open_model = Signal(str, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("header")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._drawn: int | None = None
+        self.wordmark = QLabel("Draftlight")
+        self.wordmark.setObjectName("wordmark")
+        self.target = self._selector(
+            "targetSelector", "Target model", "The model whose text this is. It checks every drafted token."
+        )
+        self.drafter = self._selector(
+            "drafterSelector", "Drafter", "What proposes tokens. A change takes effect in the middle of an answer."
+        )
+        self.rule = RuleSelector()
+        self.rule.chosen.connect(lambda rule: self.changed.emit("rule", rule))
+        self.gamma = self._gamma()
+        self.temperature = self._temperature()
+        self.seed = QLineEdit()
+        self.pin = icon_button("pin", "Keep this seed", self._pin)
+        self._set_up_seed()
+        self.compare = icon_button("compare", "Compare settings side by side (F4)")
+        self.compare.setAccessibleName("Compare")
+        self.options = icon_button("options", "Sampling options and system prompt")
+        self.panel = icon_button("panel", "Show or hide the panel")
+        self.panel.setCheckable(True)
+        self.menu = icon_button("menu", "Menu")
+        self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.note = QLabel()
+        self.note.setObjectName("ruleNote")
+        self.note.setAccessibleName("What the rule does")
+        self.note.setWordWrap(True)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        controls = QWidget()
+        flow = FlowLayout(6)
+        flow.setContentsMargins(0, 0, 0, 0)
+        controls.setLayout(flow)
+        self.model_chips = (Chip("Target", self.target), Chip("Drafter", self.drafter))
+        chips = (
+            *self.model_chips,
+            self.rule,
+            Chip("Gamma", self.gamma),
+            Chip("Temp.", self.temperature),
+            Chip("Seed", self.seed, self.pin),
+        )
+        for widget in chips:
+            flow.addWidget(widget)
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        controls.setSizePolicy(policy)
+        right = QHBoxLayout()
+        right.setSpacing(2)
+        for button in (self.compare, self.options, self.panel, self.menu):
+            right.addWidget(button)
+        row = QHBoxLayout()
+        row.setSpacing(14)
+        row.addWidget(self.wordmark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(controls, 1)
+        row.addLayout(right)
+        row.setAlignment(right, Qt.AlignmentFlag.AlignTop)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 10, 12, 8)
+        column.setSpacing(7)
+        column.addLayout(row)
+        self.note_row = QHBoxLayout()
+        self.note_row.addWidget(self.note)
+        column.addLayout(self.note_row)
+
+    def _selector(self, name: str, words: str, description: str) -> QComboBox:
+        box = ModelSelector()
+        box.setObjectName(name)
+        box.setAccessibleName(words)
+        box.setAccessibleDescription(description)
+        box.setToolTip(description)
+        box.activated.connect(self._picked)
+        return box
+
+    def _gamma(self) -> QSpinBox:
+        box = QSpinBox()
+        box.setObjectName("gammaControl")
+        box.setAccessibleName("Gamma")
+        words = "Gamma: tokens drafted in a round, 1 to 64; below 1 is automatic. A change acts in the middle of an answer."
+        box.setAccessibleDescription(words)
+        box.setToolTip(words)
+        box.setRange(0, MAX_GAMMA)
+        box.setSpecialValueText("auto")
+        box.valueChanged.connect(lambda value: self.changed.emit("gamma", value or "auto"))
+        return box
+
+    def _temperature(self) -> QDoubleSpinBox:
+        box = QDoubleSpinBox()
+        box.setObjectName("temperatureControl")
+        box.setAccessibleName("Temperature")
+        words = "Temperature: 0 always takes the likeliest token; higher is more varied. Takes effect with the next answer."
+        box.setAccessibleDescription(words)
+        box.setToolTip(words)
+        box.setRange(0, 5)
+        box.setSingleStep(0.1)
+        box.setDecimals(2)
+        box.valueChanged.connect(lambda value: self.changed.emit("temperature", round(value, 4)))
+        return box
+
+    def _set_up_seed(self) -> None:
+        self.seed.setObjectName("seedControl")
+        self.seed.setAccessibleName("Seed")
+        words = (
+            "Empty draws a new seed for each answer, shown here. A typed or pinned seed is used again. "
+            "Takes effect with the next answer."
+        )
+        self.seed.setAccessibleDescription(words)
+        self.seed.setToolTip(words)
+        self.seed.setPlaceholderText("random")
+        self.seed.setValidator(QRegularExpressionValidator(r"\d{0,16}", self.seed))
+        self.seed.editingFinished.connect(self._seed_edited)
+        self.pin.setObjectName("pinButton")
+        self.pin.setCheckable(True)
+
+    # From the settings
+
+    def show_settings(self, settings: Settings) -> None:
+        """Brings every control to the settings, without reporting a change."""
+        controls = (self.target, self.drafter, self.gamma, self.temperature, self.seed)
+        blockers = [QSignalBlocker(control) for control in controls]
+        self._fill(self.target, ("builtin",), settings.target, "target")
+        self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter")
+        self.rule.set_rule(settings.rule)
+        self.gamma.setValue(0 if settings.gamma == "auto" else settings.gamma)
+        self.temperature.setValue(settings.temperature)
+        self.seed.setText("" if settings.seed is None else str(settings.seed))
+        self.pin.setChecked(settings.seed is not None)
+        self.panel.setChecked(settings.side_panel)
+        del blockers
+
+    def show_note(self, settings: Settings, has_distribution: bool, instead: str = "") -> None:
+        """Says below the controls what the rule does, or why no rule makes a difference; or other words instead."""
+        state = (settings.temperature, settings.drafter, has_distribution)
+        self.note.setText(instead or rule_note(settings.rule, *state))
+        self.note.setProperty("coincide", not instead and bool(coincidence(*state)))
+        self.note.style().unpolish(self.note)
+        self.note.style().polish(self.note)
+
+    def show_drawn_seed(self, seed: int | None) -> None:
+        """The seed the engine drew stands in the empty field; the pin keeps it."""
+        self._drawn = seed
+        self.seed.setPlaceholderText("random" if seed is None else str(seed))
+
+    def _fill(self, box: QComboBox, names: tuple[str, ...], current: str, kind: str) -> None:
+        box.clear()
+        for name in names if current in names else (*names, current):
+            drafter = DRAFTERS.get(name) if kind == "drafter" else None
+            title = target_title(name) if kind == "target" else drafter_title(name)
+            built_in = name == "builtin" or (drafter is not None and drafter.fits == "builtin")
+            box.addItem(title + BUILT_IN if built_in else title, name)
+            tip = drafter_note(drafter) if drafter is not None else "" if built_in else name
+            box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        box.setCurrentIndex(box.findData(current))
+        box.updateGeometry()
+        box.insertSeparator(box.count())
+        box.addItem("Open model folder…", OPEN_FOLDER)
+        if kind == "drafter":
+            tip = "\n".join(f"{chosen.title}: {drafter_note(chosen)}" for chosen in BY_PATH.values())
+            box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        box.addItem("Open GGUF file…", OPEN_FILE)
+
+    def _picked(self, index: int) -> None:
+        box = self.sender()
+        if not isinstance(box, QComboBox):
+            return
+        kind, value = ("target" if box is self.target else "drafter"), box.itemData(index)
+        if value in (OPEN_FOLDER, OPEN_FILE):
+            self.open_model.emit(kind, "folder" if value == OPEN_FOLDER else "file")
+        else:
+            self.changed.emit(kind, value)
+
+    def _seed_edited(self) -> None:
+        text = self.seed.text().strip()
+        value = min(int(text), SEED_LIMIT - 1) if text else None
+        self.pin.setChecked(value is not None)
+        self.changed.emit("seed", value)
+
+    def _pin(self) -> None:
+        value = None
+        if self.pin.isChecked():
+            value = int(self.seed.text()) if self.seed.text() else self._drawn
+        self.seed.setText("" if value is None else str(value))
+        self.pin.setChecked(value is not None)
+        self.changed.emit("seed", value)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        for button in (self.compare, self.options, self.panel, self.menu, self.pin):
+            tint(button, theme, scale)
+        mono = themes.mono_font(scale, 13)
+        metrics = QFontMetrics(mono)
+        for control, example in ((self.gamma, "auto"), (self.temperature, "0.80"), (self.seed, "9007199254740991")):
+            control.setFont(mono)
+            control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        self.wordmark.setFixedHeight(round(32 * scale))
+
+    def set_room(self, width: int, scale: float) -> None:
+        """Leaves out the program's name, then what the model lists are called, where the controls need their place."""
+        for chip in self.model_chips:
+            chip.words.setVisible(width >= 520 * scale)
+        wide = width >= 1400 * scale
+        self.wordmark.setVisible(wide)
+        self.note_row.setContentsMargins(self.wordmark.sizeHint().width() + 16 if wide else 2, 0, 0, 0)
+
+
+def model_path(chosen: str) -> str:
+    """A picked file or folder as the engine names it."""
+    return str(Path(chosen).resolve())

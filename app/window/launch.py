@@ -1,0 +1,86 @@
+"""Opens the window."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from dataclasses import replace
+
+import pyqtgraph as pg
+from PySide6.QtWidgets import QApplication
+
+from app.compare import column_reader
+from app.conversation import screen_reader
+from app.look import theme as themes
+from app.session import settings as stored
+from app.session.lazy_engine import LaterEngine
+from app.session.settings import Settings
+from app.window.window import Window
+from engine.drafter_kinds import default_drafter
+from engine.trace import Trace
+from engine.worker import Engine
+
+_log = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The window, until it is closed; returns the exit status.
+
+    Args:
+        arguments: `target` and `drafter` override the settings. With a `trace` that is shown, and no engine is started before the
+            user leaves it.
+    """
+    application = make_application()
+    path = stored.settings_path()
+    settings, note = stored.load(path)
+    trace: Trace | None = getattr(arguments, "trace", None)
+    engine = Engine() if trace is None else LaterEngine(Engine)
+    window = Window(engine, _with_arguments(settings, arguments), path, note)
+    if trace is None:
+        window.first_painted.connect(window.chat.load_models)
+    else:
+        window.opening.show(trace)
+    previous = signal.signal(signal.SIGINT, lambda *_: window.close())
+    window.show()
+    status = application.exec()
+    signal.signal(signal.SIGINT, previous)
+    if not window.ended_in_time:
+        _log.warning("The engine had not ended when the window closed")
+    window.deleteLater()
+    return status
+
+
+SWITCH_SECONDS = 0.0003
+"""How long the window's thread may keep Python's lock from the engine's. With Python's own 5 ms a round, which needs the lock
+often, waited through many a paint: with every view open answers came 7 to 13 % slower."""
+
+
+def make_application() -> QApplication:
+    """The one QApplication, with our style and icon."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    existing = QApplication.instance()
+    if isinstance(existing, QApplication):
+        return existing
+    application = QApplication(sys.argv[:1])
+    application.setApplicationName("draftlight")
+    application.setApplicationDisplayName("Draftlight")
+    application.setDesktopFileName("draftlight")
+    application.setStyle("Fusion")
+    application.setWindowIcon(themes.app_icon())
+    screen_reader.install()
+    column_reader.install()
+    pg.setConfigOptions(antialias=False)
+    return application
+
+
+def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    target = getattr(arguments, "target", None)
+    drafter = getattr(arguments, "drafter", None)
+    if target is not None and target != settings.target:
+        settings = replace(settings, target=target, drafter=drafter or default_drafter(target))
+    return settings if drafter is None else replace(settings, drafter=drafter)

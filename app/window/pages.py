@@ -1,0 +1,124 @@
+"""The comparison as a page of the window, in place of the conversation. It is made when it is first opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from app.compare.presets import PRESETS
+from app.compare.view import CompareView
+from app.look.command import Command
+from app.look.theme import Theme
+from app.session.engine_link import EngineLink
+from app.session.settings import Settings
+
+
+class Pages(QStackedWidget):
+    """The conversation, and the comparison once it has been opened.
+
+    Args:
+        conversation: the first page.
+        link, settings: as in `CompareView`.
+        prompt: the newest prompt of the conversation, which the first comparison takes over.
+
+    Signals:
+        turned: another page is shown. changed: a comparison has begun or ended.
+        said: (words) something the user should hear of.
+        exported: (folder, kind) where and as what a comparison was exported.
+    """
+
+    turned = Signal()
+    changed = Signal()
+    said = Signal(str)
+    exported = Signal(str, str)
+
+    def __init__(
+        self, conversation: QWidget, link: EngineLink, settings: Callable[[], Settings], prompt: Callable[[], str]
+    ) -> None:
+        super().__init__()
+        self.compare: CompareView | None = None
+        self._link, self._settings, self._prompt = link, settings, prompt
+        self._look: tuple[Theme, float] | None = None
+        self.addWidget(conversation)
+
+    @property
+    def comparing(self) -> CompareView | None:
+        """The comparison, if it is what is shown."""
+        return self.compare if self.compare is not None and self.currentWidget() is self.compare else None
+
+    def open_compare(self, preset: str = "") -> None:
+        """Shows the comparison, with a preset if one is named."""
+        view = self.compare if self.compare is not None else self._make()
+        self.setCurrentWidget(view)
+        if preset:
+            view.show_preset(preset)
+        view.bar.start.setFocus()
+        self.turned.emit()
+
+    def _make(self) -> CompareView:
+        view = self.compare = CompareView(self._link, self._settings)
+        view.closed.connect(self.open_conversation)
+        view.changed.connect(self.changed)
+        view.said.connect(self.said)
+        view.exported.connect(self.exported)
+        view.set_ghosts(self._settings().ghosts)
+        if prompt := self._prompt():
+            view.bar.prompt.setPlainText(prompt)
+        if self._look is not None:
+            view.set_look(*self._look)
+        self.addWidget(view)
+        return view
+
+    @Slot()
+    def open_conversation(self) -> None:
+        self.setCurrentIndex(0)
+        self.turned.emit()
+
+    @Slot()
+    def toggle(self) -> None:
+        """To the comparison, or back to the conversation."""
+        self.open_compare() if self.comparing is None else self.open_conversation()
+
+    def start_compare(self) -> None:
+        """Starts the comparison that is shown, unless it runs."""
+        if self.comparing is not None:
+            self.comparing.start()
+
+    def go_to_divergence(self) -> None:
+        """Shows the first difference of the comparison that is shown."""
+        if self.comparing is not None:
+            self.comparing.go_to_divergence()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._look = (theme, scale)
+        if self.compare is not None:
+            self.compare.set_look(theme, scale)
+
+    def set_ghosts(self, shown: bool) -> None:
+        if self.compare is not None:
+            self.compare.set_ghosts(shown)
+
+    def close_down(self) -> None:
+        """Nothing repaints any more: the window is closing."""
+        if self.compare is not None:
+            self.compare.close_down()
+
+
+def compare_commands(pages: Pages) -> list[Command]:
+    """The comparison and its presets, for the menus."""
+
+    def name(preset: str) -> str:
+        return "compare" + "".join(part.capitalize() for part in preset.split("-")) + "Action"
+
+    return [
+        Command("compareAction", "Compare, or back to the chat", "Compare", pages.toggle, ("F4",)),
+        Command("startCompareAction", "Start the comparison", "Compare", pages.start_compare, ("Ctrl+Return",)),
+        Command("divergenceAction", "Go to the first difference", "Compare", pages.go_to_divergence, ("F7",)),
+        *(
+            Command(name(preset.id), preset.title, "Compare", partial(pages.open_compare, preset.id), group="preset")
+            for preset in PRESETS
+        ),
+    ]

@@ -1,0 +1,270 @@
+"""Opening a trace in the window, from the menu, by dropping its file or from the command line, and running its replay."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QDropEvent, QKeyEvent
+from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QStackedWidget, QWidget
+
+from app.conversation.composer import Composer
+from app.conversation.transcript import Transcript
+from app.look.widgets import Banner
+from app.replay.bar import ReplayBar
+from app.replay.player import Player, Replay, Timing
+from app.session.chat import Chat
+from app.session.cursor import Cursor
+from app.session.session import Session
+from app.window.pages import Pages
+from engine.errors import DraftlightError
+from engine.files.paths import traces_folder
+from engine.garbage import without_collecting
+from engine.trace import Trace, read
+
+TICK_MS = 33
+TRACE_KINDS = "Traces (*.jsonl);;All files (*)"
+ENDING = ".jsonl"
+REPLAY_NOTE = "A replay: what it was made with stands above its text. These settings are for your next answer."
+
+
+class Host(Protocol):
+    """What of the window a replay needs."""
+
+    chat: Chat
+    session: Session
+    cursor_place: Cursor
+    banner: Banner
+    composer: Composer
+    stack: QStackedWidget
+    transcript: Transcript
+    pages: Pages
+
+    def show_replayed(self) -> None:
+        """Brings every view to the session: the replay has moved, begun or ended."""
+
+
+class Opening(QObject):
+    """Shows traces in a window's own views, and the conversation again afterwards.
+
+    Nothing moves until Play is asked for: a trace opens at its end, as its answer was left.
+
+    Attributes:
+        bar: the controls, shown in place of the message field while a replay is.
+        player, replay: of the trace that is shown, None without one.
+        clock: seconds from anywhere; other in tests.
+    """
+
+    def __init__(self, window: Host, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._window, self._parent = window, parent
+        self.bar = ReplayBar()
+        self.bar.hide()
+        self.player: Player | None = None
+        self.replay: Replay | None = None
+        self.clock: Callable[[], float] = time.monotonic
+        self._last = 0.0
+        self._timer = QTimer(self, interval=TICK_MS)
+        self._timer.timeout.connect(self.tick)
+        self.bar.toggled.connect(self.toggle)
+        self.bar.stepped.connect(self.step)
+        self.bar.moved.connect(self.go)
+        self.bar.speed_chosen.connect(self._set_speed)
+        self.bar.timing_chosen.connect(self._set_timing)
+        self.bar.left.connect(self.leave)
+
+    def watch(self) -> None:
+        """From now on files can be dropped on the window, and its views hand over the keys of a replay."""
+        window = self._window
+        self._parent.setAcceptDrops(True)
+        for target in (self._parent, window.composer.edit.viewport(), window.transcript):
+            target.installEventFilter(self)
+
+    # Opening
+
+    def ask(self) -> None:
+        """Lets the user choose a trace."""
+        folder = traces_folder()
+        start = str(folder) if folder.is_dir() else ""
+        chosen, _ = QFileDialog.getOpenFileName(self._parent, "Open a trace", start, TRACE_KINDS)
+        if chosen:
+            self.open(Path(chosen))
+
+    def open(self, path: Path) -> None:
+        """Shows a trace, or says why that cannot be."""
+        if self._window.session.running is not None:
+            self._say("An answer is under way. Stop it or let it finish, then open the trace.")
+            return
+        QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
+        try:
+            with without_collecting():
+                self.show(read(path))
+        except DraftlightError as error:
+            self._say(str(error))
+        finally:
+            QApplication.restoreOverrideCursor()
+
+    def show(self, trace: Trace) -> None:
+        """Shows a trace that was read, at its end."""
+        window, session = self._window, self._window.session
+        self._pause()
+        if window.pages.comparing is not None:
+            window.pages.open_conversation()
+        window.cursor_place.forget()
+        self.replay, self.player = Replay(session, trace), Player(trace.rounds)
+        session.show_replay(self.replay.turns)
+        self.bar.show_trace(trace.path.name, trace.missing or "", self.player)
+        with without_collecting(settle=True), self._laid_out_once():
+            self._show()
+        window.banner.hide()
+        window.composer.hide()
+        self.bar.show()
+        window.transcript.follow()
+        self.bar.setFocus(Qt.FocusReason.OtherFocusReason)
+        if trace.missing:
+            window.banner.show_message(f"{trace.path.name}: {trace.missing}", "note")
+
+    @contextmanager
+    def _laid_out_once(self) -> Iterator[None]:
+        """A long text is laid out for the width it has beside its scroll bar at once, and not again when that appears."""
+        transcript = self._window.transcript
+        self._window.stack.setCurrentWidget(transcript)
+        transcript.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        try:
+            yield
+        finally:
+            transcript.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+
+    @Slot()
+    def leave(self) -> None:
+        """Back to the conversation as it was; a window that was opened for a trace loads its models now."""
+        if self.replay is None:
+            return
+        window = self._window
+        self._pause()
+        self.player = self.replay = None
+        window.cursor_place.forget()
+        window.session.leave_replay()
+        window.show_replayed()  # before anything is laid out anew: no view may hold turns that the session has not
+        self.bar.hide()
+        window.banner.hide()
+        window.composer.show()
+        window.transcript.follow()
+        window.composer.edit.setFocus()
+        if window.session.model is None and not window.chat.link.busy:
+            window.chat.load_models()
+            window.show_replayed()
+
+    # Playing
+
+    @Slot()
+    def toggle(self) -> None:
+        """Plays, or pauses."""
+        if self.player is None:
+            return
+        if self.player.playing:
+            self._pause()
+            self._show()
+            self._announce(f"Paused. {self.bar.place.text()}")
+            return
+        self.player.play()
+        self._last = self.clock()
+        if self.player.playing:
+            self._timer.start()
+            self._window.transcript.follow()
+        self._show()
+
+    @Slot(int)
+    def step(self, rounds: int) -> None:
+        """Shows so many rounds more or fewer, and stays there."""
+        if self.player is not None:
+            self._pause()
+            self.player.step(rounds)
+            self._show()
+            self._announce(self.bar.place.text())
+
+    @Slot(int)
+    def go(self, shown: int) -> None:
+        """Shows so many rounds; a replay that plays goes on from there."""
+        if self.player is not None:
+            self.player.go(shown)
+            self._show()
+
+    @Slot()
+    def tick(self) -> None:
+        """Shows what is due by now."""
+        if self.player is None:
+            return
+        now = self.clock()
+        moved = self.player.advance(now - self._last)
+        self._last = now
+        if not self.player.playing:
+            self._timer.stop()
+        if moved or not self.player.playing:
+            self._show()
+
+    def stop(self) -> None:
+        """No more ticks: the window is closing."""
+        self._timer.stop()
+        gc.unfreeze()
+
+    def _pause(self) -> None:
+        self._timer.stop()
+        if self.player is not None:
+            self.player.pause()
+
+    @Slot(float)
+    def _set_speed(self, speed: float) -> None:
+        if self.player is not None:
+            self.player.set_speed(speed)
+
+    @Slot(str)
+    def _set_timing(self, timing: Timing) -> None:
+        if self.player is not None:
+            self.player.set_timing(timing)
+            self.bar.show_player(self.player)
+
+    def _show(self) -> None:
+        """Every view to the player's place."""
+        if self.player is None or self.replay is None:
+            return
+        with without_collecting():
+            self.replay.show(self.player.shown)
+            self._window.session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
+            self.bar.show_player(self.player)
+            self._window.show_replayed()
+
+    def _announce(self, words: str) -> None:
+        """Says it to a screen reader."""
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.bar, words))
+
+    def _say(self, words: str) -> None:
+        self._window.banner.show_message(words)
+
+    # Qt
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QDropEvent) and (path := dropped_trace(event.mimeData())) is not None:
+            event.acceptProposedAction()
+            if event.type() == QEvent.Type.Drop:
+                self.open(path)
+            return True
+        if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self.replay is not None:
+            key = Qt.Key(event.key())
+            own = key in (Qt.Key.Key_Home, Qt.Key.Key_End)  # they scroll
+            own = own or (key == Qt.Key.Key_Space and isinstance(QApplication.focusWidget(), QAbstractButton))
+            own = own or (key == Qt.Key.Key_Escape and self._window.transcript.pointing.holds)  # lets go of a token first
+            return not own and self.bar.take_key(event)
+        return False
+
+
+def dropped_trace(data: QMimeData) -> Path | None:
+    """The trace among what is dragged; None unless it is one local file that is called like a trace."""
+    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []
+    return paths[0] if len(paths) == 1 and paths[0].suffix.lower() == ENDING else None

@@ -1,0 +1,143 @@
+"""The popover with what is set once and then left alone: filters, limits, stop texts, system prompt."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QDoubleSpinBox,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.session.settings import Settings
+
+NUMBERS = (
+    # setting, title, what it does, lowest, highest, step, decimals
+    ("top_p", "Top-p", "Keeps the likeliest tokens of this total probability. 1 is off.", 0.0, 1.0, 0.05, 2),
+    ("top_k", "Top-k", "Keeps this many of the likeliest tokens. 0 is off.", 0, 100_000, 10, 0),
+    ("min_p", "Min-p", "Drops tokens below this share of the likeliest one. 0 is off.", 0.0, 1.0, 0.01, 2),
+    ("repetition_penalty", "Repetition penalty", "Above 1 makes the last tokens less likely. 1 is off.", 0.1, 3.0, 0.05, 2),
+    ("max_tokens", "Longest answer", "Tokens after which an answer ends.", 1, 100_000, 64, 0),
+)
+
+
+class OptionsPopover(QFrame):
+    """Floats below its button; everything in it takes effect with the next answer.
+
+    Signals:
+        changed: (name of the setting, its new value).
+        closed: it went away.
+    """
+
+    changed = Signal(str, object)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
+        self.setObjectName("popover")
+        self.setAccessibleName("Sampling options")
+        form = QFormLayout()
+        form.setHorizontalSpacing(18)
+        form.setVerticalSpacing(9)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self.numbers: dict[str, QSpinBox | QDoubleSpinBox] = {}
+        for name, title, words, lowest, highest, step, decimals in NUMBERS:
+            box = self._number(name, title, words, lowest, highest, step, decimals)
+            form.addRow(title, box)
+        self.stop = self._text("stop", "Stop texts", "One per line. The answer ends before the first that appears.", 2)
+        self.system = self._text(
+            "system_prompt", "System prompt", "Stands before the conversation. Empty leaves it to the model.", 4
+        )
+        form.addRow("Stop texts", self.stop)
+        form.addRow("System prompt", self.system)
+        hint = QLabel("These take effect with the next answer.")
+        hint.setObjectName("fieldHint")
+        reset = QPushButton("Reset to defaults")
+        reset.setObjectName("quietButton")
+        reset.clicked.connect(self._reset)
+        foot = QHBoxLayout()
+        foot.addWidget(hint, 1)
+        foot.addWidget(reset)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(18, 16, 18, 14)
+        column.setSpacing(14)
+        column.addLayout(form)
+        column.addLayout(foot)
+
+    def _number(
+        self, name: str, title: str, words: str, lowest: float, highest: float, step: float, decimals: int
+    ) -> QSpinBox | QDoubleSpinBox:
+        box: QSpinBox | QDoubleSpinBox
+        if decimals:
+            box = QDoubleSpinBox()
+            box.setDecimals(decimals)
+            box.setRange(lowest, highest)
+            box.setSingleStep(step)
+            box.valueChanged.connect(lambda value: self.changed.emit(name, round(value, 4)))
+        else:
+            box = QSpinBox()
+            box.setRange(int(lowest), int(highest))
+            box.setSingleStep(int(step))
+            box.valueChanged.connect(lambda value: self.changed.emit(name, value))
+        box.lineEdit().setTextMargins(6, 0, 6, 0)
+        box.setAccessibleName(title)
+        box.setAccessibleDescription(words)
+        box.setToolTip(words)
+        self.numbers[name] = box
+        return box
+
+    def _text(self, name: str, title: str, words: str, lines: int) -> QPlainTextEdit:
+        edit = QPlainTextEdit()
+        edit.setAccessibleName(title)
+        edit.setAccessibleDescription(words)
+        edit.setPlaceholderText(words)
+        edit.setToolTip(words)
+        edit.setTabChangesFocus(True)
+        edit.setProperty("lines", lines)
+        edit.textChanged.connect(lambda: self.changed.emit(name, _value(name, edit.toPlainText())))
+        return edit
+
+    def show_settings(self, settings: Settings) -> None:
+        """Brings the fields to the settings, without reporting a change."""
+        blockers = [QSignalBlocker(field) for field in (*self.numbers.values(), self.stop, self.system)]
+        for name, box in self.numbers.items():
+            box.setValue(getattr(settings, name))
+        if _value("stop", self.stop.toPlainText()) != settings.stop:
+            self.stop.setPlainText("\n".join(text.replace("\n", "\\n") for text in settings.stop))
+        if self.system.toPlainText() != settings.system_prompt:
+            self.system.setPlainText(settings.system_prompt)
+        del blockers
+
+    def _reset(self) -> None:
+        defaults = Settings()
+        for name in (*self.numbers, "stop", "system_prompt"):
+            self.changed.emit(name, getattr(defaults, name))
+        self.show_settings(defaults)
+
+    def open_below(self, button: QWidget) -> None:
+        """Shows the popover with its right edge below a button, inside the screen."""
+        self.ensurePolished()
+        for edit in (self.stop, self.system):
+            edit.ensurePolished()
+            edit.setFixedHeight(edit.fontMetrics().lineSpacing() * int(edit.property("lines")) + 16)
+        if (layout := self.layout()) is not None:
+            layout.invalidate()  # it has measured the fields before they had their heights
+        self.resize(max(420, self.sizeHint().width()), self.sizeHint().height())
+        corner = button.mapToGlobal(QPoint(button.width(), button.height() + 6))
+        screen = button.screen().availableGeometry()
+        left = max(screen.left() + 8, corner.x() - self.width())
+        self.move(left, min(corner.y(), screen.bottom() - self.height() - 8))
+        self.show()
+        self.numbers["top_p"].setFocus(Qt.FocusReason.PopupFocusReason)
+
+
+def _value(name: str, text: str) -> object:
+    if name != "stop":
+        return text
+    return tuple(line.replace("\\n", "\n") for line in text.split("\n") if line)

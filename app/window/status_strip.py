@@ -1,0 +1,179 @@
+"""The line at the bottom: what is going on, the figures, how full the context is, and what the marks in the text mean."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
+
+from app.conversation.blocks import paint_marks
+from app.conversation.text_flow import Box, Style
+from app.look import theme as themes
+from app.look.theme import Theme
+from app.look.widgets import ElidedLabel
+from app.look.wording import DEFINITIONS, drafter_title, number, seconds
+from app.session.session import Session
+from engine.drafter_kinds import kind_of
+from engine.lens.words import FINISHES, LEGEND
+
+
+class Legend(QWidget):
+    """Each kind of token, drawn as it is in the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("legend")
+        self.setAccessibleName("Legend")
+        self.setAccessibleDescription("; ".join(f"{name}: {words}" for name, words in LEGEND.items()))
+        self.setToolTip("<br>".join(f"<b>{name}</b>: {words}" for name, words in LEGEND.items()))
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._style = Style(theme, themes.body_font(scale), themes.mono_font(scale))
+        font = themes.body_font(scale)
+        font.setPixelSize(round(12 * scale))
+        self.setFont(font)
+        self._gap = round(14 * scale)
+        self.setFixedSize(self.sizeHint())
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        metrics = QFontMetricsF(self.font())
+        width = sum(metrics.horizontalAdvance(kind) + 8 for kind in LEGEND) + self._gap * (len(LEGEND) - 1)
+        return QSize(round(width), round(metrics.height() + 8))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        theme = self._style.theme
+        metrics = QFontMetricsF(self.font())
+        x, baseline = 0.0, 4 + metrics.ascent()
+        colours = {"rejected": theme.rejected, "unjudged": theme.unjudged}
+        for kind in LEGEND:
+            width = metrics.horizontalAdvance(kind)
+            box = Box(QRectF(x, 4, width + 8, metrics.height()), baseline - 1.5, kind)
+            paint_marks(painter, [box], self._style)
+            font = self.font()
+            font.setStrikeOut(kind == "rejected")
+            painter.setFont(font)
+            painter.setPen(QColor(colours.get(kind, theme.dim)))
+            painter.drawText(round(x + 4), round(baseline), kind)
+            x += width + 8 + self._gap
+        painter.end()
+
+
+class StatusStrip(QWidget):
+    """Words about the session; `show_session` brings them up to date."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("statusStrip")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._room_for_context = True
+        self.line = ElidedLabel()
+        self.line.setObjectName("statusLine")
+        self.line.setAccessibleName("Status")
+        self.line.setToolTip("<br>".join(f"<p>{DEFINITIONS[key]}</p>" for key in ("throughput", "alpha", "tau", "first_token")))
+        self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.context = QLabel()
+        self.context.setObjectName("contextUse")
+        self.context.setAccessibleName("Context use")
+        self.context.setToolTip(DEFINITIONS["context"])
+        self.legend = Legend()
+        self.ghosts = QToolButton()
+        self.ghosts.setObjectName("ghostsToggle")
+        self.ghosts.setCheckable(True)
+        self.ghosts.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.ghosts.setAccessibleName("Show ghosts")
+        self.ghosts.setAccessibleDescription("Shows or hides rejected and unjudged drafts in the text.")
+        self.ghosts.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 3, 12, 3)
+        row.setSpacing(18)
+        row.addWidget(self.line, 1)
+        for widget in (self.context, self.legend, self.ghosts):
+            row.addWidget(widget)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        self._theme = theme
+        self.legend.set_look(theme, scale)
+        self.ghosts.setIconSize(QSize(round(16 * scale), round(16 * scale)))
+        self.show_ghosts(self.ghosts.isChecked())
+
+    def show_ghosts(self, shown: bool) -> None:
+        self.ghosts.setChecked(shown)
+        self.ghosts.setText("Ghosts")
+        self.ghosts.setToolTip(f"{'Hide' if shown else 'Show'} rejected and unjudged drafts (F2)")
+        self.ghosts.setIcon(themes.icon("ghosts" if shown else "ghosts-hidden", self._theme.dim))
+
+    def show_session(self, session: Session, instead: str = "") -> None:
+        """The state of the session, or of what is shown instead of it."""
+        text = instead or status_text(session)
+        if text != self.line.text():
+            self.line.setText(text)
+            self.line.setAccessibleDescription(text)
+        length = None if session.model is None or session.replaying else session.model.context_length
+        self.context.setText(f"Context {session.context_used:,} of {length:,}" if length else "")
+        self.context.setVisible(self._room_for_context and bool(length))
+
+    def set_room(self, width: int, scale: float) -> None:
+        """Leaves out the legend, then the context, where there is no room for the figures."""
+        self.legend.setVisible(width >= 1060 * scale)
+        self._room_for_context = width >= 760 * scale
+        self.context.setVisible(self._room_for_context and bool(self.context.text()))
+
+
+def status_text(session: Session) -> str:
+    """What is going on, and the figures of the newest answer, in one line."""
+    return "   ·   ".join(part for part in (phase_text(session), *_figures(session)) if part)
+
+
+def phase_text(session: Session) -> str:
+    """Which phase the session is in, with its progress."""
+    if session.replaying:
+        return session.replay_words
+    answer = session.answer
+    loading = _loading_text(session)
+    if answer is None or answer.state == "waiting":
+        if loading:
+            return loading
+        if answer is not None:
+            return "Waiting for the engine"
+        return "Ready" if session.model is not None else "No model: choose a target above"
+    match answer.state:
+        case "reading":
+            done, total = answer.prefill
+            clock = seconds(session.clock() - answer.submitted)
+            return f"Reading the prompt, {done:,} of {total:,} tokens, {clock}"
+        case "generating":
+            return f"Generating, round {answer.tally.rounds:,}"
+        case "failed":
+            return "Stopped by an error"
+    words = FINISHES[answer.finish or "eos"]
+    return loading or (words.capitalize() if answer.finish == "cancelled" else f"Done: {words}")
+
+
+def _loading_text(session: Session) -> str:
+    if session.loading is None:
+        return ""
+    name = drafter_title(session.loading)
+    if session.loading == "builtin":
+        name = "the built-in model"
+    elif kind_of(session.loading).fits == "builtin":
+        name = f"the {name.lower()}"
+    step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
+    share = f", {100 * session.load_fraction:.0f} %" if session.load_fraction is not None else ""
+    return f"Loading {name}{step}{share}"
+
+
+def _figures(session: Session) -> list[str]:
+    answer = session.answer
+    if answer is None or not answer.tally.rounds:
+        return []
+    summary = answer.tally.summary
+    figures = [f"{number(answer.tokens_per_second, 1)} tokens/s"]
+    if summary.alpha is not None:
+        figures.append(f"alpha {number(summary.alpha)}")
+    figures.append(f"tau {number(summary.tau)}")
+    if answer.seconds_to_first_token is not None:
+        figures.append(f"first token {seconds(answer.seconds_to_first_token)}")
+    return figures

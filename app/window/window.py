@@ -1,0 +1,532 @@
+"""The window: puts the parts together and brings them to the state of the chat."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QMenu, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from app.conversation.composer import Composer
+from app.conversation.transcript import Transcript
+from app.conversation.verdict_host import VerdictHost
+from app.conversation.welcome import Welcome
+from app.export.dialog import export_answers
+from app.look import theme as themes
+from app.look.command import ShortcutSheet, make_actions, make_menus
+from app.look.stylesheet import stylesheet
+from app.look.theme import Appearance
+from app.look.widgets import Banner
+from app.panel.explainer import Explaining
+from app.panel.panel import SidePanel
+from app.panel.picture_menu import Saving
+from app.session.chat import Chat
+from app.session.cursor import Cursor
+from app.session.engine_link import EngineLike
+from app.session.session import Answer
+from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
+from app.window.commands import window_commands
+from app.window.gc_scheduler import IdleCollector
+from app.window.header import Header, model_path
+from app.window.pages import Pages
+from app.window.replay_controller import REPLAY_NOTE, Opening
+from app.window.sampling_popover import OptionsPopover
+from app.window.status_strip import StatusStrip, phase_text
+from engine.types import Event, RoundFinished
+
+MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
+NARROW = 900
+"""Below this width the panel makes room for the conversation."""
+
+
+class Window(QMainWindow):
+    """Draftlight's window.
+
+    Args:
+        engine: what loads and decodes; the window closes it.
+        settings: what to start with; `settings_path` is where changes are kept, None keeps them nowhere.
+        note: something to tell the user at once.
+
+    Attributes:
+        cursor_place: what is pointed at, shared by every view.
+        ended_in_time: whether the engine had ended when the window closed.
+
+    Signals:
+        first_painted: the window has been painted for the first time.
+    """
+
+    first_painted = Signal()
+
+    def __init__(self, engine: EngineLike, settings: Settings, settings_path: Path | None = None, note: str = "") -> None:
+        super().__init__()
+        self.setObjectName("window")
+        self.setWindowTitle("Draftlight")
+        self.ended_in_time = True
+        self._painted = False
+        self._closed = False
+        self._editing = False
+        self._unsent = ""
+        self._divided_by_hand = False
+        self.chat = Chat(engine, settings, settings_path, self)
+        self.session = self.chat.session
+        self.cursor_place = Cursor(self)
+        self._theme = themes.resolve(settings.appearance)
+        self._clock = QTimer(self, interval=250)
+        self._clock.timeout.connect(self._tick)
+        self._collector = IdleCollector(self)
+        self._build()
+        self.commands = window_commands(self)
+        self.actions_by_id = make_actions(self.commands, self)
+        self._build_menus()
+        self._connect()
+        self._apply_look()
+        self._show_settings()
+        self._refresh()
+        self._place(settings.geometry)
+        self.composer.edit.setFocus()
+        if note:
+            self.banner.show_message(note, "note")
+
+    @property
+    def settings(self) -> Settings:
+        return self.chat.settings
+
+    # Parts
+
+    def _build(self) -> None:
+        self.header = Header()
+        self.banner = Banner()
+        self.transcript = Transcript(
+            self.session, self._theme, self.settings.text_scale, self.settings.ghosts, cursor=self.cursor_place
+        )
+        self.welcome = Welcome()
+        self.composer = Composer()
+        self.opening = Opening(self, self)
+        self.panel = SidePanel(self.session, self.cursor_place)
+        self.explaining = Explaining(self.panel, self.chat)
+        self.saving = Saving(self.panel, self.chat, self.banner, self.explaining)
+        self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
+        self.panel.charts.set_open(self.settings.charts)
+        self.status = StatusStrip()
+        self.options = OptionsPopover(self)
+        self.stack = QStackedWidget()
+        self.stack.addWidget(self.welcome)
+        self.stack.addWidget(self.transcript)
+        self.column = QWidget()
+        self.column.setObjectName("chatColumn")
+        self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.column.installEventFilter(self)
+        _stacked(self.column, self.banner, (self.stack, 1), self.composer, self.opening.bar)
+        self.opening.watch()
+        self.splitter = QSplitter(Qt.Orientation.Horizontal)
+        self.splitter.setChildrenCollapsible(False)
+        self.splitter.setHandleWidth(1)
+        self.splitter.addWidget(self.column)
+        self.splitter.addWidget(self.panel)
+        self.splitter.splitterMoved.connect(self._divided)
+        conversation = QWidget()
+        _stacked(conversation, self.header, (self.splitter, 1))
+        self.pages = Pages(conversation, self.chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
+        whole = QWidget()
+        _stacked(whole, (self.pages, 1), self.status)
+        self.setCentralWidget(whole)
+
+    def _build_menus(self) -> None:
+        menus = make_menus(self.commands, self.actions_by_id, self)
+        everything = QMenu(self)
+        for menu in menus:
+            everything.addMenu(menu)
+            if sys.platform == "darwin":
+                self.menuBar().addMenu(menu)
+        self.header.menu.setMenu(everything)
+
+    def _connect(self) -> None:
+        chat = self.chat
+        chat.received.connect(self._received)
+        chat.changed.connect(self._changed)
+        chat.said.connect(self.banner.show_message)
+        chat.said.connect(self._announce)
+        chat.unanswered.connect(self._unanswered)
+        chat.seed_drawn.connect(self.header.show_drawn_seed)
+        chat.finished.connect(self._announce)
+        self.header.changed.connect(chat.change)
+        self.header.open_model.connect(self._open_model)
+        self.header.options.clicked.connect(self.open_options)
+        self.header.panel.clicked.connect(self.toggle_panel)
+        self.header.compare.clicked.connect(self.pages.toggle)
+        self.pages.turned.connect(self._page_turned)
+        self.pages.changed.connect(self._refresh)
+        self.pages.said.connect(self._announce)
+        self.pages.exported.connect(lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind))
+        self.options.changed.connect(chat.change)
+        self.composer.sent.connect(self.send)
+        self.composer.stopped.connect(chat.stop)
+        self.composer.recalled.connect(self.edit_last)
+        self.composer.abandoned.connect(self._leave_editing)
+        self.welcome.chosen.connect(self.send)
+        self.transcript.regenerate.connect(self.regenerate)
+        self.transcript.edit.connect(self.edit_last)
+        self.transcript.sibling.connect(chat.show_sibling)
+        self.transcript.figure_wanted.connect(self.explaining.explain_turn)
+        self.verdicts.branch_wanted.connect(chat.branch)
+        self.status.ghosts.clicked.connect(self.toggle_ghosts)
+        self.panel.page_chosen.connect(self._page_chosen)
+        self.panel.charts.folded.connect(self._charts_folded)
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
+
+    # Conversation
+
+    @Slot(str)
+    def send(self, text: str) -> None:
+        """Sends a message, in place of the last prompt if that is being edited."""
+        editing = self._editing
+        if editing or text == self.composer.text.strip():  # an example leaves what is being written
+            self._leave_editing()
+        self.banner.hide()
+        self.transcript.follow()
+        self.chat.send(text, instead_of_last=editing)
+
+    @Slot()
+    def regenerate(self) -> None:
+        """Answers the last prompt again."""
+        if self.session.running is None:
+            self.banner.hide()
+            self.transcript.follow()
+            self.chat.regenerate()
+
+    @Slot()
+    def edit_last(self) -> None:
+        """Takes the last prompt back into the message field; sending replaces its turn."""
+        if self.session.turns and self.session.running is None:
+            if not self._editing:
+                self._unsent = self.composer.text
+            self.composer.set_text(self.session.turns[-1].prompt)
+            self._set_editing(True)
+
+    def new_chat(self) -> None:
+        """An empty conversation. A message being written stays."""
+        self._unsent = ""
+        self._set_editing(False)
+        self.pages.open_conversation()
+        self.opening.leave()
+        self.chat.new()
+        self.composer.edit.setFocus()
+
+    def _set_editing(self, editing: bool) -> None:
+        self._editing = editing
+        self.composer.set_editing(editing)
+
+    @Slot()
+    def _leave_editing(self) -> None:
+        """Back to the message that was being written when editing began."""
+        self._set_editing(False)
+        self.composer.set_text(self._unsent)
+        self._unsent = ""
+
+    @Slot(str)
+    def _unanswered(self, message: str) -> None:
+        """Nothing is lost: without any answer the prompt goes back to the message field, and a turn it replaced comes back."""
+        self.banner.show_message(message)
+        self._announce(message)
+        newest, before = self.session.turns[-1], self.chat.replaced
+        if newest.answer.tally.rounds:
+            return
+        if before is not None and before.prompt == newest.prompt:
+            self.chat.withdraw()
+        elif not self.composer.text.strip():
+            self.composer.set_text(self.chat.withdraw())
+            self._set_editing(before is not None)
+
+    # From the chat to the views
+
+    @Slot(list)
+    def _received(self, events: list[Event]) -> None:
+        if not all(isinstance(event, RoundFinished) for event in events):
+            self.transcript.viewport().update()
+            self._show_note()
+        self._refresh()
+
+    @Slot()
+    def _changed(self) -> None:
+        self._show_settings()
+        self._refresh()
+
+    @Slot()
+    def _page_turned(self) -> None:
+        """The conversation and the comparison take turns; each has the keyboard while it is shown."""
+        if self.pages.comparing is None and self.pages.isVisible():
+            (self.opening.bar if self.session.replaying else self.composer.edit).setFocus()
+        self._refresh()
+
+    @Slot()
+    def stop(self) -> None:
+        """Stops what is shown: the answer, or the comparison."""
+        self.chat.stop() if self.pages.comparing is None else self.pages.comparing.stop()
+
+    def show_replayed(self) -> None:
+        """A replay has moved, begun or ended."""
+        self.transcript.viewport().update()
+        self._show_note()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Every view to the session's state."""
+        session, answer = self.session, self.session.running
+        self.stack.setCurrentIndex(1 if session.turns else 0)
+        self.composer.set_running(answer is not None)
+        self._show_wait(answer)
+        self.transcript.sync()
+        self.verdicts.touch()
+        self.panel.touch()
+        self._show_status()
+        waiting = session.model is None and session.loading is not None
+        self.composer.show_hint("You can write while the model loads." if waiting else "")
+        comparing = self.pages.comparing
+        idle = answer is None and comparing is None and not session.replaying
+        for name in ("regenerateAction", "editAction"):
+            self.actions_by_id[name].setEnabled(bool(session.turns) and idle)
+        for name, by in (("previousAnswerAction", -1), ("nextAnswerAction", 1)):
+            self.actions_by_id[name].setEnabled(idle and bool(session.turns) and session.turns[-1].has_sibling(by))
+        self.actions_by_id["stopAction"].setEnabled(answer is not None if comparing is None else comparing.running)
+        for name in ("startCompareAction", "divergenceAction"):  # elsewhere their keys are other keys
+            self.actions_by_id[name].setEnabled(comparing is not None)
+        self.actions_by_id["exportAction"].setEnabled(comparing is not None or bool(session.trace_paths))
+        self.actions_by_id["copyAnswerAction"].setEnabled(bool(session.turns))
+        ticking = session.loading is not None or (answer is not None and answer.state != "generating")
+        if ticking != self._clock.isActive() and not self._closed:
+            self._clock.start() if ticking else self._clock.stop()
+        busy = answer is not None or (comparing is not None and comparing.running)
+        self._collector.show_state(busy, not session.turns)
+
+    def _show_status(self) -> None:
+        comparing = self.pages.comparing
+        self.status.show_session(self.session, "" if comparing is None else comparing.status_words)
+
+    def _show_wait(self, answer: Answer | None) -> None:
+        self.transcript.status = "" if answer is None else phase_text(self.session)
+        self.transcript.fraction = None
+        if answer is not None and answer.state == "reading" and answer.prefill[1]:
+            self.transcript.fraction = answer.prefill[0] / answer.prefill[1]
+        elif answer is not None and self.session.loading is not None:
+            self.transcript.fraction = self.session.load_fraction
+
+    @Slot()
+    def _tick(self) -> None:
+        self._show_wait(self.session.running)
+        self.transcript.sync()
+        self._show_status()
+
+    @Slot(str)
+    def _announce(self, words: str) -> None:
+        """Says it to a screen reader."""
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
+
+    def _show_settings(self) -> None:
+        settings = self.settings
+        self.header.show_settings(settings)
+        self.options.show_settings(settings)
+        self.status.show_ghosts(settings.ghosts)
+        self.panel.show_page(settings.panel_page)
+        self.actions_by_id["ghostsAction"].setChecked(settings.ghosts)
+        self.actions_by_id["panelAction"].setChecked(settings.side_panel)
+        self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
+        self._show_note()
+        self._make_room()
+
+    def _show_note(self) -> None:
+        settings, answer = self.settings, self.session.running
+        if answer is not None:  # another temperature waits for the next answer; rule and drafter act on this one
+            settings = replace(settings, temperature=answer.options.temperature)
+        instead = REPLAY_NOTE if self.session.replaying else ""
+        self.header.show_note(settings, self.session.has_distribution(settings.drafter), instead)
+
+    # Look
+
+    def set_appearance(self, appearance: Appearance) -> None:
+        self.chat.keep(appearance=appearance)
+        self._apply_look()
+
+    @Slot()
+    def _system_theme_changed(self) -> None:
+        if self.settings.appearance == "system" and not self._closed:
+            self._apply_look()
+
+    def _apply_look(self) -> None:
+        """Palette first, then the style sheet, then whatever paints itself."""
+        themes.tell_platform(self.settings.appearance)
+        self._theme = themes.resolve(self.settings.appearance)
+        theme, scale = self._theme, self.settings.text_scale
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            application.setPalette(themes.palette(theme))
+            application.setFont(themes.body_font(scale))
+        self.setStyleSheet(stylesheet(theme, scale))
+        for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
+            part.set_look(theme, scale)
+        self.explaining.set_look(theme, scale)
+        self.saving.set_look(theme)
+        self.opening.bar.set_look(theme, scale)
+        self.verdicts.set_look(theme, scale)
+        self.pages.set_look(theme, scale)
+        self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
+        self._divide()
+        self._make_room()
+
+    @Slot()
+    def toggle_ghosts(self) -> None:
+        self.chat.keep(ghosts=not self.settings.ghosts)
+        self.transcript.set_ghosts(self.settings.ghosts)
+        self.pages.set_ghosts(self.settings.ghosts)
+
+    @Slot()
+    def toggle_panel(self) -> None:
+        self.chat.keep(side_panel=not self.settings.side_panel)
+
+    def open_page(self, page: PanelPage) -> None:
+        """A page of the panel, with the keyboard on it."""
+        self.chat.keep(side_panel=True)
+        self.panel.go_to(page)
+        if self.panel.isHidden():
+            self.banner.show_message("The window is too narrow for the panel. Make it wider, or the text smaller.", "note")
+
+    @Slot(str)
+    def _page_chosen(self, page: PanelPage) -> None:
+        if page != self.settings.panel_page:
+            self.chat.keep(panel_page=page)
+
+    @Slot(tuple)
+    def _charts_folded(self, names: tuple[str, ...]) -> None:
+        self.chat.keep(charts=names)
+
+    def larger(self) -> None:
+        self._scale(self.settings.text_scale + 0.1)
+
+    def smaller(self) -> None:
+        self._scale(self.settings.text_scale - 0.1)
+
+    def normal(self) -> None:
+        self._scale(1.0)
+
+    def _scale(self, scale: float) -> None:
+        self.chat.keep(text_scale=round(min(MAX_SCALE, max(MIN_SCALE, scale)), 2))
+        self._apply_look()
+
+    def _make_room(self) -> None:
+        """Leaves out what a narrow window has no place for."""
+        width, scale = self.width(), self.settings.text_scale
+        self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
+        self.status.set_room(width, scale)
+        self.header.set_room(width, scale)
+        self._align()
+
+    def _align(self) -> None:
+        whole = self.column.width()
+        column = self.transcript.column_in(whole)
+        self.composer.set_column(column.left(), column.width(), whole)
+        self.opening.bar.set_column(column.left(), column.width(), whole)
+        self.welcome.set_column(column.left(), column.width(), whole)
+
+    # Asked for by menus and keys
+
+    @Slot()
+    def open_options(self) -> None:
+        self.options.open_below(self.header.options)
+
+    def show_shortcuts(self) -> None:
+        ShortcutSheet(self.commands, self).open()
+
+    def focus_transcript(self) -> None:
+        self.transcript.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def focus_rule(self) -> None:
+        self.header.rule.buttons[self.settings.rule].setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def export(self) -> None:
+        """Writes the conversation where the user says, as data or as a report."""
+        export_answers(self, self.chat, self.banner) if self.pages.comparing is None else self.pages.comparing.export()
+
+    @Slot(str, str)
+    def _open_model(self, kind: str, what: str) -> None:
+        title = f"Open a {'target' if kind == 'target' else 'draft'} model"
+        if what == "folder":
+            chosen = QFileDialog.getExistingDirectory(self, title)
+        else:
+            chosen, _ = QFileDialog.getOpenFileName(self, title, "", MODEL_KINDS)
+        self._show_settings()
+        if chosen:
+            self.chat.change(kind, model_path(chosen))
+
+    # Qt
+
+    def _place(self, geometry: tuple[int, ...]) -> None:
+        self.resize(1440, 900)
+        if geometry:
+            wanted = QRect(*geometry)
+            if any(screen.availableGeometry().intersects(wanted) for screen in QGuiApplication.screens()):
+                self.setGeometry(wanted)
+        elif (screen := QGuiApplication.primaryScreen()) is not None:
+            self.resize(self.size().boundedTo(screen.availableGeometry().size()))
+        self._divide()
+
+    @Slot()
+    def _divided(self) -> None:
+        self._divided_by_hand = True
+
+    def _divide(self) -> None:
+        """The panel gets a third of the width, until the user has said otherwise."""
+        if self._divided_by_hand:
+            return
+        scale = self.settings.text_scale
+        charts = round(max(340 * scale, min(560 * scale, self.width() * 0.37)))
+        self.splitter.setSizes([self.width() - charts, charts])
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self.column and event.type() == QEvent.Type.Resize:
+            self._align()
+        return False
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if not self._painted:
+            self._painted = True
+            QTimer.singleShot(0, self, self._tell_painted)
+
+    @Slot()
+    def _tell_painted(self) -> None:
+        self.first_painted.emit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.oldSize().width() != event.size().width():
+            self._divide()
+        self._make_room()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """In stages: remember the place, go quiet, then stop the engine and wait for it, at most a few seconds."""
+        if not self._closed:
+            self._closed = True
+            area = self.geometry()
+            self.chat.keep(geometry=(area.x(), area.y(), area.width(), area.height()))
+            self.hide()
+            self._clock.stop()
+            self.panel.stop()
+            self.opening.stop()
+            self.verdicts.stop()
+            self.pages.close_down()
+            self.ended_in_time = self.chat.close()
+            self._collector.stop()
+        event.accept()
+
+
+def _stacked(parent: QWidget, *children: QWidget | tuple[QWidget, int]) -> None:
+    """One below the other without gaps; a pair gives the share of the room that is left."""
+    column = QVBoxLayout(parent)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(0)
+    for child in children:
+        widget, stretch = child if isinstance(child, tuple) else (child, 0)
+        column.addWidget(widget, stretch)

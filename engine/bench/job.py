@@ -1,0 +1,230 @@
+"""A benchmark from the queue to its last row. Runs on the engine thread and imports no MLX itself.
+
+Every setting on a prompt stands between two plain runs of the same prompt at the same temperature, and is compared with both
+together: plain, first setting, plain, second setting, plain, and so on. A machine that grows slower or faster at a steady pace
+thus changes no speed-up.
+
+The turns of a conversation are answered plainly first. Those answers are the conversation so far for every setting, so that all
+are measured on the same prompts.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+
+from engine.bench.measure import Answer, own_answer, peer_answer, row_of
+from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter
+from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetup, Setting
+from engine.serving.backend import Backend
+from engine.serving.jobs import LongTask
+from engine.serving.slots import Library
+from engine.types import (
+    SEED_LIMIT,
+    BenchFinished,
+    BenchMeasured,
+    BenchSkipped,
+    BenchStarted,
+    DecodingOptions,
+    Event,
+    Message,
+    ModelInfo,
+)
+
+SEEDS_APART = 1000
+"""Between the seeds of two prompts; the turns of one lie in between."""
+WARM_UP_TOKENS = 8
+SAME_TEXT_RULES = ("match", "gumbel")
+
+
+class BenchTask(LongTask[BenchRequest]):
+    """A benchmark."""
+
+    purpose = "benchmarking"
+
+    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> BenchFinished:
+        _Bench(self, backend, library, emit).run()
+        return BenchFinished(self.id, complete=True)
+
+    def cut_off(self) -> BenchFinished:
+        return BenchFinished(self.id, complete=False)
+
+
+def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
+    """The settings at every temperature, the plain baseline left out, and notes on what is not as it was asked for."""
+    settings: list[Setting] = []
+    notes: list[str] = []
+    for temperature in request.temperatures:
+        settings += [
+            Setting("draftlight", drafter.name, rule, temperature, gamma)
+            for drafter in drafters
+            for gamma in request.gammas
+            for rule in request.rules
+        ]
+        if request.peers:
+            settings.append(Setting("mlx-lm", NO_DRAFTER, None, temperature, None))
+            settings += [
+                Setting("mlx-lm", drafter.name, "match", temperature, gamma)
+                for drafter in drafters
+                if drafter.model is not None
+                for gamma in request.gammas
+                if gamma != "auto"
+            ]
+    for drafter in drafters if request.peers else ():
+        if drafter.model is None:
+            notes.append(f"mlx-lm is not measured with {drafter.name}: it speculates with draft models only.")
+        elif "auto" in request.gammas:
+            notes.append(f"mlx-lm is not measured with {drafter.name} at gamma auto: it drafts a fixed number of tokens.")
+        if drafter.model is not None and drafter.model.target_ids is not None:
+            notes.append(f"mlx-lm reads {drafter.name} through a wrapper that spreads its trimmed head onto the target's ids.")
+    return tuple(settings), tuple(notes)
+
+
+class _Bench:
+    """The benchmark under way."""
+
+    def __init__(self, task: BenchTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+        self._task, self._request = task, task.request
+        self._backend, self._emit = backend, emit
+        self._target = library.target(self._request.target)
+        named = [name for name in self._request.drafters if name != NO_DRAFTER]
+        self._drafters = {name: library.drafter(name) for name in named}
+        self._settings, self._notes = planned(self._request, list(self._drafters.values()))
+        self._drafters[NO_DRAFTER] = library.drafter(NO_DRAFTER)
+        turns = sum(len(prompt.turns) for prompt in self._request.prompts)
+        self._runs = turns * (2 * len(self._settings) + len(self._request.temperatures))
+        self._run = 0
+        self._order = 0
+        self._step = ""
+
+    def run(self) -> None:
+        """All of it. Raises Stopped when the task was stopped."""
+        self._emit(BenchStarted(self._task.id, self._setup()))
+        # What is loaded stays: without it, collecting garbage before every measurement takes no time.
+        gc.collect()
+        gc.freeze()
+        try:
+            self._warm_up()
+            self._all_prompts()
+        finally:
+            gc.unfreeze()
+
+    def _all_prompts(self) -> None:
+        for index, prompt in enumerate(self._request.prompts):
+            self._step = f"prompt {index + 1} of {len(self._request.prompts)}: {prompt.id} ({prompt.category})"
+            for temperature in self._request.temperatures:
+                self._prompt(index, prompt, temperature)
+
+    def _setup(self) -> BenchSetup:
+        target = self._target
+        return BenchSetup(
+            target=ModelInfo(target.name, str(target.path), target.sha256, target.context_length, len(target.vocabulary)),
+            drafters=tuple(
+                BenchDrafter(drafter.name, drafter.sha256, drafter.has_distribution)
+                for name, drafter in self._drafters.items()
+                if name != NO_DRAFTER
+            ),
+            device=self._backend.device(),
+            settings=self._settings,
+            notes=self._notes,
+            warm_up_tokens=min(WARM_UP_TOKENS, self._request.max_tokens),
+        )
+
+    def _warm_up(self) -> None:
+        """The first run of a kind loads and compiles what later ones find ready."""
+        self._step = "warming up"
+        ids = next((ids for prompt in self._request.prompts if (ids := self._ids(prompt, []))), None)
+        if ids is None:
+            return
+        for setting in (Setting("draftlight", NO_DRAFTER, None, self._request.temperatures[0], None), *self._settings):
+            options = self._options(setting, 0, 0)
+            self._answer(setting, ids, options.replace(max_tokens=min(WARM_UP_TOKENS, options.max_tokens)), lambda tokens: None)
+
+    def _prompt(self, index: int, prompt: BenchPrompt, temperature: float) -> None:
+        """One prompt at one temperature, each setting between two plain runs."""
+        plain = Setting("draftlight", NO_DRAFTER, None, temperature, None)
+        ids, reference = self._conversation(index, prompt, plain)
+        settings = [setting for setting in self._settings if setting.temperature == temperature]
+        missing = len(prompt.turns) - len(ids)
+        self._run += missing * (2 * len(settings) + 1)
+        if not ids:
+            return
+        before = reference
+        self._measured(plain, prompt, reference, reference, None)
+        for setting in settings:
+            own = self._answers(setting, index, ids)
+            order, self._order = self._order, self._order + 1
+            after = self._answers(plain, index, ids)
+            promised = temperature == 0 or (setting.maker == "draftlight" and setting.rule in SAME_TEXT_RULES)
+            row = row_of(setting, prompt, order, own, [*before, *after], reference if promised else None)
+            self._emit(BenchMeasured(self._task.id, row))
+            self._measured(plain, prompt, after, after, None)
+            before = after
+
+    def _measured(
+        self,
+        setting: Setting,
+        prompt: BenchPrompt,
+        answers: Sequence[Answer],
+        plain: Sequence[Answer],
+        reference: Sequence[Answer] | None,
+    ) -> None:
+        order, self._order = self._order, self._order + 1
+        self._emit(BenchMeasured(self._task.id, row_of(setting, prompt, order, answers, plain, reference)))
+
+    def _conversation(self, index: int, prompt: BenchPrompt, plain: Setting) -> tuple[list[list[int]], list[Answer]]:
+        """Token ids up to each turn's answer, and the plain answers; as many turns as the model's context holds."""
+        ids: list[list[int]] = []
+        answers: list[Answer] = []
+        for turn in range(len(prompt.turns)):
+            read = self._ids(prompt, [answer.text for answer in answers])
+            if read is None:
+                what = f"turn {turn + 1} of {prompt.id}" if turn else prompt.id
+                limit = f"{self._target.name} reads at most {self._target.context_length:,} tokens"
+                self._emit(BenchSkipped(self._task.id, f"{what} is not measured: {limit}."))
+                break
+            ids.append(read)
+            answers.append(self._answer(plain, read, self._options(plain, index, turn), self._tick))
+            self._run += 1
+        return ids, answers
+
+    def _ids(self, prompt: BenchPrompt, answers: Sequence[str]) -> list[int] | None:
+        """The conversation up to the turn after these answers, in the chat template; None if the model cannot read so much."""
+        messages = [Message("user", prompt.turns[0])]
+        for answer, turn in zip(answers, prompt.turns[1:], strict=False):
+            messages += [Message("assistant", answer), Message("user", turn)]
+        ids = [int(token) for token in self._target.tokenizer.apply_chat_template(messages, add_generation_prompt=True)]
+        return ids if len(ids) < self._target.context_length else None
+
+    def _answers(self, setting: Setting, index: int, prompts: Sequence[Sequence[int]]) -> list[Answer]:
+        answers = []
+        for turn, ids in enumerate(prompts):
+            answers.append(self._answer(setting, ids, self._options(setting, index, turn), self._tick))
+            self._run += 1
+        return answers
+
+    def _answer(self, setting: Setting, ids: Sequence[int], options: DecodingOptions, tick: Callable[[int], None]) -> Answer:
+        def proceed(tokens: int) -> None:
+            self._task.proceed()
+            tick(tokens)
+
+        drafter = self._drafters[setting.drafter]
+        if setting.maker == "mlx-lm":
+            return peer_answer(self._backend, self._target, drafter.model, ids, options, proceed)
+        return own_answer(self._backend, self._target, drafter, ids, options, self._task, proceed)
+
+    def _options(self, setting: Setting, index: int, turn: int) -> DecodingOptions:
+        options = DecodingOptions(
+            temperature=setting.temperature,
+            seed=(self._request.seed + SEEDS_APART * index + turn) % SEED_LIMIT,
+            max_tokens=self._request.max_tokens,
+            analyse=False,
+            phase_every=0,
+        )
+        if setting.rule is not None:
+            options = options.replace(rule=setting.rule)
+        return options if setting.gamma is None else options.replace(gamma=setting.gamma)
+
+    def _tick(self, tokens: int) -> None:
+        done = (self._run + min(1.0, tokens / self._request.max_tokens)) / self._runs
+        self._task.report(self._emit, self._step, min(1.0, done))

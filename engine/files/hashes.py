@@ -1,0 +1,54 @@
+"""SHA-256 of model files, computed once for each state of a file.
+
+Hashing a large model takes seconds, so results are recorded in the data folder by path, size and time of change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.files.paths import data_folder
+from engine.files.whole_file import NotWritten, write_whole
+
+
+def file_sha256(path: Path, trust_record: bool = True) -> str:
+    """Hex digest of the file's content. OSError if it cannot be read.
+
+    Args:
+        trust_record: take a recorded digest if size and time of change are those of the record; False reads the file.
+    """
+    status = path.stat()
+    key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
+    record = _read_record()
+    if trust_record and isinstance(record.get(key), str):
+        return record[key]
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    kept = {known: value for known, value in record.items() if not known.startswith(f"{path.resolve()}|")}
+    with contextlib.suppress(NotWritten):  # then the next start hashes again
+        write_whole(_record_path(), json.dumps(kept | {key: digest}, indent=1))
+    return digest
+
+
+def files_sha256(paths: Sequence[Path]) -> str:
+    """One digest for several files: that of the lines `<digest>  <file name>`, ordered by name. One file is its own digest."""
+    if len(paths) == 1:
+        return file_sha256(paths[0])
+    lines = (f"{file_sha256(path)}  {path.name}\n" for path in sorted(paths, key=lambda path: path.name))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _record_path() -> Path:
+    return data_folder() / "hashes.json"
+
+
+def _read_record() -> dict[str, str]:
+    try:
+        record = json.loads(_record_path().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}

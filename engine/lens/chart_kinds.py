@@ -1,0 +1,113 @@
+"""What charts there are, in words: window, pictures and report draw each in their own way and take its words from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.lens.tally import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
+
+ChartName = Literal["proposals", "alpha", "throughput", "positions", "tau", "lengths", "times"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChartKind:
+    """A chart in words.
+
+    Attributes:
+        title, across, up: heading and axis labels; `up` is the unit. definition: what is drawn, exactly.
+        on_screen, in_pictures: what is to be added to it there.
+        per_round: whether a place across is a round.
+        open: whether it shows in the window until the user says otherwise.
+    """
+
+    name: ChartName
+    title: str
+    across: str
+    up: str
+    definition: str
+    on_screen: str = ""
+    in_pictures: str = ""
+    per_round: bool = True
+    open: bool = True
+
+    @property
+    def key(self) -> str:
+        """Its entry among the definitions of the window, where a figure may have the same name."""
+        return f"{self.name}_plot"
+
+
+CHARTS: dict[ChartName, ChartKind] = {
+    kind.name: kind
+    for kind in (
+        ChartKind(
+            "proposals",
+            "Proposals per round",
+            "round",
+            "proposals",
+            "One column per round (in a long answer the mean of neighbouring rounds): filled was accepted, hatched was rejected, "
+            "outlined was never judged. The lines are the accepted tokens to expect per round under each rule: a + a² + … + "
+            "a^gamma, where a is the rule's mean closed-form probability to accept at the positions judged in the last "
+            f"{EXPECTED_WINDOW} rounds.",
+            on_screen=" What is out of sight of a far longer draft was never judged either.",
+        ),
+        ChartKind(
+            "alpha",
+            f"Alpha, last {ALPHA_WINDOW} rounds",
+            "round",
+            "alpha",
+            f"Accepted / (accepted + rejected) over the last {ALPHA_WINDOW} rounds. The band is Wilson's 95 % interval, as if "
+            "verdicts were independent.",
+            in_pictures=" Dashed: of the whole answer.",
+        ),
+        ChartKind(
+            "throughput",
+            "Throughput",
+            "round",
+            "tokens per second",
+            f"Emitted tokens per second over the last {SPEED_WINDOW} rounds.",
+            on_screen=" The dashed line is the measured throughput of a plain answer of the same target; without one there is no "
+            "line.",
+            in_pictures=" Across are the seconds since the prompt was read. Dashed: of the whole answer.",
+        ),
+        ChartKind(
+            "positions",
+            "Acceptance by position",
+            "position in the round",
+            "share accepted",
+            "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. Light: accepted / "
+            "drafted, which counts places never reached.",
+            per_round=False,
+        ),
+        ChartKind(
+            "tau",
+            "Tau, measured and predicted",
+            "round",
+            "tokens per round",
+            "Emitted tokens per round since the answer began. The dashed line is what alpha so far predicts: the mean over "
+            "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Under Block there is none, because it judges jointly.",
+            open=False,
+        ),
+        ChartKind(
+            "lengths",
+            "Accepted lengths",
+            "accepted proposals",
+            "rounds",
+            "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is what to expect if each proposal were "
+            "accepted with chance alpha, whatever came before it; under Block there is none.",
+            per_round=False,
+            open=False,
+        ),
+        ChartKind(
+            "times",
+            "Time of a round",
+            "round",
+            "milliseconds",
+            "Where a round's time goes, in milliseconds: a stacked bar for each round that was measured in stages, which waits "
+            "for each stage and so takes a little longer.",
+            on_screen=" Of the other rounds only the whole time is known: the short lines.",
+            in_pictures=" In a long answer a bar is the mean of neighbouring ones.",
+            open=False,
+        ),
+    )
+}

@@ -1,0 +1,149 @@
+"""The backend that computes with MLX. Made, used and closed on the engine thread."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.clock import Clock
+from engine.drafter_kinds import DRAFTERS, LoadedDrafter, kind_of
+from engine.errors import DraftlightError
+from engine.requests.bench import PeerToken
+from engine.requests.prove import Finding
+from engine.requests.train import HeldOut, Trained, TrainRequest
+from engine.serving.backend import Progress
+from engine.types import DecodingOptions, Numerics, ProveRequest, Round
+
+
+class MlxBackend:
+    """The real one. MLX is imported by the constructor, hence inside the thread that owns it."""
+
+    def __init__(self) -> None:
+        try:
+            import mlx.core
+
+            from engine import decoding
+            from engine.models import loading as models
+            from engine.models import tokenizer_files
+            from engine.target import prompt_cache as cache
+        except ImportError as error:
+            raise DraftlightError(f"MLX cannot be used here ({error}). Install Draftlight again on macOS or Linux.") from error
+        self._mx = mlx.core
+        self._cache = cache
+        self._decoding = decoding
+        self._models = models
+        self._read_json = tokenizer_files.read_json
+        self._target: tuple[str, Any] = ("", None)
+
+    def load(self, name: str, progress: Progress) -> Any:
+        model = self._models.load(name, progress)
+        reason = self._models.target_reason(model)
+        if reason is not None:
+            raise DraftlightError(reason)
+        self._target = (name, model)
+        return model
+
+    def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
+        kind = kind_of(name)
+        if name not in DRAFTERS:
+            stated = self._read_json(Path(name).expanduser() / "config.json", required=False)
+            kind = kind_of(name, stated.get("model_type"))
+        if not kind.build:
+            return LoadedDrafter(name, None)
+        reason = self._models.cache_reason(target.model)
+        if reason is not None:
+            raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
+
+        def load() -> Any:
+            """The model of the drafter's name. A target that drafts for itself is loaded already."""
+            loaded_as, loaded = self._target
+            return target if loaded is target and loaded_as == name else self._models.load(name, progress, target=target)
+
+        return kind.builder()(name, target, load)
+
+    def decode(
+        self,
+        target: Any,
+        prompt: Sequence[int],
+        drafter: Any,
+        options: DecodingOptions,
+        cache: Any,
+        control: Any,
+        given: int = 0,
+        clock: Clock | None = None,
+    ) -> Generator[Round, None, None]:
+        yield from self._decoding.decode(
+            target, list(prompt), drafter, options, cache=cache, control=control, given=given, clock=clock
+        )
+
+    def prove(
+        self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
+    ) -> Iterator[Finding]:
+        from engine.proof import checks as run
+
+        others = self._lookups_and_head(target, drafter)
+        yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress, others)
+
+    def _lookups_and_head(self, target: Any, drafter: Any) -> list[Any]:
+        """What the window offers for this target besides this drafter, without loading a model."""
+        others: list[Any] = []
+        for name in ("ngram", "ngram-mod", "head"):
+            if drafter is None or drafter.name == name:
+                continue
+            try:
+                others.append(self.drafter(name, target, lambda step, fraction: None).drafter)
+            except DraftlightError:
+                continue  # the head was trained for another target
+        return others
+
+    def train(
+        self,
+        target: Any,
+        request: TrainRequest,
+        tell: Callable[[str], None],
+        report: Callable[[str, float], None],
+        measured: Callable[[HeldOut], None],
+    ) -> Trained:
+        from engine.training import stages as run
+
+        return run.train(target, request, tell, report, measured)
+
+    def peer(
+        self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
+    ) -> Generator[PeerToken, None, None]:
+        from engine.bench import peers
+
+        yield from peers.answer(target, draft, prompt, options, proceed)
+
+    def finish_queued(self) -> None:
+        self._mx.synchronize()
+
+    def settle(self) -> None:
+        self._mx.synchronize()
+        gc.collect()
+        self._mx.clear_cache()
+
+    def make_cache(self, target: Any) -> Any:
+        return self._cache.make_prompt_cache(target.model)
+
+    def cache_length(self, cache: Any) -> int | None:
+        return self._cache.cache_length(cache)
+
+    def trim(self, cache: Any, length: int) -> bool:
+        if self._cache.refusal(cache) is not None:
+            return False
+        self._cache.trim_to(cache, length, "target")
+        return True
+
+    def device(self) -> str:
+        return str(self._mx.device_info().get("device_name", self._mx.default_device()))
+
+    def numerics(self, target: Any) -> Numerics:
+        return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
+
+    def close(self) -> None:
+        self._mx.synchronize()
+        self._mx.clear_cache()
+        self._mx.clear_streams()

@@ -1,0 +1,201 @@
+"""A draft head: one transformer layer on the target's own features, fed with the next token and then with itself.
+
+The idea is EAGLE's (Li et al., 2024; its third version, 2025, for several tapped layers and training on own features). At
+position t the head sees the outputs of a few target layers there, fused into one vector, and the embedding of token t + 1; it
+predicts token t + 2 and gives a feature of its own that stands for position t + 1 in the next step.
+
+A folder holds
+
+- `config.json`: {"model_type": "draftlight_head", "target_sha256": digest of the target's weights, "taps": [layer, ...] counted
+  from 0, and hidden_size, intermediate_size, num_attention_heads, num_key_value_heads, rope_theta, rms_norm_eps, vocab_size
+  (rows of the target's embedding), max_position_embeddings};
+- `model.safetensors` (float16): `fc` (hidden, taps x hidden), `feature_norm`, `embedding_norm`, `mlp_norm`, `norm` (hidden,),
+  `qkv` ((heads + 2 kv heads) x head size, 2 hidden), `output` (hidden, heads x head size), `gate_up` (2 x intermediate, hidden),
+  `down` (hidden, intermediate), `head` (K, hidden), `target_ids` int32 (K,): column j of the logits means target_ids[j];
+- `MODEL_CARD.md`.
+
+The embedding is the target's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+
+from engine.drafter_kinds import HEAD_FOLDER
+from engine.errors import DraftlightError
+from engine.files.hashes import files_sha256
+from engine.files.safetensors_header import check_safetensors
+from engine.files.whole_file import write_together
+from engine.models.tokenizer_files import read_json
+
+if TYPE_CHECKING:
+    from engine.models.loaded import LoadedModel
+
+MODEL_TYPE = HEAD_FOLDER
+
+BUILTIN_HEAD = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-head"
+"""The head trained for the built-in target."""
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """The shapes of a head; the names are those of `config.json`.
+
+    Attributes:
+        taps: target layers whose outputs are fused, counted from 0, in the order of `fc`'s columns.
+        target_sha256: digest of the weights of the target it was trained for; empty fits any.
+    """
+
+    target_sha256: str
+    taps: tuple[int, ...]
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    rope_theta: float
+    rms_norm_eps: float
+    vocab_size: int
+    max_position_embeddings: int
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden_size // self.num_attention_heads
+
+
+class _About:
+    """What is no weight, out of the sight of optimisers."""
+
+    target_ids: mx.array
+    file: Path | None = None
+
+
+class HeadModel(nn.Module):
+    """The weights and one layer's arithmetic. Arrays are (batch, rows, hidden) unless said."""
+
+    def __init__(self, config: HeadConfig, columns: int) -> None:
+        super().__init__()
+        self.config = config
+        hidden, size = config.hidden_size, config.head_size
+        self.fc = nn.Linear(len(config.taps) * hidden, hidden, bias=False)
+        self.feature_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+        self.embedding_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+        self.qkv = nn.Linear(2 * hidden, (config.num_attention_heads + 2 * config.num_key_value_heads) * size, bias=False)
+        self.output = nn.Linear(config.num_attention_heads * size, hidden, bias=False)
+        self.mlp_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+        self.gate_up = nn.Linear(hidden, 2 * config.intermediate_size, bias=False)
+        self.down = nn.Linear(config.intermediate_size, hidden, bias=False)
+        self.norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+        self.head = nn.Linear(hidden, columns, bias=False)
+        self.about = _About()
+
+    @property
+    def target_ids(self) -> mx.array:
+        """(columns,) int32: column j of the logits means this token of the target."""
+        return self.about.target_ids
+
+    @cached_property
+    def sha256(self) -> str | None:
+        """Digest of the weights' file; None of a head that was not loaded from one."""
+        return None if self.about.file is None else files_sha256((self.about.file,))
+
+    def require_target(self, target: LoadedModel) -> None:
+        """Raises DraftlightError unless this is the target the head was trained for."""
+        if self.config.target_sha256 and target.sha256 != self.config.target_sha256:
+            raise DraftlightError(
+                f"This head was trained for another target than {target.name}. A head reads its target's features, so it fits "
+                "that one only. Train one with draftlight train-drafter, or choose ngram."
+            )
+
+    def column_of(self, token: int) -> int | None:
+        """The column of a token of the target; None if the head has none."""
+        return self._columns.get(token)
+
+    @cached_property
+    def _columns(self) -> dict[int, int]:
+        return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
+
+    def fuse(self, features: mx.array) -> mx.array:
+        """(rows, hidden) from the tapped outputs (rows, taps x hidden)."""
+        fused: mx.array = self.fc(features.astype(self.fc.weight.dtype))
+        return fused
+
+    def project(self, feature: mx.array, embedding: mx.array, offset: int) -> tuple[mx.array, mx.array, mx.array]:
+        """Queries (batch, heads, rows, head size), keys and values (batch, kv heads, rows, head size); rotated as if the first
+        row stood at position `offset`."""
+        config = self.config
+        joined = mx.concatenate([self.feature_norm(feature), self.embedding_norm(embedding)], axis=-1)
+        batch, rows, _ = joined.shape
+        heads, kv_heads, size = config.num_attention_heads, config.num_key_value_heads, config.head_size
+        split = self.qkv(joined).reshape(batch, rows, heads + 2 * kv_heads, size).transpose(0, 2, 1, 3)
+        queries, keys, values = mx.split(split, [heads, heads + kv_heads], axis=1)
+        return self._rotate(queries, offset), self._rotate(keys, offset), values
+
+    def _rotate(self, array: mx.array, offset: int) -> mx.array:
+        return mx.fast.rope(
+            array, self.config.head_size, traditional=False, base=self.config.rope_theta, scale=1.0, offset=offset
+        )
+
+    def leave(self, feature: mx.array, attended: mx.array) -> mx.array:
+        """The layer's output from the feature that went in and what attention gave (batch, heads, rows, head size)."""
+        batch, _, rows, _ = attended.shape
+        feature = feature + self.output(attended.transpose(0, 2, 1, 3).reshape(batch, rows, -1))
+        gate, up = mx.split(self.gate_up(self.mlp_norm(feature)), 2, axis=-1)
+        return feature + self.down(nn.silu(gate) * up)
+
+    def logits(self, feature: mx.array) -> mx.array:
+        """(..., columns) from the layer's output (..., hidden)."""
+        return self.head(self.norm(feature))
+
+
+def save_head(head: HeadModel, folder: Path, card: str) -> None:
+    """Write a head and its model card, weights as float16. Nothing in the folder changes before all of it is on the disk.
+
+    Raises:
+        DraftlightError: it cannot be written.
+    """
+    weights = dict(tree_flatten(head.trainable_parameters()))
+    arrays = {name.removesuffix(".weight"): array.astype(mx.float16) for name, array in weights.items()}
+    arrays["target_ids"] = head.target_ids.astype(mx.int32)
+    config = {"model_type": MODEL_TYPE, **asdict(head.config)}
+    write_together(
+        {
+            folder / "model.safetensors": lambda file: mx.save_safetensors(file, arrays, {"format": "mlx"}),
+            folder / "config.json": json.dumps(config, indent=2) + "\n",
+            folder / "MODEL_CARD.md": card,
+        }
+    )
+
+
+def load_head(folder: Path) -> HeadModel:
+    """A head in float32; on a GPU in bfloat16, whose range holds every target's features.
+
+    Raises:
+        DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.
+    """
+    config = read_json(folder / "config.json")
+    if config.get("model_type") != MODEL_TYPE:
+        raise DraftlightError(f"{folder} holds no draft head: its config.json says {config.get('model_type')!r}.")
+    path = folder / "model.safetensors"
+    check_safetensors(path)
+    try:
+        named = {field.name: config[field.name] for field in fields(HeadConfig)}
+        weights = cast(dict[str, mx.array], mx.load(path.as_posix()))
+        target_ids = weights.pop("target_ids").astype(mx.int32)
+        head = HeadModel(HeadConfig(**{**named, "taps": tuple(named["taps"])}), len(target_ids))
+        head.load_weights([(f"{name}.weight", array) for name, array in weights.items()])
+        head.about.target_ids = target_ids
+        head.about.file = path
+        head.set_dtype(mx.float32 if mx.default_device().type == mx.DeviceType.cpu else mx.bfloat16)
+        mx.eval(head.parameters(), target_ids)
+    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
+        raise DraftlightError(f"{folder} is no usable draft head: its weights do not fit its config.json ({error}).") from error
+    head.eval()
+    return head

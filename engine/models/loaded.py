@@ -1,0 +1,43 @@
+"""A model ready to run, and what goes with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+
+from engine.files.hashes import files_sha256
+from engine.models.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to run, and what goes with it.
+
+    Attributes:
+        model: a callable of mlx-lm's kind, (tokens (batch, rows), cache=) -> logits (batch, rows, width).
+        eos_ids: tokens that end an answer.
+        vocabulary: bytes of every token id, None for ids without a token; as long as the logits are wide (for a trimmed head:
+            as long as the target's are).
+        context_length: most tokens the model was made for, prompt included.
+        name: as shown to people. path: the file or folder.
+        target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
+    """
+
+    model: Any = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    eos_ids: frozenset[int]
+    vocabulary: tuple[bytes | None, ...] = field(repr=False)
+    context_length: int
+    name: str
+    path: str
+    target_ids: mx.array | None = field(default=None, repr=False)
+    weight_files: tuple[Path, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Digest of the weight files, see `engine.files.hashes`; computed at first use and recorded in the data folder."""
+        return files_sha256(self.weight_files)

@@ -1,0 +1,231 @@
+"""Loading a target or a draft model from wherever people have one. Whether two fit together is in `engine.models.pairing`.
+
+Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is
+a GGUF file, an mlx-lm folder, a folder of the format in `engine.models.trimmed_draft`, or an "organisation/model" id of the Hugging
+Face hub. What is here goes before the Hub, and what can only be a path never becomes a download. Code that comes with a model
+is never run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm.utils
+from huggingface_hub import snapshot_download
+from mlx.utils import tree_map_with_path
+
+from engine.drafter_kinds import SMALL_DRAFT
+from engine.errors import DraftlightError
+from engine.files import builtin
+from engine.files.gguf_header import read_header
+from engine.files.safetensors_header import check_safetensors
+from engine.models import gguf, trimmed_draft
+from engine.models.context_length import context_length
+from engine.models.loaded import LoadedModel
+from engine.models.model_folder import missing_parts, weight_files
+from engine.models.pairing import PairReport, cache_reason, check_pair, target_reason
+from engine.models.tokenizer_files import from_folder, from_gguf, read_json
+
+__all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
+
+Progress = Callable[[str, float | None], None]
+
+BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_FILES = ["*.json", "*.jinja", "model*.safetensors"]
+
+
+def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedModel | None = None) -> LoadedModel:
+    """Load a model for the calling thread. What was loaded before stays usable if this fails.
+
+    On the CPU every weight is dequantised to float32 after loading: MLX's Linux backend multiplies quantised and half-precision
+    matrices in scalar loops, one pass per row, while float32 goes through BLAS and verifies eight rows for 1.6 times the
+    price of one. On a GPU the weights stay as stored.
+
+    Args:
+        name_or_path: see the module's docstring.
+        progress: called with the step in words and the fraction done, None where unknown.
+        target: an already loaded target whose embedding a draft model cut from it shares instead of loading it again.
+
+    Raises:
+        DraftlightError: what is wrong with the model, or with the name, and what to do.
+    """
+    report = progress or (lambda step, fraction: None)
+    if name_or_path == "builtin":
+        path = builtin.fetch_builtin(report)
+        report("loading the model", None)
+        return _load_gguf(path, builtin.NAME)
+    if name_or_path == SMALL_DRAFT:
+        if not BUILTIN_DRAFT.is_dir():
+            raise DraftlightError("This installation lacks the built-in draft model. Install Draftlight again, or choose ngram.")
+        return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target)
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return _load_folder(path, path.resolve().name, report, target)
+    if path.is_file():
+        if path.suffix.lower() != ".gguf":
+            raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
+        report("loading the model", None)
+        return _load_gguf(path, path.stem)
+    if not _HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
+        raise DraftlightError(
+            f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or an organisation/model id of the Hub."
+        )
+    return _load_folder(_from_hub(name_or_path, report), name_or_path, report, target)
+
+
+def _load_gguf(path: Path, name: str) -> LoadedModel:
+    header = read_header(path)
+    model, config = gguf.load_llama(path, header)
+    tokenizer = from_gguf(header.metadata, config["vocab_size"])
+    _prepare(model)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_ids=tokenizer.eos_ids,
+        vocabulary=tokenizer.vocabulary,
+        context_length=config["max_position_embeddings"],
+        name=name,
+        path=str(path),
+        weight_files=(path,),
+    )
+
+
+def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel | None) -> LoadedModel:
+    report("loading the model", None)
+    config = read_json(folder / "config.json", required=False)
+    if config.get("model_type") == trimmed_draft.MODEL_TYPE:
+        return _load_cut_draft(folder, name, config, target)
+    files = weight_files(folder)
+    for file in files:
+        check_safetensors(file)
+    if config.get("model_file") is not None:
+        raise DraftlightError(
+            f"{folder} needs Python code of its own ({config['model_file']}). Code that comes with a model is never run here. "
+            "Choose a model of an architecture that mlx-lm knows."
+        )
+    try:
+        model, config = mlx_lm.utils.load_model(folder, lazy=True)
+        width = model(mx.array([[0]])).shape[-1]
+    except (Exception, SystemExit) as error:  # mlx-lm's model classes raise whatever a wrong configuration makes Python raise
+        raise DraftlightError(
+            f"{folder} cannot be loaded as an mlx-lm model: {_first_line(error)}{missing_parts(folder)}"
+        ) from error
+    tokenizer = from_folder(folder, width)
+    _prepare(model)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_ids=_eos_ids(config, width) | tokenizer.eos_ids,
+        vocabulary=tokenizer.vocabulary,
+        context_length=context_length(config, getattr(model, "args", None)),
+        name=name,
+        path=str(folder),
+        weight_files=files,
+    )
+
+
+def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:
+    """A draft model that takes its embedding and tokenizer from the target it was cut from."""
+    if config.get("target_sha256") != builtin.SHA256:
+        raise DraftlightError(f"{folder} was cut from a target that is not the built-in one, so its embedding is not to be had.")
+    if target is None or target.sha256 != builtin.SHA256:
+        path = builtin.fetch_builtin()
+        tokenizer = from_gguf(read_header(path).metadata, config["vocab_size"])
+        eos_ids = tokenizer.eos_ids
+        embedding = gguf.load_embedding(path)
+    else:
+        tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, target.model.model.embed_tokens
+    model, target_ids = trimmed_draft.load_cut(folder, config, embedding)
+    _prepare(model)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        eos_ids=eos_ids,
+        vocabulary=tokenizer.vocabulary,
+        context_length=context_length(config),
+        name=name,
+        path=str(folder),
+        target_ids=target_ids,
+        weight_files=(folder / "model.safetensors",),
+    )
+
+
+def _prepare(model: nn.Module) -> None:
+    """Bring the weights into the form they run in (see `load`) and into memory."""
+    try:
+        if runs_on_cpu():
+            _to_float32(model)
+        else:
+            _to_one_float_type(model)
+        mx.eval(model.parameters())
+    except (ValueError, RuntimeError) as error:
+        raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Fetch the model again.") from error
+
+
+def runs_on_cpu() -> bool:
+    """Whether MLX computes on the CPU here, as its plain Linux build does."""
+    return bool(mx.default_device().type == mx.DeviceType.cpu)
+
+
+def _to_float32(model: nn.Module) -> None:
+    """Dequantise and widen in place. Scales are widened first, so that no product is rounded to half precision."""
+    model.set_dtype(mx.float32)
+    mlx_lm.utils.dequantize_model(model)
+    model.set_dtype(mx.float32)
+
+
+def _to_one_float_type(model: nn.Module) -> None:
+    """Give norms the type of the quantised layers' scales, so that activations are not widened on the way.
+
+    What the model's class wants left alone when mlx-lm converts (`cast_predicate`: decays, biases of routers) is left alone.
+    """
+    scales = {module.scales.dtype for module in model.modules() if hasattr(module, "scales")} & {mx.float16, mx.bfloat16}
+    if len(scales) != 1:
+        return
+    (narrow,) = scales
+    may_cast = getattr(model, "cast_predicate", lambda name: True)
+
+    def cast(name: str, array: mx.array) -> mx.array:
+        return array.astype(narrow) if may_cast(name) and mx.issubdtype(array.dtype, mx.floating) else array
+
+    model.update(tree_map_with_path(cast, model.parameters()))
+
+
+def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
+    """What config.json or generation_config.json states: one id or several."""
+    stated = config.get("eos_token_id")
+    ids = stated if isinstance(stated, list) else [stated]
+    return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
+
+
+def _from_hub(name: str, report: Progress) -> Path:
+    """The folder of a Hub model, downloaded unless it is there already."""
+    report(f"fetching {name} from the Hub", None)
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=_HUB_FILES))
+    except Exception as error:  # network, authorisation and repository errors of several libraries
+        organisation, model = name.split("/")
+        beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
+        raise DraftlightError(
+            f"{name} is neither a folder here nor could it be fetched from the Hub: {_first_line(error)} "
+            f"{beside}Check the name and the network connection."
+        ) from error
+    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise DraftlightError(
+            f"{name} on the Hub is no model for mlx-lm: it has no config.json. If it has GGUF files, download one and choose it."
+        )
+    return folder
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    if isinstance(error, SystemExit):  # what mlx-lm's `olmo` does where a package is missing
+        return "mlx-lm's code for it needs a package that is not installed."
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

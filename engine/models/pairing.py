@@ -1,0 +1,77 @@
+"""Whether a draft model can propose for a target, and if not, why: in sentences people can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from engine.models.loaded import LoadedModel
+from engine.target.prompt_cache import make_prompt_cache, refusal
+
+
+@dataclass(frozen=True)
+class PairReport:
+    """Whether a drafter can propose for a target; `reasons` are sentences and empty if it can."""
+
+    usable: bool
+    reasons: tuple[str, ...]
+
+
+def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
+    """Compare what speculation relies on: equal tokens for equal ids, and caches that can be rolled back.
+
+    Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must
+    be the same bytes, control tokens included.
+    """
+    reasons = [reason for reason in (_vocabulary_reason(target, drafter), _head_reason(target, drafter)) if reason]
+    for side, loaded in (("target", target), ("drafter", drafter)):
+        if reason := cache_reason(loaded.model):
+            reasons.append(f"The {side} {loaded.name} {reason}")
+    return PairReport(not reasons, tuple(reasons))
+
+
+def target_reason(model: LoadedModel) -> str | None:
+    """Why the model cannot be a target, as a sentence; None if it can."""
+    if model.target_ids is None:
+        return None
+    return f"{model.name} can only draft: its output knows but a part of its target's tokens. Choose another target."
+
+
+def cache_reason(model: Any) -> str | None:
+    """Why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
+    reason = refusal(make_prompt_cache(model))
+    return None if reason is None else f"cannot take back rejected proposals: {reason}."
+
+
+def _vocabulary_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
+    pairs = zip(target.vocabulary, drafter.vocabulary, strict=False)
+    differing = [
+        index for index, (ours, theirs) in enumerate(pairs) if ours != theirs and ours is not None and theirs is not None
+    ]
+    if not differing:
+        shared = any(
+            ours is not None and ours == theirs for ours, theirs in zip(target.vocabulary, drafter.vocabulary, strict=False)
+        )
+        return None if shared else f"{drafter.name} and {target.name} have no token in common."
+    first = differing[0]
+    kind = "control token" if first in target.tokenizer.special else "token"
+    return (
+        f"The vocabularies differ in {len(differing)} entries, first at {kind} {first}: "
+        f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(drafter.vocabulary[first])} in {drafter.name}."
+    )
+
+
+def _head_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
+    if drafter.target_ids is None:
+        return None
+    ids = cast(list[int], drafter.target_ids.tolist())
+    outside = [token for token in ids if not 0 <= token < len(target.vocabulary)]
+    if outside:
+        return f"The trimmed head of {drafter.name} names token {outside[0]}, but {target.name} has {len(target.vocabulary)}."
+    if len(set(ids)) != len(ids):
+        return f"The trimmed head of {drafter.name} names a token twice."
+    return None
+
+
+def _shown(token: bytes | None) -> str:
+    return repr((token or b"").decode("utf-8", "backslashreplace"))

@@ -1,0 +1,228 @@
+"""Text to token ids and back, exact to the byte, and conversations to prompts.
+
+Two rules of this module matter to everything above it: a control token that a user types is text, never control; and
+`token_bytes` gives the bytes a token stands for, so a token may be half a character. `engine.models.tokenizer_files` builds
+tokenizers from a model's files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import jinja2
+import jinja2.exceptions
+import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
+import jinja2.sandbox
+import jinja2.utils
+from tokenizers import Tokenizer as Backend
+
+from engine.errors import DraftlightError
+from engine.types import Message
+
+_STAND_INS = range(0x100000, 0x10FFFE)
+"""The last private-use plane: stand-ins for characters of typed control tokens are taken from it."""
+
+_UNNAMED = {"bos_token": "", "eos_token": ""}
+"""What templates get for these two where a model has no such token: many join them to text without asking."""
+
+
+@dataclass(frozen=True)
+class Special:
+    """A control token. `swallows_left` and `swallows_right`: white space beside it in a template belongs to it."""
+
+    id: int
+    text: str
+    swallows_left: bool = False
+    swallows_right: bool = False
+
+
+class Tokenizer:
+    """Encodes, decodes and writes prompts for one model.
+
+    Attributes:
+        special: control tokens by id. They are recognised in templates and with `allow_special`, never in what users write.
+        vocabulary: bytes of every id, None for ids without a token.
+        chat_template: the model's Jinja template, or None.
+        named: texts of tokens by the names that templates know them by ("bos_token"), as far as the model's files name them.
+        bos_id, eos_id: as the model's files name them, or None.
+        eos_ids: every token that the files name as an end.
+    """
+
+    def __init__(
+        self,
+        plain: Backend,
+        full: Backend,
+        special: Iterable[Special],
+        vocabulary: Sequence[bytes | None],
+        chat_template: str | None = None,
+        bos_id: int | None = None,
+        eos_id: int | None = None,
+        turn_end_id: int | None = None,
+        named: Mapping[str, str] | None = None,
+    ) -> None:
+        """`plain` knows no control token, `full` knows them all."""
+        self._plain = plain
+        self._full = full
+        self.special = {token.id: token for token in special}
+        self.vocabulary = tuple(vocabulary)
+        self.chat_template = chat_template
+        self.named = dict(named or {})
+        self.bos_id = bos_id
+        self.eos_id = eos_id
+        self.eos_ids = frozenset(token for token in (eos_id, turn_end_id) if token is not None)
+        self._ids = {token.text: token.id for token in self.special.values()}
+
+    def encode(self, text: str, allow_special: bool = False) -> list[int]:
+        """Token ids of `text`; nothing is put before or after it.
+
+        Unpaired surrogates become question marks. A few control characters are no token of some vocabularies and are left
+        out, as in those models' own tokenizers.
+        """
+        text = text.encode("utf-8", "replace").decode()
+        ids: list[int] = (self._full if allow_special else self._plain).encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of `ids`, control tokens included; bytes that are no character become U+FFFD."""
+        return b"".join(self.token_bytes(token) for token in ids).decode("utf-8", "replace")
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes `token` stands for; empty for an id without a token. IndexError outside the vocabulary."""
+        if token < 0:
+            raise IndexError(f"token id {token} is negative")
+        return self.vocabulary[token] or b""
+
+    def apply_chat_template(
+        self, messages: Sequence[Message | Mapping[str, str]], add_generation_prompt: bool = True
+    ) -> list[int]:
+        """Token ids of a conversation. What the messages contain never becomes a control token.
+
+        Where a message contains the text of one, its first character goes through the template as a stand-in that occurs
+        nowhere else, so that splitting at control tokens finds the template's own only.
+
+        Raises:
+            DraftlightError: the model has no template, or its template refuses these messages.
+        """
+        turns = [{"role": turn.role, "content": turn.content} if isinstance(turn, Message) else dict(turn) for turn in messages]
+        stand_ins = self._stand_ins((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
+        covered = [{name: self._cover(value, stand_ins) for name, value in turn.items()} for turn in turns]
+        rendered = self._render(covered, add_generation_prompt)
+        if covered == turns:
+            return self.encode(rendered, allow_special=True)
+        uncover = str.maketrans({stand_in: char for char, stand_in in stand_ins.items()})
+        ids: list[int] = []
+        end = 0
+        for match in self._special_pattern.finditer(rendered):
+            ids += self.encode(rendered[end : match.start()].translate(uncover))
+            ids.append(self._ids[match.group(match.lastindex or 0)])
+            end = match.end()
+        return ids + self.encode(rendered[end:].translate(uncover))
+
+    @cached_property
+    def _special_pattern(self) -> re.Pattern[str]:
+        longest_first = sorted(self.special.values(), key=lambda token: -len(token.text))
+        parts = (
+            r"\s*" * token.swallows_left + f"({re.escape(token.text)})" + r"\s*" * token.swallows_right for token in longest_first
+        )
+        return re.compile("|".join(parts) or r"(?!)")
+
+    def _stand_ins(self, text: str) -> dict[str, str]:
+        """A character that occurs nowhere in `text` for each character that begins a control token."""
+        unused = (chr(code) for code in _STAND_INS if chr(code) not in text)
+        return dict(zip(sorted({text[0] for text in self._ids}), unused, strict=False))
+
+    def _cover(self, content: str, stand_ins: Mapping[str, str]) -> str:
+        """`content` with every beginning of a control token replaced, also one that the end of the content cuts off."""
+        texts = tuple(self._ids)
+        longest = max(map(len, texts), default=0)
+        characters = list(content)
+        for index, character in enumerate(content):
+            if character not in stand_ins:
+                continue
+            rest = content[index:] if len(content) - index < longest else None
+            if content.startswith(texts, index) or (rest and any(text.startswith(rest) for text in texts)):
+                characters[index] = stand_ins[character]
+        return "".join(characters)
+
+    def _render(self, turns: list[dict[str, str]], add_generation_prompt: bool) -> str:
+        if self.chat_template is None:
+            raise DraftlightError(
+                "This model has no chat template, so it cannot hold a conversation. Choose an instruction-tuned model."
+            )
+        try:
+            return self._template.render(
+                messages=turns, tools=None, documents=None, add_generation_prompt=add_generation_prompt, **_UNNAMED | self.named
+            )
+        except Exception as error:  # a template is a program, and raises whatever Python raises
+            raise DraftlightError(f"The model's chat template does not take this conversation: {error}") from error
+
+    @cached_property
+    def _template(self) -> jinja2.Template:
+        """Compiled as transformers does, so that templates find the tags and functions they were written against."""
+        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlocks, jinja2.ext.loopcontrols]
+        )
+        environment.filters["tojson"] = _to_json
+        environment.globals["namespace"] = _Namespace
+        environment.globals["raise_exception"] = _refuse
+        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+        return environment.from_string(self.chat_template or "")
+
+
+class _GenerationBlocks(jinja2.ext.Extension):
+    """`{% generation %}`, which marks the model's own words for training in transformers. Here the content is rendered.
+
+    As there, the block is a scope: what is set inside is unknown behind it.
+    """
+
+    tags = {"generation"}
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)
+
+    def _render(self, caller: Callable[[], str]) -> str:
+        return caller()
+
+
+class _Namespace(jinja2.utils.Namespace):
+    """A template's variables. As in transformers none begins with an underscore: Jinja would take it for a part of the object."""
+
+    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
+        names = dict(*args, **kwargs)
+        for name in names:
+            _require_public(name)
+        jinja2.utils.Namespace.__init__(self, names)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _require_public(name)
+        jinja2.utils.Namespace.__setitem__(self, name, value)
+
+
+def _require_public(name: object) -> None:
+    if str(name).startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}")
+
+
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Unlike Jinja's filter of the name, this one escapes no HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _refuse(message: str) -> None:
+    raise jinja2.TemplateError(message)

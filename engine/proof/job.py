@@ -1,0 +1,62 @@
+"""A request to prove, from the queue to its report. Runs on the engine thread and imports no MLX itself."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from engine.drafter_kinds import HEAD, NGRAM, LoadedDrafter
+from engine.errors import DraftlightError
+from engine.requests.prove import FALSE_ALARM, Finding, concluded, level_for
+from engine.serving.backend import Backend
+from engine.serving.jobs import LongTask
+from engine.serving.slots import Library
+from engine.types import Event, ModelInfo, ProofReport, ProveRequest, TaskFinished
+
+
+class ProofTask(LongTask[ProveRequest]):
+    """The checks of a pair."""
+
+    purpose = "checking the pair"
+
+    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TaskFinished:
+        request = self.request
+        target = library.target(request.target)
+        drafter, note = _drafter(request.drafter, library)
+        began = time.perf_counter()
+        progress = functools.partial(self.report, emit)
+        findings: list[Finding] = list(backend.prove(target, drafter.drafter, request, progress))
+        level = level_for(findings)
+        report = ProofReport(
+            target=_info(target),
+            drafter=drafter.name,
+            note=note,
+            seed=request.seed,
+            effort=request.effort,
+            plant=request.plant,
+            device=backend.device(),
+            false_alarm=FALSE_ALARM,
+            level=level,
+            checks=tuple(concluded(finding, level) for finding in findings),
+            seconds=time.perf_counter() - began,
+        )
+        return TaskFinished(self.id, report)
+
+    def cut_off(self) -> TaskFinished:
+        return TaskFinished(self.id, None)
+
+
+def _drafter(name: str | None, library: Library) -> tuple[LoadedDrafter, str]:
+    """The drafter that was asked for; where none was, the built-in head or, with a note, prompt lookup."""
+    if name is not None:
+        return library.drafter(name), ""
+    try:
+        return library.drafter(HEAD), ""
+    except DraftlightError as error:
+        return library.drafter(NGRAM), f"{NGRAM} drafts instead of {HEAD}: {error}"
+
+
+def _info(target: Any) -> ModelInfo:
+    return ModelInfo(target.name, str(target.path), target.sha256, target.context_length, len(target.vocabulary))

@@ -1,0 +1,142 @@
+"""What a check found, before it is known how many others there are and hence how small a p-value has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.errors import is_whole, require
+from engine.statistics import ChiSquare
+from engine.values import SEED_LIMIT, ModelInfo
+
+Effort = Literal["quick", "default", "thorough"]
+
+
+Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw"]
+
+
+EFFORTS: tuple[Effort, ...] = ("quick", "default", "thorough")
+
+
+PLANTS: tuple[Plant, ...] = ("shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw")
+"""Defects that `prove` can plant on purpose, to show that it notices them; `engine.proof.plants` tells what each is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProveRequest:
+    """Checks of exactness to run on a pair.
+
+    Attributes:
+        drafter: None is the built-in draft model, or prompt lookup where that does not fit.
+        seed: every draw of the checks follows from it.
+        plant: a defect to plant on purpose.
+    """
+
+    target: str = "builtin"
+    drafter: str | None = None
+    seed: int = 0
+    effort: Effort = "default"
+    plant: Plant | None = None
+
+    def __post_init__(self) -> None:
+        require(is_whole(self.seed) and 0 <= self.seed < SEED_LIMIT, "seed", "a whole number from 0 to 2^53 - 1", self.seed)
+        require(self.effort in EFFORTS, "effort", f"one of {', '.join(EFFORTS)}", self.effort)
+        require(self.plant is None or self.plant in PLANTS, "plant", f"one of {', '.join(PLANTS)}", self.plant)
+
+
+@dataclass(frozen=True, slots=True)
+class ProofCheck:
+    """One thing that was checked.
+
+    Attributes:
+        name: what was compared with what.
+        rule: under which rule, "plain" without proposals, "" where no rule is involved.
+        setting: the options and positions it was checked at.
+        samples: draws, decodes, tokens or values that were compared.
+        statistic, freedom, p_value: of the chi-square test; None where equality was checked.
+        notices: the smallest deviation that would have failed with 99 % probability: `of` says of what. None if unknown.
+        detail: what was measured, in words.
+    """
+
+    name: str
+    rule: str
+    setting: str
+    samples: int
+    passed: bool
+    statistic: float | None = None
+    freedom: int | None = None
+    p_value: float | None = None
+    notices: float | None = None
+    of: Literal["total variation", "acceptance rate", "accepted count", ""] = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofReport:
+    """What `prove` found.
+
+    Attributes:
+        note: why the drafter is not the one that was meant, else "".
+        false_alarm: probability that a sound engine fails any of the statistical checks.
+        level: the p-value below which one of them fails.
+        seconds: without loading.
+    """
+
+    target: ModelInfo
+    drafter: str
+    note: str
+    seed: int
+    effort: Effort
+    plant: Plant | None
+    device: str
+    false_alarm: float
+    level: float
+    checks: tuple[ProofCheck, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+FALSE_ALARM = 1e-4
+"""Probability that a sound engine fails any of the statistical checks of one run."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check. `outcome` is a statistic, or for what must be equal whether it was. The rest is as in `ProofCheck`."""
+
+    name: str
+    rule: str
+    setting: str
+    samples: int
+    outcome: ChiSquare | bool
+    of: Literal["total variation", "acceptance rate", "accepted count", ""] = ""
+    detail: str = ""
+
+
+def level_for(findings: Sequence[Finding], false_alarm: float = FALSE_ALARM) -> float:
+    """The p-value below which one check fails, so that all together fail a sound engine this rarely (Bonferroni)."""
+    return false_alarm / max(1, sum(isinstance(finding.outcome, ChiSquare) for finding in findings))
+
+
+def concluded(finding: Finding, level: float) -> ProofCheck:
+    """The check with its verdict and with what it would have noticed."""
+    outcome = finding.outcome
+    if isinstance(outcome, bool):
+        return ProofCheck(finding.name, finding.rule, finding.setting, finding.samples, outcome, detail=finding.detail)
+    return ProofCheck(
+        name=finding.name,
+        rule=finding.rule,
+        setting=finding.setting,
+        samples=finding.samples,
+        passed=outcome.p_value >= level,
+        statistic=outcome.statistic,
+        freedom=outcome.freedom,
+        p_value=outcome.p_value,
+        notices=outcome.notices(level),
+        of=finding.of,
+        detail=finding.detail,
+    )

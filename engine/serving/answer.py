@@ -1,0 +1,348 @@
+"""One answer from request to summary: template, cache, rounds, trace and events. Runs on the engine thread.
+
+An answer is made in turns of one round, so that several can share the machine (`engine.serving.turns`). Its times are its own:
+what other answers took in between counts nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine import provenance
+from engine.clock import Clock
+from engine.codec import options_to_json, plain
+from engine.drafter_kinds import LoadedDrafter
+from engine.errors import DraftlightError
+from engine.files.logs import explain
+from engine.files.paths import traces_folder
+from engine.metrics import Totals, violations
+from engine.serving.backend import Backend
+from engine.serving.branching import Beginning, beginning
+from engine.serving.jobs import Run
+from engine.serving.slots import Closing, Library
+from engine.trace import Writer
+from engine.types import (
+    SEED_LIMIT,
+    Event,
+    Finish,
+    PrefillProgress,
+    Request,
+    Round,
+    RoundFinished,
+    RunChanged,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def answer(run: Run, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+    """Produce the answer, or report why there is none. Raises nothing but Closing."""
+    for _ in turns(run, backend, library, emit):
+        pass
+
+
+def turns(
+    run: Run, backend: Backend, library: Library, emit: Callable[[Event], None], *, shared_since: float | None = None
+) -> Generator[float, None, None]:
+    """Produce the answer turn by turn, or report why there is none. Whoever asks for turns takes them to the end.
+
+    Args:
+        shared_since: since when other answers have turns in between; None if none have.
+
+    Yields:
+        after each round but the last: seconds of its own that the answer has taken since its prompt was read.
+
+    Raises:
+        Closing: the engine is being closed; nothing else.
+    """
+    if run.stopped:
+        emit(_cancelled(run))
+        return
+    try:
+        target = library.target(run.request.target)
+        request = _with_changes(run.request, run.take_changes())
+        drafter = library.drafter(request.drafter)
+        clock = Clock()
+        if shared_since is not None:
+            clock.leave_out(shared_since)  # this answer's own loading too: what one loads is there for the others
+        prompt = prompt_of(target, request)
+        given = beginning(target, request.given, request.options, len(prompt))
+    except Closing:
+        emit(_cancelled(run))
+        raise
+    except Exception as error:
+        emit(RunFailed(run.id, explain(error, "preparing the answer")))
+        return
+    yield from _Answer(
+        run, request, target, drafter, prompt, given, backend, library, emit, clock, shared_since is None
+    ).produce()
+
+
+class _Answer:
+    """The answer under way."""
+
+    def __init__(
+        self,
+        run: Run,
+        request: Request,
+        target: Any,
+        drafter: LoadedDrafter,
+        prompt: list[int],
+        given: Beginning,
+        backend: Backend,
+        library: Library,
+        emit: Callable[[Event], None],
+        clock: Clock,
+        alone: bool,
+    ) -> None:
+        self._run = run
+        self._request = request
+        self._target = target
+        self._drafter = drafter
+        self._prompt = prompt
+        self._given = given
+        self._read = [*prompt, *given.ids]
+        self._backend = backend
+        self._library = library
+        self._emit = emit
+        self._clock = clock
+        self._alone = alone
+        self._numerics = backend.numerics(target)
+        self._rounds: list[Round] = []
+        self._totals = Totals()
+        self._reused = 0
+        self._began = 0.0
+        self._prefill_seconds = 0.0
+        self._first_token: float | None = None
+        self._in_force: dict[str, Any] = {
+            "rule": request.options.rule,
+            "gamma": request.options.gamma,
+            "drafter": drafter.name,
+        }
+        self._is_changing = False
+
+    def produce(self) -> Generator[float, None, None]:
+        """Decode, and leave a whole trace whatever happens."""
+        created = datetime.now(UTC)
+        path = Path(self._request.trace_path) if self._request.trace_path else _trace_path(created)
+        writer = Writer(path, self._header(created))
+        options = self._request.options
+        self._emit(
+            RunStarted(
+                self._run.id,
+                options,
+                len(self._read),
+                self._drafter.name,
+                None if writer.failure else str(path),
+                self._given.text,
+                self._numerics.logits,
+            )
+        )
+        finish: Finish | None = None
+        failure: str | None = None
+        try:
+            finish = yield from self._decode(writer)
+        except Exception as error:
+            failure = explain(error, "answering")
+            self._library.forget_drafters()
+        writer.summary(self._summary(finish, failure))
+        writer.close()
+        if finish is None:
+            self._emit(RunFailed(self._run.id, failure or ""))
+            return
+        self._emit(
+            RunFinished(
+                run_id=self._run.id,
+                finish=finish,
+                text=self._text(),
+                tokens=self._totals.summary().emitted,
+                seconds=self._totals.summary().seconds,
+                prefill_seconds=self._prefill_seconds,
+                seconds_to_first_token=self._first_token,
+                trace_path=None if writer.failure else str(path),
+                trace_error=writer.failure,
+            )
+        )
+
+    def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
+        conversation = self._request.conversation
+        cache = self._library.caches.take(conversation, self._read) or self._backend.make_cache(self._target)
+        self._reused = self._backend.cache_length(cache) or 0
+        self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
+        self._began = self._clock()
+        drafter = self._made(self._drafter)
+        rounds = self._backend.decode(
+            self._target, self._read, drafter, self._request.options, cache, self._run, len(self._given.ids), self._clock
+        )
+        with contextlib.closing(rounds):  # on this thread, not whenever the collector runs
+            for round in rounds:
+                if self._is_changing:
+                    self._is_changing = False
+                    self._in_force["drafter"] = round.drafter  # one that a stop kept from catching up takes no part
+                    writer.change({"index": round.index, **self._in_force})
+                    self._emit(RunChanged(self._run.id, round.index, **self._in_force))
+                self._count(round)
+                writer.round(round)
+                self._emit(RoundFinished(self._run.id, round, self._first_token))
+                if round.finish is None and not self._alone:
+                    yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
+        if not self._rounds:
+            self._prefill_seconds = self._clock() - self._began
+        if conversation:
+            self._keep(conversation, cache)
+        for problem in violations(self._rounds):
+            _log.error("The rounds of %s do not add up. %s", writer.path, problem)
+        return self._finish()
+
+    def _made(self, loaded: LoadedDrafter) -> Any:
+        """The drafter itself. It follows one text, so answers that take turns have one each, on the same weights."""
+        return loaded.drafter if self._alone else loaded.renewed()
+
+    def _hand_over(self, used: float) -> Generator[float, None, None]:
+        """Others have their turns. What this answer has queued is waited for first: it would run in their time."""
+        self._clock.wait(self._backend.finish_queued)
+        left = self._clock()
+        yield used
+        self._clock.leave_out(left)
+
+    def _changed(self, wishes: dict[str, Any]) -> dict[str, Any]:
+        """What takes effect of the wishes, with the drafter in place of its name. The next round is the first under it."""
+        given = dict(wishes)
+        if "drafter" in wishes:
+            try:
+                given["drafter"] = self._made(self._library.drafter(wishes["drafter"]))
+            except DraftlightError:  # DrafterRefused says why; the answer goes on as it was
+                del given["drafter"], wishes["drafter"]
+            except Closing:  # the run is stopped already and ends before the next round
+                return {}
+        if given:
+            self._in_force.update(wishes)
+            self._is_changing = True
+        return given
+
+    def _prefilled(self, done: int, total: int) -> None:
+        self._emit(PrefillProgress(self._run.id, done, total))
+
+    def _count(self, round: Round) -> None:
+        if not self._rounds:
+            decoding = (round.started + round.milliseconds.total) / 1000
+            self._prefill_seconds = max(0.0, self._clock() - self._began - decoding)
+            self._first_token = self._clock() - self._run.submitted
+        self._rounds.append(round)
+        self._totals.add(round)
+
+    def _finish(self) -> Finish:
+        finish = self._rounds[-1].finish if self._rounds else None
+        if finish is not None:
+            return finish
+        if self._run.stopped:
+            return "cancelled"
+        raise RuntimeError("the rounds ended without a reason")
+
+    def _keep(self, conversation: str, cache: Any) -> None:
+        """Note what the cache holds: all committed tokens but the newest, or what was read of a prompt that was cancelled.
+
+        One that keeps no count, as a purely recurrent model's, is dropped: nothing could tell whether it holds what is noted.
+        """
+        counted = self._backend.cache_length(cache)
+        if counted is None:
+            return
+        committed = self._read + [token.id for round in self._rounds for token in round.emitted]
+        held = len(committed) - 1 if self._rounds else min(counted, len(committed) - 1)
+        try:
+            self._library.caches.keep(conversation, cache, committed[:held])
+        except AssertionError:  # never used again, so later answers stay right; they only read more
+            _log.exception("The cache of the answer was dropped")
+
+    def _text(self) -> str:
+        return self._given.text + "".join(round.text for round in self._rounds)
+
+    def _header(self, created: datetime) -> dict[str, Any]:
+        request = self._request
+        return {
+            "created": created.isoformat(timespec="milliseconds"),
+            "versions": provenance.versions(),
+            "hardware": {**provenance.hardware(), "device": self._backend.device()},
+            "target": {
+                "name": self._target.name,
+                "sha256": self._target.sha256,
+                "context_length": self._target.context_length,
+                "vocabulary_size": len(self._target.vocabulary),
+                **plain(self._numerics),
+            },
+            "drafter": {
+                "name": self._drafter.name,
+                "sha256": self._drafter.sha256,
+                "has_distribution": self._drafter.has_distribution,
+            },
+            "options": options_to_json(request.options),
+            "seed": request.options.seed,
+            "conversation": request.conversation,
+            "prompt": {
+                "messages": plain(request.messages),
+                "text": self._target.tokenizer.decode(self._prompt),
+                "ids": self._prompt,
+            },
+            "given": plain(self._given),
+        }
+
+    def _summary(self, finish: Finish | None, failure: str | None) -> dict[str, Any]:
+        metrics = self._totals.summary()
+        return {
+            "finish": finish,
+            "error": failure,
+            "text": self._text(),
+            "tokens": metrics.emitted,
+            "seconds": metrics.seconds,
+            "prefill_seconds": self._prefill_seconds,
+            "prompt_tokens": len(self._read),
+            "reused_tokens": self._reused,
+            "seconds_to_first_token": self._first_token,
+            "metrics": plain(metrics),
+        }
+
+
+def prompt_of(target: Any, request: Request) -> list[int]:
+    """Token ids of the conversation in the model's chat template. Raises DraftlightError where it does not fit."""
+    if not request.messages:
+        raise DraftlightError("There is nothing to answer: the conversation is empty.")
+    if request.template:
+        read = target.tokenizer.apply_chat_template(list(request.messages), add_generation_prompt=True)
+    else:
+        read = target.tokenizer.encode(request.messages[-1].content)
+    prompt = [int(token) for token in read]
+    if not prompt:
+        raise DraftlightError("There is nothing to go on with: the prompt is empty.")
+    if len(prompt) >= target.context_length:
+        raise DraftlightError(
+            f"The conversation is {len(prompt):,} tokens long and {target.name} reads at most {target.context_length:,}. "
+            "Start a new chat or shorten the message."
+        )
+    return prompt
+
+
+def _with_changes(request: Request, changes: dict[str, Any]) -> Request:
+    """The request under the changes that came before its answer began, and with a seed."""
+    options = request.options.replace(**{name: value for name, value in changes.items() if name != "drafter"})
+    if options.seed is None:
+        options = options.replace(seed=secrets.randbelow(SEED_LIMIT))
+    return replace(request, options=options, drafter=changes.get("drafter", request.drafter))
+
+
+def _trace_path(created: datetime) -> Path:
+    """A new name in the data folder; names sort by time."""
+    return traces_folder() / f"{created:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.jsonl"
+
+
+def _cancelled(run: Run) -> RunFinished:
+    return RunFinished(run.id, "cancelled", "", 0, 0.0, 0.0, None, None)

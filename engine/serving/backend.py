@@ -1,0 +1,82 @@
+"""Everything the engine thread asks of MLX, in one object, so that the thread's rules can be tested without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any, Protocol
+
+from engine.clock import Clock
+from engine.drafter_kinds import LoadedDrafter
+from engine.requests.bench import PeerToken
+from engine.requests.prove import Finding
+from engine.requests.train import HeldOut, Trained, TrainRequest
+from engine.types import DecodingOptions, Numerics, ProveRequest, Round
+
+Progress = Callable[[str, float | None], None]
+
+
+class Backend(Protocol):
+    """Models, drafters, decoding and caches. Every method is called on the engine thread, the constructor included."""
+
+    def load(self, name: str, progress: Progress) -> Any:
+        """A target as a `LoadedModel`; raises DraftlightError with the reason."""
+
+    def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
+        """A drafter that fits the target; raises DraftlightError with the reasons."""
+
+    def decode(
+        self,
+        target: Any,
+        prompt: Sequence[int],
+        drafter: Any,
+        options: DecodingOptions,
+        cache: Any,
+        control: Any,
+        given: int = 0,
+        clock: Clock | None = None,
+    ) -> Generator[Round, None, None]:
+        """The rounds of an answer, with times of its clock. The last `given` tokens of the prompt begin it."""
+
+    def prove(
+        self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
+    ) -> Iterator[Finding]:
+        """Checks of the pair; `progress` is called often and may raise to break off."""
+
+    def train(
+        self,
+        target: Any,
+        request: TrainRequest,
+        tell: Callable[[str], None],
+        report: Callable[[str, float], None],
+        measured: Callable[[HeldOut], None],
+    ) -> Trained:
+        """Train a draft head; `report` is called often and may raise to break off."""
+
+    def peer(
+        self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
+    ) -> Generator[PeerToken, None, None]:
+        """The same answer by mlx-lm's own loop: a speculative one with a draft model, a plain one if that is None."""
+
+    def finish_queued(self) -> None:
+        """Wait for whatever is queued on the device."""
+
+    def settle(self) -> None:
+        """Finish what is under way and give back memory, so that the next measurement does not pay for the last."""
+
+    def make_cache(self, target: Any) -> Any:
+        """An empty prompt cache."""
+
+    def cache_length(self, cache: Any) -> int | None:
+        """Tokens the cache has read; None for one that keeps no count, such as a purely recurrent state."""
+
+    def trim(self, cache: Any, length: int) -> bool:
+        """Forget all but the first `length` tokens; False where that cannot be done rightly."""
+
+    def device(self) -> str:
+        """What MLX computes on."""
+
+    def numerics(self, target: Any) -> Numerics:
+        """What decides the last bits of the target's logits here."""
+
+    def close(self) -> None:
+        """Finish whatever is under way on the device. Nothing is called afterwards."""

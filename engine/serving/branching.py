@@ -1,0 +1,46 @@
+"""How an answer that branches off another begins: with tokens that are decided already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import DraftlightError
+from engine.rounds.text_stream import AnswerText
+from engine.types import DecodingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The tokens an answer begins with, as ids, because text need not become the same tokens again.
+
+    Attributes:
+        text: what they add to the answer. An unfinished character at the end comes with the token that completes it.
+    """
+
+    ids: tuple[int, ...] = ()
+    text: str = ""
+
+
+def beginning(target: Any, given: Sequence[int], options: DecodingOptions, prompt_tokens: int) -> Beginning:
+    """The beginning of an answer with these ids. Raises DraftlightError where the answer cannot go on from there."""
+    if not given:
+        return Beginning()
+    size = len(target.vocabulary)
+    wrong = next((token for token in given if not 0 <= token < size), None)
+    if wrong is not None:
+        raise DraftlightError(f"The answer cannot begin with token {wrong}: {target.name} has tokens 0 to {size - 1}.")
+    if any(token in target.eos_ids for token in given):
+        raise DraftlightError("There is nothing to go on with: this token ends the answer. Choose another.")
+    if len(given) >= options.max_tokens:
+        raise DraftlightError(
+            f"The answer has {options.max_tokens:,} tokens at most, and it would begin with {len(given):,}. "
+            "Allow a longer answer, or branch earlier."
+        )
+    if prompt_tokens + len(given) >= target.context_length:
+        raise DraftlightError(f"The answer fills the {target.context_length:,} tokens that {target.name} reads. Branch earlier.")
+    text = AnswerText(target.tokenizer, (), frozenset()).begin(given)
+    if any(stop in text for stop in options.stop):
+        raise DraftlightError("There is nothing to go on with: this token completes a stop text. Choose another.")
+    return Beginning(tuple(given), text)

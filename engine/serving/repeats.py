@@ -1,0 +1,73 @@
+"""Short answers drawn many times under each of several settings. Runs on the engine thread.
+
+The settings alternate sample by sample, so that stopping early leaves as many of each. A prompt is read once for each setting:
+the cache is cut back to it after every sample.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from engine.requests.compare import Sample, SampleRequest
+from engine.serving.answer import prompt_of
+from engine.serving.backend import Backend
+from engine.serving.jobs import LongTask
+from engine.serving.slots import Library
+from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished
+
+
+class SampleTask(LongTask[SampleRequest]):
+    """Samples of one prompt under several settings."""
+
+    purpose = "sampling"
+
+    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> SamplingFinished:
+        sources = [_Source(request, self, backend, library) for request in self.request.requests]
+        for index in range(self.request.samples):
+            for place, source in enumerate(sources):
+                self.proceed()
+                sample = source.draw(place, index)
+                if sample is not None:
+                    emit(SampleTaken(self.id, sample))
+        self.proceed()
+        return SamplingFinished(self.id, complete=True)
+
+    def cut_off(self) -> SamplingFinished:
+        return SamplingFinished(self.id, complete=False)
+
+
+class _Source:
+    """One setting, ready to be sampled: its prompt, a drafter and a cache of its own."""
+
+    def __init__(self, request: Request, task: SampleTask, backend: Backend, library: Library) -> None:
+        self._request, self._task, self._backend = request, task, backend
+        self._target = library.target(request.target)
+        self._drafter = library.drafter(request.drafter).renewed()
+        self._prompt = prompt_of(self._target, request)
+        self._cache: Any = None
+
+    def draw(self, place: int, index: int) -> Sample | None:
+        """The next sample; None if it was stopped on the way."""
+        seed = ((self._request.options.seed or 0) + index) % SEED_LIMIT
+        options = self._request.options.replace(seed=seed)
+        cache = self._read_cache()
+        rounds: list[Round] = []
+        with contextlib.closing(
+            self._backend.decode(self._target, self._prompt, self._drafter, options, cache, self._task)
+        ) as decoded:
+            rounds.extend(decoded)
+        self._cache = cache
+        finish = rounds[-1].finish if rounds else None
+        if finish in (None, "cancelled"):
+            return None
+        return Sample(place, index, seed, "".join(round.text for round in rounds), finish, tuple(rounds))
+
+    def _read_cache(self) -> Any:
+        """A cache that holds the prompt but its last token as far as it was read before; nothing else keeps it."""
+        cache, self._cache = self._cache, None
+        kept = len(self._prompt) - 1
+        if cache is not None and kept and (self._backend.cache_length(cache) or 0) >= kept and self._backend.trim(cache, kept):
+            return cache
+        return self._backend.make_cache(self._target)

@@ -1,0 +1,138 @@
+"""What is loaded: one target, the drafters that were used with it, and its caches of past turns."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from engine.drafter_kinds import LoadedDrafter
+from engine.errors import DraftlightError
+from engine.files.logs import explain
+from engine.serving.backend import Backend
+from engine.serving.conversation_caches import ConversationCaches
+from engine.types import (
+    DrafterReady,
+    DrafterRefused,
+    Event,
+    LoadFailed,
+    LoadFinished,
+    LoadProgress,
+    LoadStarted,
+    ModelInfo,
+)
+
+KEPT_DRAFTERS = 4
+"""Drafters kept ready, so that changing to and fro within an answer costs no loading. They may be models of their own."""
+
+
+class Closing(Exception):
+    """The engine is being closed: leave whatever is under way."""
+
+
+class Library:
+    """Loads on request, reports with events, and leaves what is loaded usable when a later load fails.
+
+    Args:
+        backend: what loads.
+        emit: takes the events.
+        proceed: called often while loading; raises Closing to break it off.
+
+    Attributes:
+        caches: the current target's caches by conversation.
+    """
+
+    def __init__(self, backend: Backend, emit: Callable[[Event], None], proceed: Callable[[], None]) -> None:
+        self._backend = backend
+        self._emit = emit
+        self._proceed = proceed
+        self._target: Any = None
+        self._target_name: str | None = None
+        self._drafters: OrderedDict[str, LoadedDrafter] = OrderedDict()
+        self.caches = ConversationCaches(backend)
+
+    def target(self, name: str, *, announce: bool = False) -> Any:
+        """The target of this name, loaded now unless it is the current one.
+
+        Args:
+            announce: report LoadFinished for the current one too.
+
+        Raises:
+            DraftlightError: it cannot be loaded (LoadFailed was reported); the current target stays.
+        """
+        if name == self._target_name:
+            if announce:
+                self._emit(LoadFinished(_describe(self._target), 0.0))
+            return self._target
+        began = time.perf_counter()
+        self._emit(LoadStarted(name))
+        try:
+            progress = self._progress(name)
+            target = self._backend.load(name, progress)
+            progress("computing the checksum", None)
+            described = _describe(target)
+        except Closing:
+            raise
+        except Exception as error:
+            message = explain(error, f"loading {name}")
+            self._emit(LoadFailed(name, message))
+            raise DraftlightError(message) from error
+        self._target, self._target_name = target, name
+        self._drafters.clear()
+        self.caches.clear()
+        self._emit(LoadFinished(described, time.perf_counter() - began))
+        return target
+
+    def drafter(self, name: str, *, announce: bool = False) -> LoadedDrafter:
+        """The drafter of this name for the current target, made now unless it is at hand.
+
+        Args:
+            announce: report DrafterReady also when it was at hand.
+
+        Raises:
+            DraftlightError: it does not fit or cannot be loaded (DrafterRefused was reported).
+        """
+        if name in self._drafters:
+            self._drafters.move_to_end(name)
+            if announce:
+                self._emit(_ready(self._drafters[name]))
+            return self._drafters[name]
+        try:
+            drafter = self._backend.drafter(name, self._target, self._progress(name))
+        except Closing:
+            raise
+        except Exception as error:
+            message = explain(error, f"loading the drafter {name}")
+            self._emit(DrafterRefused(name, message))
+            raise DraftlightError(message) from error
+        self._drafters[name] = drafter
+        while len(self._drafters) > KEPT_DRAFTERS:
+            self._drafters.popitem(last=False)
+        self._emit(_ready(drafter))
+        return drafter
+
+    def forget_drafters(self) -> None:
+        """Make drafters anew when they are next asked for: after a failed answer their state is unknown."""
+        self._drafters.clear()
+
+    def _progress(self, name: str) -> Callable[[str, float | None], None]:
+        def report(step: str, fraction: float | None) -> None:
+            self._proceed()
+            self._emit(LoadProgress(name, step, fraction))
+
+        return report
+
+
+def _ready(drafter: LoadedDrafter) -> DrafterReady:
+    return DrafterReady(drafter.name, drafter.has_distribution)
+
+
+def _describe(target: Any) -> ModelInfo:
+    return ModelInfo(
+        name=target.name,
+        path=str(target.path),
+        sha256=target.sha256,
+        context_length=target.context_length,
+        vocabulary_size=len(target.vocabulary),
+    )

@@ -1,0 +1,329 @@
+"""The four stages of `draftlight train-drafter`, in order, each of which goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx.utils import tree_flatten
+
+from engine import provenance
+from engine.errors import DraftlightError
+from engine.files.hashes import file_sha256
+from engine.models.draft_head import MODEL_TYPE, HeadConfig, HeadModel, save_head
+from engine.models.loaded import LoadedModel
+from engine.models.tokenizer_files import read_json
+from engine.requests.train import STAGES, HeldOut, Trained, TrainRequest
+from engine.target.layer_taps import embedding_of
+from engine.training import features, head_card, texts
+from engine.training.batches import Reader
+from engine.training.features import Example
+from engine.training.fitting import CHECKPOINT, Report, ended, run_to_end, weights_file
+from engine.training.head_start import config_for, earlier_head, frequent_tokens, fresh_head
+from engine.training.head_training import HeadTraining, Plan, memory_needed
+from engine.training.lessons import split
+from engine.training.reading import default_taps, reader_for
+from engine.training.work import Work, size
+from engine.training.writing import Writer
+
+TOKENS_PER_ANSWER_TOKEN = 2.5
+"""Tokens of written records, prompts included, for each answer token: for stating the disk's need beforehand."""
+FREED_BYTES = 500_000_000
+"""Freed memory that MLX may keep for reuse."""
+
+_RATE_AFTER = 5.0
+
+Tell = Callable[[str], None]
+
+
+def train(target: LoadedModel, request: TrainRequest, tell: Tell, report: Report, measured: Callable[[HeldOut], None]) -> Trained:
+    """Run the stages that are asked for.
+
+    Args:
+        tell: takes lines that stay. report: takes the step under way and the fraction of its stage; it may raise to break off,
+            and what was done until then is kept. measured: takes every measurement.
+
+    Raises:
+        DraftlightError: what cannot be, and what to do.
+    """
+    check_output(request.output)
+    work = Work(request.work_folder)
+    with work.alone():
+        return _Run(work, target, request, tell, report, measured).stages()
+
+
+def check_output(folder: Path) -> None:
+    """Raises DraftlightError if the folder holds something other than a head, which must not be overwritten."""
+    if folder.is_file():
+        raise DraftlightError(f"{folder} is a file. Give a folder for the head.")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    config = folder / "config.json"
+    if not config.is_file() or read_json(config).get("model_type") != MODEL_TYPE:
+        raise DraftlightError(f"{folder} holds something else than a draft head. Choose an empty or new folder for --output.")
+
+
+class _Run:
+    def __init__(
+        self,
+        work: Work,
+        target: LoadedModel,
+        request: TrainRequest,
+        tell: Tell,
+        report: Report,
+        measured: Callable[[HeldOut], None],
+    ) -> None:
+        self.work, self.target, self.request = work, target, request
+        self.tell, self.report, self.measured = tell, report, measured
+        self.start: HeadModel | None = None
+        if request.start is not None:
+            self.start = earlier_head(request.start, target, request.taps)
+        self.config = self._config()
+        self.vocabulary = self.config.vocab_size
+        self.longest = min(request.longest, target.context_length)
+
+    def _config(self) -> HeadConfig:
+        if self.start is not None:
+            return self.start.config
+        layers = len(getattr(self.target.model, "layers", ()))
+        if not layers:
+            raise DraftlightError(f"No head fits {self.target.name}: its layers are not where mlx-lm's models have them.")
+        taps = self.request.taps or default_taps(layers)
+        if max(taps) >= layers:
+            raise DraftlightError(f"{self.target.name} has {layers} layers, counted from 0: it has no layer {max(taps)}.")
+        return config_for(self.target, taps)
+
+    def stages(self) -> Trained:
+        wanted = STAGES if self.request.stage is None else (self.request.stage,)
+        reader = reader_for(self.target, self.config.taps) if {"text", "features"} & set(wanted) else None
+        training: HeadTraining | None = None
+        if reader is not None and "text" in wanted:
+            self._text(reader)
+        if reader is not None and "features" in wanted:
+            self._features(reader)
+        if "train" in wanted or "folder" in wanted:
+            training = self._prepared()
+        if training is not None and "train" in wanted:
+            self._train(training)
+        if training is None or "folder" not in wanted:
+            return Trained(None, None if training is None else training.progress.best)
+        self._folder(training)
+        return Trained(self.request.output, training.progress.best)
+
+    # Text
+
+    def _text(self, reader: Reader) -> None:
+        request, work = self.request, self.work
+        sources = texts.find(request.text)
+        work.settle(
+            "text",
+            {
+                "target": self.target.sha256,
+                "sources": [[path.name, file_sha256(path)] for path in sources],
+                "longest": self.longest,
+                "temperatures": list(request.temperatures),
+                "seed": request.seed,
+            },
+        )
+        per_token = self._bytes_per_token()
+        if request.tokens_to_write:
+            expected = round(TOKENS_PER_ANSWER_TOKEN * request.tokens_to_write)
+            what = f"About {expected:,} tokens of text with features"
+            self.tell(work.require_space(expected * per_token - _held(work.features), what))
+        if sources:
+            self._given(sources)
+        if request.tokens_to_write:
+            self._written(reader, request.tokens_to_write)
+        self.tell(f"Text: {_count(self._records()):,} tokens in {work.text}.")
+
+    def _given(self, sources: Sequence[Path]) -> None:
+        records = texts.read_given(sources, self.target.tokenizer, self.longest)
+        any_text = False
+        for number, group in enumerate(texts.in_files(records)):
+            any_text = True
+            path = self.work.text / f"{texts.GIVEN}-{number:05}.npz"
+            self.report(f"reading text, file {number + 1}", 0.0)
+            if not path.exists():
+                texts.save(path, group)
+        if not any_text:
+            raise DraftlightError("The given text is empty, or every piece of it is shorter than a few tokens.")
+
+    def _written(self, reader: Reader, wanted: int) -> None:
+        request = self.request
+        answers = _counting(self.report, "writing answers", wanted)
+
+        def tick(what: str, tokens: int) -> None:
+            if what == "questions":
+                self.report("writing questions", 0.0)
+            else:
+                answers(tokens)
+
+        writer = Writer(self.target, reader, self.work.text, self.longest, request.temperatures, request.seed, tick)
+        written = writer.write(wanted)
+        if written > 1.5 * wanted:
+            self.tell(f"{written:,} answer tokens lie there already, more than the {wanted:,} asked for; all are used.")
+
+    def _records(self) -> list[texts.Record]:
+        files = texts.files(self.work.text)
+        if not files:
+            raise DraftlightError(f"There is no text in {self.work.text} yet. Run the stage text first.")
+        return [record for file in files for record in texts.load(file)]
+
+    # Features
+
+    def _bytes_per_token(self) -> int:
+        return features.bytes_per_token(len(self.config.taps), self.config.hidden_size, self.vocabulary)
+
+    def _features(self, reader: Reader) -> None:
+        work = self.work
+        work.settle("features", {"target": self.target.sha256, "taps": list(self.config.taps)})
+        records = self._records()
+        total = _count(records)
+        missing = max(0, total * self._bytes_per_token() - _held(work.features))
+        self.tell(work.require_space(missing, "What is missing of the features"))
+        tick = _counting(self.report, "reading features", total)
+        features.cache(reader, texts.files(work.text), work.features, self.vocabulary, tick)
+        self.tell(f"Features: {total:,} tokens, {size(_held(work.features))} in {work.features}.")
+
+    # Training
+
+    def _prepared(self) -> HeadTraining:
+        """The training where it stands, after a look at its settings."""
+        request, work = self.request, self.work
+        examples = features.examples(texts.files(work.text), work.features)
+        if not examples:
+            raise DraftlightError(f"There is no text in {work.text} yet. Run the stages text and features first.")
+        train, held_out = split(examples)
+        if self.start is None:
+            ids = frequent_tokens(train, min(request.vocabulary, self.vocabulary), self.vocabulary)
+            head = fresh_head(self.target, self.config, ids, request.seed)
+        else:
+            head = self.start
+            ids = np.array(head.target_ids)
+            self.tell(f"Starting from {request.start}, with its {len(ids):,} tokens and its layers.")
+        plan = self._plan()
+        work.settle("train", self._settings(plan, examples, ids))
+        training = HeadTraining(plan, head, embedding_of(self.target.model), train, held_out)
+        if (work.train / CHECKPOINT).exists():
+            training.resume(work.train / CHECKPOINT)
+        return training
+
+    def _plan(self) -> Plan:
+        request = self.request
+        return Plan(
+            steps_back=request.steps_back,
+            steps=request.steps,
+            minutes=request.minutes_to_train,
+            learning_rate=request.learning_rate,
+            variation=request.variation,
+            copied=request.copied,
+            batch_tokens=request.batch_tokens,
+            seed=request.seed,
+        )
+
+    def _settings(self, plan: Plan, examples: Sequence[Example], ids: np.ndarray) -> dict[str, Any]:
+        digest = hashlib.sha256()
+        for example in examples:
+            digest.update(example.tokens.tobytes())
+        start = self.request.start
+        return {
+            **asdict(plan),
+            "target": self.target.sha256,
+            "taps": list(self.config.taps),
+            "vocabulary": len(ids),
+            "text": f"{sum(map(len, examples)):,} tokens, {digest.hexdigest()[:16]}",
+            "start": None if start is None else file_sha256(start / "model.safetensors"),
+            "patience": self.request.patience,
+        }
+
+    def _train(self, training: HeadTraining) -> None:
+        patience = self.request.patience
+        if ended(training, patience):
+            self.tell("The training is at its end already.")
+            return
+        weights = dict(tree_flatten(training.head.trainable_parameters()))
+        parameters = sum(array.size for array in weights.values())
+        self.tell(self.work.require_space(8 * 4 * parameters, "Room for two checkpoints and the best weights"))
+        longest = max(map(len, training.train))
+        memory = memory_needed(self.config, len(training.head.target_ids), training.plan, longest, parameters)
+        self.tell(f"Training takes about {size(memory)} of memory beside the target; --batch-tokens makes it less or more.")
+        if training.progress.step:
+            self.tell(f"Going on at step {training.progress.step:,}.")
+        before = mx.set_cache_limit(FREED_BYTES)
+        mx.reset_peak_memory()
+        try:
+            run_to_end(training, self.work.train, patience, self.report, self.measured)
+        finally:
+            mx.set_cache_limit(before)
+        self.tell(f"{ended(training, patience)} MLX held at most {size(training.progress.peak_bytes)}, target included.")
+
+    # The folder
+
+    def _folder(self, training: HeadTraining) -> None:
+        best = training.progress.best
+        if best is None:
+            raise DraftlightError(f"There are no trained weights in {self.work.train} yet. Run the stage train first.")
+        training.load_weights(weights_file(self.work.train, best))
+        sharper = training.sharpen()
+        save_head(training.head, self.request.output, head_card.card(self._facts(training, sharper, training.measure())))
+        self.tell(f"The head lies in {self.request.output}; use it with --drafter {self.request.output}.")
+
+    def _facts(self, training: HeadTraining, sharper: float, as_written: HeldOut) -> head_card.Facts:
+        files = texts.files(self.work.text)
+        written, given = head_card.count(files)
+        train, held_out = split(features.examples(files, self.work.features))
+        ids = np.array(training.head.target_ids)
+        spoken = np.concatenate([one.tokens[one.prompt_length :] for one in held_out])
+        sources = self.work.settings().get("text", {}).get("sources", [])
+        start = self.request.start
+        origin = "random, and copies of the target's last layer where shapes allow"
+        return head_card.Facts(
+            target=self.target.name,
+            config=self.config,
+            columns=len(ids),
+            sources=[(name, digest) for name, digest in sources],
+            written=written,
+            given=given,
+            trained=(len(train), sum(map(len, train))),
+            held_out=(len(held_out), sum(map(len, held_out))),
+            coverage=float(np.isin(spoken, ids).mean()),
+            plan=training.plan,
+            progress=training.progress,
+            start=origin if start is None else f"the head with the SHA-256 {file_sha256(start / 'model.safetensors')}",
+            ended=ended(training, self.request.patience) or "It was not at its end when this folder was written.",
+            command=self.request.command,
+            device=str(mx.device_info().get("device_name", mx.default_device())),
+            versions=provenance.versions(),
+            sharper=sharper,
+            as_written=as_written,
+        )
+
+
+def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
+    """Takes the tokens done so far and reports them, with their rate since the first time."""
+    began: tuple[float, int] | None = None
+
+    def tick(done: int) -> None:
+        nonlocal began
+        now = time.monotonic()
+        began = began or (now, done)
+        passed = now - began[0]
+        rate = f", {(done - began[1]) / passed:.0f} a second" if passed > _RATE_AFTER else ""
+        report(f"{what}, {done:,} of {total:,} tokens{rate}", min(1.0, done / total))
+
+    return tick
+
+
+def _count(records: Sequence[texts.Record]) -> int:
+    return sum(len(record.tokens) for record in records)
+
+
+def _held(folder: Path) -> int:
+    """Bytes of the files in a folder's folders."""
+    return sum(path.stat().st_size for path in folder.glob("*/*.npy"))

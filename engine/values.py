@@ -1,0 +1,340 @@
+"""The plain values that cross every boundary: options, rounds, requests and events.
+
+Nothing here imports MLX or Qt, and no field ever holds an array: a value of this module can be passed between threads,
+written to a trace and compared with ``==``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.drafter_kinds import NO_DRAFTER
+from engine.errors import is_number, is_whole, require
+
+if TYPE_CHECKING:
+    pass
+
+Rule = Literal["match", "rejection", "gumbel", "block"]
+Status = Literal["accepted", "rejected", "unjudged"]
+Origin = Literal["accepted", "correction", "bonus", "plain"]
+Finish = Literal["eos", "stop", "length", "context", "cancelled"]
+
+RULES: tuple[Rule, ...] = ("match", "rejection", "gumbel", "block")
+STATUSES: tuple[Status, ...] = ("accepted", "rejected", "unjudged")
+ORIGINS: tuple[Origin, ...] = ("accepted", "correction", "bonus", "plain")
+MAX_GAMMA = 64
+SEED_LIMIT = 2**53
+"""Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingOptions:
+    """What the user asks of one answer. Impossible values raise ValueError naming the field.
+
+    Attributes:
+        rule: how proposals are judged.
+        temperature: divides the logits after the filters; 0 takes the arg-max and skips the filters.
+        top_p: nucleus filter; 0 or 1 is off.
+        top_k: keeps the k likeliest tokens; 0 is off.
+        min_p: drops tokens below this fraction of the likeliest one; 0 is off.
+        repetition_penalty: divides positive and multiplies negative logits of recent tokens; 1 is off.
+        repetition_context: how many of the latest tokens count as recent.
+        seed: None is drawn and recorded by whoever runs the answer.
+        gamma: proposals in a round, 1 to 64, or "auto".
+        max_tokens: the longest answer.
+        stop: texts that end the answer; the answer is cut before them.
+        analyse: whether rounds carry probabilities, alternatives and the closed forms.
+        phase_every: every so many rounds the time of each phase is measured; 0 is never.
+    """
+
+    rule: Rule = "gumbel"
+    temperature: float = 0.8
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    repetition_context: int = 20
+    seed: int | None = None
+    gamma: int | Literal["auto"] = 2
+    max_tokens: int = 512
+    stop: tuple[str, ...] = ()
+    analyse: bool = True
+    phase_every: int = 16
+
+    def __post_init__(self) -> None:
+        if isinstance(self.stop, list):
+            object.__setattr__(self, "stop", tuple(self.stop))
+        require(self.rule in RULES, "rule", f"one of {', '.join(RULES)}", self.rule)
+        require(is_number(self.temperature) and self.temperature >= 0, "temperature", "a number of at least 0", self.temperature)
+        require(is_number(self.top_p) and 0 <= self.top_p <= 1, "top_p", "a number from 0 to 1", self.top_p)
+        require(is_whole(self.top_k) and self.top_k >= 0, "top_k", "a whole number of at least 0", self.top_k)
+        require(is_number(self.min_p) and 0 <= self.min_p <= 1, "min_p", "a number from 0 to 1", self.min_p)
+        require(
+            is_number(self.repetition_penalty) and self.repetition_penalty > 0,
+            "repetition_penalty",
+            "a number above 0",
+            self.repetition_penalty,
+        )
+        require(
+            is_whole(self.repetition_context) and self.repetition_context >= 0,
+            "repetition_context",
+            "a whole number of at least 0",
+            self.repetition_context,
+        )
+        require(
+            self.seed is None or (is_whole(self.seed) and 0 <= self.seed < SEED_LIMIT),
+            "seed",
+            "None or a whole number from 0 to 2^53 - 1",
+            self.seed,
+        )
+        require(
+            self.gamma == "auto" or (is_whole(self.gamma) and 1 <= self.gamma <= MAX_GAMMA),
+            "gamma",
+            f'a whole number from 1 to {MAX_GAMMA}, or "auto"',
+            self.gamma,
+        )
+        require(is_whole(self.max_tokens) and self.max_tokens >= 1, "max_tokens", "a whole number of at least 1", self.max_tokens)
+        require(
+            isinstance(self.stop, tuple) and all(isinstance(text, str) and text for text in self.stop),
+            "stop",
+            "a list of non-empty texts",
+            self.stop,
+        )
+        require(isinstance(self.analyse, bool), "analyse", "True or False", self.analyse)
+        require(
+            is_whole(self.phase_every) and self.phase_every >= 0, "phase_every", "a whole number of at least 0", self.phase_every
+        )
+
+    def replace(self, **changes: Any) -> DecodingOptions:
+        """A copy with other values, validated like any other."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One of the likeliest tokens of a distribution."""
+
+    id: int
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One drafted token of a round and what became of it.
+
+    Attributes:
+        id: token id of the target's vocabulary.
+        text: the token alone, undecodable bytes replaced; `bytes` is exact.
+        status: accepted, rejected, or unjudged (it stood after the rejected one).
+        q: probability the drafter gave it; None without `analyse`.
+        p: probability the target gave it, None for unjudged ones: it would be conditional on a text that was not kept, and their
+            alternatives are left out too. At temperature 0 both are the
+            unfiltered probabilities at temperature 1, which say more than 0 and 1.
+        acceptance: probability that the rule in force accepts here, given the context (and under `block` the block).
+        coin: the uniform number that was compared, under rejection and block.
+        draft_argmax, target_argmax: the two draws that were compared, under match and gumbel and at temperature 0.
+        draft_top, target_top: at most five likeliest tokens of either side, likeliest first.
+        copied: whether the drafter proposed it outright, with q = 1 and no draw, as what it finds in the text; None in traces
+            from before that was recorded.
+    """
+
+    id: int
+    text: str
+    bytes: bytes
+    status: Status
+    q: float | None = None
+    p: float | None = None
+    acceptance: float | None = None
+    coin: float | None = None
+    draft_argmax: int | None = None
+    target_argmax: int | None = None
+    draft_top: tuple[Candidate, ...] = ()
+    target_top: tuple[Candidate, ...] = ()
+    copied: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """One token of the answer.
+
+    Attributes:
+        text: what this token adds to the answer. A token that ends inside a character adds nothing; the token that
+            completes it carries the whole character, so the texts join to the answer.
+        p: probability the target gave it; entropy: of the target's distribution, in nats. Both None without `analyse`.
+        margin: gap between the target's two best scores (logits at temperature 0, perturbed scores under match and
+            gumbel and in plain rounds), else None.
+        border: how far the target's logits would have to move against each other for the filters (top-p, min-p, top-k) to drop
+            this token, in the units of logits. None without a filter, where nothing came within 1 of dropping it, without
+            `analyse`, and in traces from before it was recorded.
+        target_top: at most five likeliest tokens of the target where the token is a bonus or a plain one. Those of an accepted
+            token or a correction stand in the proposal at the same place.
+    """
+
+    id: int
+    text: str
+    bytes: bytes
+    origin: Origin
+    p: float | None = None
+    entropy: float | None = None
+    margin: float | None = None
+    target_top: tuple[Candidate, ...] = ()
+    border: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Closed-form acceptance probabilities of one judged position, whatever rule was in force."""
+
+    match: float
+    gumbel: float
+    rejection: float
+
+
+@dataclass(frozen=True, slots=True)
+class Milliseconds:
+    """Times of one round. The parts are None except in rounds evaluated in stages (`measured` is then True)."""
+
+    total: float
+    draft: float | None = None
+    verify: float | None = None
+    judge: float | None = None
+    other: float | None = None
+
+    @property
+    def measured(self) -> bool:
+        return self.verify is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterStatistics:
+    """What a drafter that looks its proposals up did for one round.
+
+    Attributes:
+        hits: what was found: places to copy from that were compared (n-gram), or tokens that the table knew (n-gram hashing).
+        misses: lookups that found nothing.
+        match: how many of the latest tokens agree with what is copied; 0 if nothing was found.
+        entries: places (n-gram) or n-grams (n-gram hashing) that can be found.
+        capacity: slots of the table, None where it grows with the text.
+        resets: how often the table has been emptied in this conversation.
+    """
+
+    hits: int
+    misses: int
+    match: int
+    entries: int
+    capacity: int | None = None
+    resets: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One propose, verify, judge, commit cycle: one forward pass of the target.
+
+    Attributes:
+        index: 0 for the first round of the answer.
+        position: absolute index, prompt included, of the first token this round emitted.
+        drafter: name of the drafter in force, "none" in a run without one.
+        rule: the rule in force.
+        expected: one entry per judged position (accepted, then the rejected one); empty without `analyse`.
+        rows: rows of the target's forward pass.
+        cache_length: tokens in the target's cache after the round: all committed tokens but the newest.
+        started: milliseconds from the end of reading the prompt to the start of this round.
+        text: what the answer gained in this round. Differs from the joined texts of `emitted` only where stop texts
+            are set: a possible beginning of one is held back, and the answer is cut before a complete one.
+        finish: why the answer ended with this round, else None.
+        drafter_statistics: of a drafter that keeps some, where it was asked in this round.
+    """
+
+    index: int
+    position: int
+    drafter: str
+    rule: Rule
+    proposals: tuple[Proposal, ...]
+    emitted: tuple[Emitted, ...]
+    expected: tuple[Expected, ...]
+    milliseconds: Milliseconds
+    rows: int
+    cache_length: int
+    started: float = 0.0
+    text: str = ""
+    finish: Finish | None = None
+    drafter_statistics: DrafterStatistics | None = None
+
+    @property
+    def accepted(self) -> int:
+        return sum(proposal.status == "accepted" for proposal in self.proposals)
+
+    @property
+    def rejected(self) -> int:
+        return sum(proposal.status == "rejected" for proposal in self.proposals)
+
+    @property
+    def unjudged(self) -> int:
+        return sum(proposal.status == "unjudged" for proposal in self.proposals)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One answer to produce.
+
+    Attributes:
+        messages: the conversation so far, ending with the user's turn.
+        options: a seed of None is drawn by the engine and reported in `RunStarted`.
+        target: name or path as `engine.models.loading.load` knows it. drafter: name or path as `engine.drafter_kinds` knows it.
+        conversation: requests with the same value may share a prompt cache.
+        trace_path: where the trace goes; None writes it to the data folder.
+        given: ids of the tokens the answer begins with, decided already; the first round goes on behind them.
+        template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
+    """
+
+    messages: tuple[Message, ...]
+    options: DecodingOptions = field(default_factory=DecodingOptions)
+    target: str = "builtin"
+    drafter: str = NO_DRAFTER
+    conversation: str = ""
+    trace_path: str | None = None
+    given: tuple[int, ...] = ()
+    template: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What the window may know of a loaded target."""
+
+    name: str
+    path: str
+    sha256: str
+    context_length: int
+    vocabulary_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """What of a target's arithmetic decides the last bits of its logits on one device. None where it is not known.
+
+    Attributes:
+        logits: type of the logits: float32, float16 or bfloat16.
+        prompt_chunk: tokens of a prompt that are read in one pass.
+    """
+
+    logits: str | None = None
+    prompt_chunk: int | None = None
+
+
+# Events: what the engine thread reports. Each belongs to a run (`run_id`), to a task (`task_id`) or to the engine (`LoadX`,
+# `EngineFailed`).
+
+
+def option_names() -> tuple[str, ...]:
+    """The fields of DecodingOptions in order, for tables and traces."""
+    return tuple(option.name for option in fields(DecodingOptions))

@@ -1,0 +1,253 @@
+"""`draftlight bench`: what it prints and writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import bench as cli_bench
+from app.cli import entry as cli
+from app.cli.entry import main
+from app.cli.progress import Progress, duration
+from engine.drafter_kinds import LoadedDrafter
+from engine.errors import DraftlightError
+from engine.requests.bench import PeerToken
+from engine.types import DecodingOptions, Round, TaskProgress
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE, FakeBackend, FakeDrafter, FakeTarget
+
+PROMPTS = [
+    {"id": "one", "category": "chat", "turns": ["hello", "again"]},
+    {"id": "two", "category": "code", "turns": ["write"]},
+]
+
+
+class BenchedBackend(FakeBackend):
+    """Decodes as many answers as it is told to, then fails, or waits until it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = 0
+        self.fail_after: int | None = None
+        self.wait_after: int | None = None
+        self.reached = threading.Event()
+        self.options: list[DecodingOptions] = []
+        self.drafters: list[Any] = []
+
+    def drafter(self, name: str, target: Any, progress: Callable[[str, float | None], None]) -> LoadedDrafter:
+        made = super().drafter(name, target, progress)
+        return made if made.drafter is None else replace(made, make=lambda: FakeDrafter(name, has_distribution=False))
+
+    def load(self, name: str, progress: Callable[[str, float | None], None]) -> FakeTarget:
+        target = super().load(name, progress)
+        target.eos_ids = frozenset[int]()  # type: ignore[attr-defined]
+        return target
+
+    def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+        self.answers += 1
+        self.options.append(arguments[3])
+        self.drafters.append(arguments[2])
+        if self.answers == self.fail_after:
+            raise DraftlightError("the machine is on fire")
+        if self.answers == self.wait_after:
+            self.reached.set()
+            assert arguments[5]._stopped.wait(PATIENCE)
+        yield from super().decode(*arguments)
+
+    def peer(
+        self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
+    ) -> Generator[PeerToken, None, None]:
+        proceed()
+        for index in range(options.max_tokens):
+            yield PeerToken(ord("a") + index % 26, False, 0.02 * (index + 1))
+
+    def settle(self) -> None:
+        """Nothing is under way."""
+
+
+@pytest.fixture
+def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> BenchedBackend:
+    prepared = BenchedBackend()
+    monkeypatch.setattr(cli_bench, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr(cli, "log_to_file", lambda: None)
+    return prepared
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("\n".join(json.dumps(prompt) for prompt in PROMPTS), encoding="utf-8")
+    return str(path)
+
+
+SMALL = ["--drafters", "none,ngram", "--rules", "gumbel", "--temperatures", "0", "--gamma", "3", "--max-tokens", "8"]
+
+
+def test_the_table_has_a_block_for_each_category(
+    backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "--prompts", prompts, *SMALL]) == 0
+    printed = capsys.readouterr()
+    shown = printed.out.splitlines()
+    assert [line for line in shown if line.endswith((", 1 prompt", ", 2 prompts"))] == [
+        "chat, 1 prompt",
+        "code, 1 prompt",
+        "(all), 2 prompts",
+    ]
+    # The fake takes 10 ms a round of one token, and says that mlx-lm takes 20.
+    for name, figures in (("ngram", "gumbel 0 3 100.0 100.0 1.00"), ("mlx-lm", "- 0 - 50.0 100.0 0.50")):
+        assert [line.split()[1:7] for line in shown if line.startswith(f"  {name}")] == [figures.split()] * 3
+    assert "prompt 2 of 2: two (code)" in printed.err
+    assert "mlx-lm is not measured with ngram" in printed.err
+    assert backend.closed == 1
+
+
+def test_decoding_is_measured_without_analysis(backend: BenchedBackend, prompts: str) -> None:
+    assert main(["bench", "--prompts", prompts, "--seed", "7", *SMALL]) == 0
+    assert {(options.analyse, options.phase_every) for options in backend.options} == {(False, 0)}
+    assert {options.seed for options in backend.options} == {7, 8, 1007}
+
+
+def test_no_answer_is_drafted_by_one_that_saw_another(backend: BenchedBackend, prompts: str) -> None:
+    """It would copy what it saw of the same prompt."""
+    assert main(["bench", "--prompts", prompts, *SMALL]) == 0
+    used = [drafter for drafter in backend.drafters if drafter is not None]
+    assert len(used) == len({id(drafter) for drafter in used}) > 3
+
+
+def test_json_holds_every_run(backend: BenchedBackend, prompts: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    assert main(["bench", "--prompts", prompts, "--json", str(path), "--no-peers", *SMALL]) == 0
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["complete"] is True
+    assert [(row["prompt_id"], row["drafter"], row["turns"]) for row in written["rows"] if row["drafter"] != "none"] == [
+        ("one", "ngram", 2),
+        ("two", "ngram", 1),
+    ]
+    assert written["peers"] == []
+    assert sorted(os.listdir(tmp_path)) == ["draftlight-home", "out.json", "prompts.jsonl"]
+
+
+def test_control_c_leaves_the_rows_so_far(
+    backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend.wait_after = 9
+    path = tmp_path / "out.json"
+
+    def interrupt() -> None:
+        assert backend.reached.wait(PATIENCE)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert main(["bench", "--prompts", prompts, "--json", str(path), "--no-peers", *SMALL]) == 130
+    thread.join(PATIENCE)
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["complete"] is False
+    assert {row["prompt_id"] for row in written["rows"]} == {"one"}
+    assert written["summary"]
+    printed = capsys.readouterr()
+    assert "INCOMPLETE" in printed.out
+    assert "stopped" in printed.err
+
+
+def test_an_error_leaves_the_rows_so_far(
+    backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend.fail_after = 9
+    path = tmp_path / "out.json"
+    assert main(["bench", "--prompts", prompts, "--json", str(path), "--no-peers", *SMALL]) == 1
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["complete"] is False and written["rows"]
+    assert "the machine is on fire" in capsys.readouterr().err
+
+
+def test_what_is_killed_leaves_a_whole_file(
+    backend: BenchedBackend, prompts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is put in place while the benchmark goes on."""
+    saved: list[dict[str, Any]] = []
+    monkeypatch.setattr(cli_bench, "SAVE_EVERY", -1.0)
+    monkeypatch.setattr(cli_bench, "write_whole", lambda path, text: saved.append(json.loads(text)))
+    assert main(["bench", "--prompts", prompts, "--json", str(tmp_path / "out.json"), *SMALL]) == 0
+    assert len(saved) > 1
+    assert [document["complete"] for document in saved] == [False] * (len(saved) - 1) + [True]
+    assert all(document["rows"] for document in saved)
+
+
+def test_a_refused_drafter_is_one_clear_line(
+    backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "out.json"
+    assert main(["bench", "--prompts", prompts, "--drafters", "misfit", "--json", str(path)]) == 1
+    printed = capsys.readouterr()
+    assert "token 7 differs" in printed.err.splitlines()[-1]
+    assert printed.out == ""
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--rules", "guess"], "rules must be of match"),
+        (["--rules", "gumbel,gumbel"], "rules"),
+        (["--temperatures", "warm"], "temperatures"),
+        (["--temperatures", "-1"], "temperature"),
+        (["--gamma", "2,,4"], "gamma"),
+        (["--gamma", "65"], "gamma"),
+        (["--gamma", "some"], "gamma"),
+        (["--drafters", ""], "drafters"),
+        (["--max-tokens", "0"], "max_tokens"),
+        (["--limit", "0"], "limit"),
+        (["--seed", "-1"], "seed"),
+        (["--prompts", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
+        (["--json", "nowhere/at/all.json"], "no folder"),
+        (["--json", "/"], "cannot be written"),
+    ],
+)
+def test_bad_options_end_with_2_and_one_line(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str], backend: BenchedBackend
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["bench", *arguments])
+    assert end.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert named in line
+    assert backend.loads == []
+
+
+@pytest.mark.parametrize(("target", "drafters"), [([], ("ngram", "head", "builtin-draft")), (["--target", "other"], ("ngram",))])
+def test_drafters_that_fit_are_the_default(
+    target: list[str], drafters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, backend: BenchedBackend
+) -> None:
+    requests: list[Any] = []
+    monkeypatch.setattr("app.cli.bench.bench", lambda request, path: requests.append(request) or 0)
+    assert main(["bench", *target]) == 0
+    assert requests[0].drafters == drafters
+    assert requests[0].gammas == (2, "auto")
+    assert len(requests[0].prompts) > 5
+
+
+def test_the_time_left_follows_from_what_was_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = 100.0
+    monkeypatch.setattr("app.cli.progress.time.perf_counter", lambda: now)
+    progress = Progress()
+    progress.take(TaskProgress(1, "first", 0.0))
+    now += 30
+    progress.take(TaskProgress(1, "second", 0.25))
+    now += 30
+    progress.take(TaskProgress(1, "third", 1.0))
+    assert capsys.readouterr().err.splitlines() == ["  0%  first", " 25%  second, 2 min left", "100%  third"]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(5.4, "5 s"), (89, "89 s"), (90, "2 min"), (3000, "50 min"), (7500, "2 h 05 min")])
+def test_durations_are_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

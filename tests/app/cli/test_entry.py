@@ -1,0 +1,522 @@
+"""The command line: what it prints where, how it ends, and that nobody ever sees a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli import chat as cli_chat
+from app.cli import entry as cli
+from app.cli import models as cli_models
+from app.cli.entry import main
+from app.cli.terminal import STYLES, RoundPainter, status_line, wants_colour
+from engine.errors import DraftlightError
+from engine.metrics import summarise
+from engine.provenance import version
+from engine.trace import read
+from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposal, Round, Status
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE, FakeBackend
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
+    """The command line over a fake model; `home` is its data folder."""
+    prepared = FakeBackend()
+    for module in (cli_chat, cli_models):
+        monkeypatch.setattr(module, "Engine", lambda: Engine(lambda: prepared))
+    # The log file would be left open in a folder that is about to vanish.
+    monkeypatch.setattr(cli, "log_to_file", lambda: None)
+    return prepared
+
+
+def ansi(text: str, kind: str) -> str:
+    return f"\x1b[{STYLES[kind]}m{text}\x1b[0m"
+
+
+# chat
+
+
+def test_chat_prints_the_answer_and_a_line_of_figures(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "hi", "--max-tokens", "4", "--seed", "7", "--drafter", "ngram"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "abcd\n"
+    assert re.fullmatch(
+        r"4 tokens · 100\.0 tokens/s · alpha 0\.00 · tau 1\.00 · first token after \d+\.\d\d s · length limit reached · seed 7\n",
+        printed.err,
+    )
+    assert backend.closed == 1
+
+
+def test_chat_json_prints_exactly_the_traces_lines(backend: FakeBackend, home: Path, capfdbinary: Any) -> None:
+    assert main(["chat", "hi", "--max-tokens", "4", "--json"]) == 0
+    printed = capfdbinary.readouterr()
+    (path,) = (home / "traces").iterdir()
+    assert printed.out == path.read_bytes()
+    kinds = [json.loads(line)["kind"] for line in printed.out.splitlines()]
+    assert kinds == ["header", "round", "round", "round", "round", "summary"]
+    assert printed.err == b""
+
+
+def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = (
+        "--target other --drafter model --rule block --gamma auto --temperature 0.25 --seed 11 --top-p 0.5 --top-k 9 "
+        "--min-p 0.125 --repetition-penalty 1.5 --max-tokens 2 --stop END --stop <end> --system be-brief --no-ghosts"
+    )
+    assert main(["chat", "hi", *given.split()]) == 0
+    (path,) = (home / "traces").iterdir()
+    header = read(path).header
+    assert header["options"] == {
+        "rule": "block",
+        "temperature": 0.25,
+        "top_p": 0.5,
+        "top_k": 9,
+        "min_p": 0.125,
+        "repetition_penalty": 1.5,
+        "repetition_context": 20,
+        "seed": 11,
+        "gamma": "auto",
+        "max_tokens": 2,
+        "stop": ["END", "<end>"],
+        "analyse": True,
+        "phase_every": 16,
+    }
+    assert (header["target"]["name"], header["drafter"]["name"]) == ("other", "model")
+    assert header["prompt"]["messages"] == [{"role": "system", "content": "be-brief"}, {"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize(
+    "arguments, target, drafter",
+    [
+        ([], "builtin", "head"),
+        (["--target", "other"], "other", "none"),
+        (["--target", "other", "--drafter", "ngram"], "other", "ngram"),
+        (["--drafter", "none"], "builtin", "none"),
+    ],
+)
+def test_the_drafter_defaults_to_one_that_fits(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], target: str, drafter: str
+) -> None:
+    assert main(["chat", "hi", *arguments]) == 0
+    (path,) = (home / "traces").iterdir()
+    header = read(path).header
+    assert (header["target"]["name"], header["drafter"]["name"]) == (target, drafter)
+
+
+def test_the_models_may_be_named_before_the_command(backend: FakeBackend, home: Path, capsys: Any) -> None:
+    assert main(["--target", "other", "chat", "hi"]) == 0
+    (path,) = (home / "traces").iterdir()
+    assert read(path).header["target"]["name"] == "other"
+
+
+def test_a_failed_answer_is_one_line_and_status_1(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "hi", "--target", "broken"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "draftlight: broken is not a model. Choose another file.\n")
+
+
+def test_what_was_answered_before_an_error_stays(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    backend.fail_at[2] = DraftlightError("The model gave no usable number.")
+    assert main(["chat", "hi"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("ab\n", "draftlight: The model gave no usable number.\n")
+
+
+def test_a_trace_that_cannot_be_written_is_told_and_the_answer_given(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (home / "traces").write_text("a file where the folder should be")
+    assert main(["chat", "hi", "--max-tokens", "2"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "ab\n"
+    assert "is incomplete" in printed.err
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["chat"], "PROMPT"),
+        (["chat", ""], "the prompt is empty"),
+        (["chat", " \n"], "the prompt is empty"),
+        (["chat", "hi", "--gamma", "x"], "gamma must be a whole number from 1 to 64"),
+        (["chat", "hi", "--gamma", "65"], "gamma must be a whole number from 1 to 64"),
+        (["chat", "hi", "--gamma", "0"], "gamma must be"),
+        (["chat", "hi", "--temperature", "-1"], "temperature must be"),
+        (["chat", "hi", "--temperature", "nan"], "temperature must be"),
+        (["chat", "hi", "--temperature", "hot"], "--temperature"),
+        (["chat", "hi", "--seed", "-1"], "seed must be"),
+        (["chat", "hi", "--seed", str(2**53)], "seed must be"),
+        (["chat", "hi", "--top-p", "2"], "top_p must be"),
+        (["chat", "hi", "--top-k", "-2"], "top_k must be"),
+        (["chat", "hi", "--min-p", "-0.1"], "min_p must be"),
+        (["chat", "hi", "--repetition-penalty", "0"], "repetition_penalty must be"),
+        (["chat", "hi", "--max-tokens", "0"], "max_tokens must be"),
+        (["chat", "hi", "--stop", ""], "stop must be"),
+        (["chat", "hi", "--rule", "guess"], "--rule"),
+        (["chat", "hi", "--frobnicate"], "--frobnicate"),
+        (["frobnicate"], "frobnicate"),
+        (["export"], "TRACE"),
+        (["export", "x", "--format", "xml"], "--format"),
+        (["models"], "ACTION"),
+        (["models", "paint"], "paint"),
+    ],
+)
+def test_bad_options_give_one_clear_line_and_status_2(
+    backend: FakeBackend, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith("draftlight")
+    assert message in printed.err
+    assert backend.loads == []
+
+
+@pytest.mark.parametrize("command", [[], ["chat"], ["export"], ["models"], ["models", "check"], ["self-test"]])
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    assert "usage: draftlight" in capsys.readouterr().out
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"draftlight {version()}\n"
+
+
+def test_a_defect_is_one_line_and_its_traceback_goes_to_the_log(
+    backend: FakeBackend, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(argument: str) -> str:
+        raise KeyError("inner")
+
+    monkeypatch.setattr(cli, "_prompt", defect)
+    assert main(["chat", "hi"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 1
+    assert "KeyError" in printed.err
+    assert "draftlight.log" in printed.err
+    assert "Traceback" in caplog.text
+
+
+# In a process of its own: pipes, terminals, signals
+
+
+def program(*arguments: str, rounds_held: int | None = None) -> list[str]:
+    """The command over a fake model; `rounds_held` holds the answer for ever after so many rounds, prompt chunks apart."""
+    hold = "" if rounds_held is None else f"backend.gate = threading.Semaphore({5 + rounds_held});"
+    code = (
+        "import sys, threading, app.cli.chat; from engine.worker import Engine; from tests.engine.fakes import FakeBackend;"
+        f"backend = FakeBackend(); {hold} app.cli.chat.Engine = lambda: Engine(lambda: backend);"
+        "from app.cli.entry import main; sys.exit(main())"
+    )
+    return [sys.executable, "-c", code, *arguments]
+
+
+def test_the_prompt_can_come_from_standard_input(home: Path) -> None:
+    done = subprocess.run(
+        program("chat", "-", "--max-tokens", "2"),
+        cwd=ROOT,
+        input="ünïcode\xff".encode("latin-1"),
+        capture_output=True,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stdout) == (0, b"ab\n")
+    (path,) = (home / "traces").iterdir()
+    assert read(path).header["prompt"]["messages"][0]["content"] == "\ufffdn\ufffdcode\ufffd"
+
+
+def test_a_closed_pipe_ends_the_command_quietly(home: Path) -> None:
+    process = subprocess.Popen(
+        program("chat", "hi", "--max-tokens", "100000"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.read(1) == b"a"
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(PATIENCE) == 141
+    assert errors == b""
+    (path,) = (home / "traces").iterdir()
+    found = read(path)
+    assert found.missing is None
+    assert found.summary is not None
+    assert found.summary["finish"] == "cancelled"
+
+
+def test_ctrl_c_stops_the_answer_and_leaves_a_whole_trace(home: Path) -> None:
+    process = subprocess.Popen(
+        program("chat", "hi", "--max-tokens", "1000000"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"a"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert b"stopped" in errors
+    assert b"Traceback" not in errors
+    (path,) = (home / "traces").iterdir()
+    found = read(path)
+    assert found.missing is None
+    assert found.summary is not None
+    assert found.summary["finish"] == "cancelled"
+
+
+def test_a_killed_process_leaves_a_trace_of_complete_rounds(home: Path) -> None:
+    process = subprocess.Popen(
+        program("chat", "hi", "--max-tokens", "1000000"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    shown = process.stdout.read(20)
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    (path,) = (home / "traces").iterdir()
+    found = read(path)
+    assert found.missing is not None
+    assert "cut off" in found.missing
+    assert "".join(round.text for round in found.rounds).startswith(shown.decode())
+
+
+def test_a_data_folder_that_cannot_be_written_costs_the_trace_and_nothing_else(home: Path) -> None:
+    (home / "file").write_text("")
+    environment = {**os.environ, "DRAFTLIGHT_HOME": str(home / "file")}
+    command = program("chat", "hi", "--max-tokens", "3")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=environment)
+    assert (done.returncode, done.stdout) == (0, "abc\n")
+    assert len(done.stderr.splitlines()) == 2
+    assert "is incomplete" in done.stderr
+
+
+def test_defects_go_to_the_log_file(home: Path) -> None:
+    command = program("chat", "hi", "--target", "crash")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert str(home / "draftlight.log") in done.stderr
+    assert "Traceback" in (home / "draftlight.log").read_text()
+
+
+def run_on_a_terminal(*arguments: str, **environment: str) -> str:
+    """What the command shows on a terminal, standard output and error together."""
+    ours, theirs = pty.openpty()
+    settings = {**os.environ, "TERM": "xterm-256color", **environment}
+    if "NO_COLOR" not in environment:
+        settings.pop("NO_COLOR", None)
+    process = subprocess.Popen(program(*arguments), cwd=ROOT, stdout=theirs, stderr=theirs, env=settings)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # how Linux tells that the other side has closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait(PATIENCE) == 0
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_the_tokens_are_coloured_and_ghosts_stand_where_they_stood(home: Path) -> None:
+    shown = run_on_a_terminal("chat", "hi", "--max-tokens", "2", "--drafter", "ngram")
+    answer = "".join(ansi("x", "rejected") + ansi(letter, "correction") for letter in "ab")
+    assert answer + "\n" in shown
+    assert "builtin: reading, 50%" in shown
+    hidden = run_on_a_terminal("chat", "hi", "--max-tokens", "2", "--drafter", "ngram", "--no-ghosts")
+    assert ansi("a", "correction") + ansi("b", "correction") + "\n" in hidden
+    assert ansi("x", "rejected") not in hidden
+
+
+def test_no_color_means_plain_text_on_a_terminal_too(home: Path) -> None:
+    shown = run_on_a_terminal("chat", "hi", "--max-tokens", "2", "--drafter", "ngram", NO_COLOR="1")
+    assert "\x1b" not in shown
+    assert "ab\n" in shown
+
+
+# Painting
+
+
+def painted_round(
+    emitted: list[tuple[str, Origin]], proposals: list[tuple[str, Status]] | None = None, text: str | None = None
+) -> Round:
+    return Round(
+        index=0,
+        position=0,
+        drafter="ngram",
+        rule="gumbel",
+        proposals=tuple(Proposal(1, letter, b"", status) for letter, status in proposals or []),
+        emitted=tuple(Emitted(1, letter, b"", origin) for letter, origin in emitted),
+        expected=(),
+        milliseconds=Milliseconds(1.0),
+        rows=1,
+        cache_length=1,
+        text="".join(letter for letter, _ in emitted) if text is None else text,
+    )
+
+
+def test_each_kind_of_token_has_a_style_of_its_own() -> None:
+    assert len(set(STYLES.values())) == len(STYLES)
+    shown = RoundPainter().paint(
+        painted_round([("a", "accepted"), ("c", "correction")], [("a", "accepted"), ("r", "rejected"), ("u", "unjudged")])
+    )
+    assert shown == ansi("a", "accepted") + ansi("r", "rejected") + ansi("u", "unjudged") + ansi("c", "correction")
+    assert RoundPainter().paint(painted_round([("b", "bonus")])) == ansi("b", "bonus")
+    assert RoundPainter().paint(painted_round([("p", "plain")])) == "p"
+
+
+def test_a_style_never_runs_over_a_line_end() -> None:
+    shown = RoundPainter().paint(painted_round([("a\nb\n", "accepted")]))
+    assert shown == ansi("a", "accepted") + "\n" + ansi("b", "accepted") + "\n"
+
+
+def test_line_ends_of_ghosts_are_signs() -> None:
+    shown = RoundPainter().paint(painted_round([("c", "correction")], [("\n\t", "rejected")]))
+    assert shown == ansi("⏎⇥", "rejected") + ansi("c", "correction")
+
+
+def test_the_model_cannot_command_the_terminal() -> None:
+    shown = RoundPainter().paint(painted_round([("\x1b[2J\x07\x9b\x7f", "plain")]))
+    assert shown == "\u241b[2J\u2407‹9B›\u2421"
+
+
+def test_held_back_text_keeps_its_colours_and_cut_text_is_not_shown() -> None:
+    painter = RoundPainter()
+    assert painter.paint(painted_round([("ab", "accepted")], text="a")) == ansi("a", "accepted")
+    assert painter.paint(painted_round([("cd", "bonus")], text="bc")) == ansi("b", "accepted") + ansi("c", "bonus")
+    assert painter.paint(painted_round([("e", "plain")], text="")) == ""
+
+
+def test_a_character_left_unfinished_at_the_end_is_shown() -> None:
+    assert RoundPainter().paint(painted_round([("a", "plain"), ("", "plain")], text="a\ufffd")) == "a\ufffd"
+
+
+def test_colour_is_for_terminals_that_can() -> None:
+    class Stream:
+        def __init__(self, terminal: bool) -> None:
+            self._terminal = terminal
+
+        def isatty(self) -> bool:
+            return self._terminal
+
+    assert wants_colour(Stream(True), {"TERM": "xterm"})  # type: ignore[arg-type]
+    assert wants_colour(Stream(True), {"NO_COLOR": ""})  # type: ignore[arg-type]
+    assert not wants_colour(Stream(False), {})  # type: ignore[arg-type]
+    assert not wants_colour(Stream(True), {"NO_COLOR": "1"})  # type: ignore[arg-type]
+    assert not wants_colour(Stream(True), {"TERM": "dumb"})  # type: ignore[arg-type]
+
+
+def test_figures_without_a_value_are_left_out() -> None:
+    assert status_line(summarise([]), "cancelled", None, None) == "0 tokens · stopped"
+
+
+# models
+
+
+@pytest.fixture
+def models(home: Path, backend: FakeBackend) -> Path:
+    """A models folder of this test's own, with one model in it."""
+    folder = home / "models"
+    folder.unlink()
+    (folder / "mine").mkdir(parents=True)
+    (folder / "mine" / "config.json").write_text("{}")
+    (folder / "notes.txt").write_text("")
+    return folder
+
+
+def test_models_are_listed(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (models / "small.gguf").write_bytes(bytes(3_000_000))
+    assert main(["models", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("builtin")
+    assert "not fetched yet" in lines[0]
+    assert lines[1:] == [f"{models / 'mine'}\t0 MB", f"{models / 'small.gguf'}\t3 MB"]
+
+
+def test_checking_a_model_says_whether_it_and_a_drafter_can_be_used(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "check", "other", "--drafter", "ngram"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "ngram can draft for it"
+    assert main(["models", "check", "other", "--drafter", "misfit"]) == 1
+    assert "token 7 differs" in capsys.readouterr().err
+    assert main(["models", "check", "broken"]) == 1
+    assert "broken is not a model" in capsys.readouterr().err
+
+
+def test_removing_deletes_only_inside_the_models_folder(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outside = models.parent / "precious"
+    outside.mkdir()
+    (models / "link").symlink_to(outside, target_is_directory=True)
+    for name in ("../precious", str(outside), ".", "..", "", "link", "missing"):
+        assert main(["models", "remove", name]) == 1, name
+    assert outside.is_dir()
+    assert (models / "mine").is_dir()
+    capsys.readouterr()
+    assert main(["models", "remove", "mine"]) == 0
+    assert capsys.readouterr().out == f"removed {models / 'mine'}\n"
+    assert not (models / "mine").exists()
+
+
+def test_only_the_built_in_model_can_be_downloaded(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "download", "large"]) == 1
+    assert "Only builtin" in capsys.readouterr().err
+
+
+# The window
+
+
+def test_without_a_command_the_window_is_asked_for(monkeypatch: pytest.MonkeyPatch, backend: FakeBackend) -> None:
+    asked: list[Any] = []
+
+    class Main:
+        @staticmethod
+        def run(arguments: Any) -> int:
+            asked.append(arguments)
+            return 0
+
+    monkeypatch.setitem(sys.modules, "app.window.launch", Main)
+    assert main(["--target", "other", "--drafter", "ngram"]) == 0
+    assert (asked[0].target, asked[0].drafter) == ("other", "ngram")
+
+
+def test_without_qt_the_window_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, backend: FakeBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+    assert main([]) == 1
+    assert "draftlight chat" in capsys.readouterr().err
+
+
+def test_asking_for_help_or_a_version_needs_neither_qt_nor_mlx(home: Path) -> None:
+    code = "import sys; from app.cli.entry import _parser; print(sorted({'mlx', 'PySide6', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_the_defaults_are_those_of_the_engine_but_for_an_automatic_gamma(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", "hi", "--max-tokens", "1"]) == 0
+    (path,) = (home / "traces").iterdir()
+    options = read(path).header["options"]
+    defaults = DecodingOptions(seed=options["seed"], max_tokens=1, gamma="auto")
+    assert options == {**{name: getattr(defaults, name) for name in options}, "stop": []}

@@ -1,0 +1,499 @@
+"""What a person does with the comparison, and what it shows. The engine plays recorded rounds, one of each column in turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QAccessible, QImage
+from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QLineEdit, QPlainTextEdit
+from pytestqt.qtbot import QtBot
+
+from app.compare import column_reader
+from app.compare.linked_columns import position_of
+from app.compare.presets import PRESETS
+from app.compare.view import CompareView
+from app.export.kinds import kind_named
+from app.session.cursor import Place
+from app.session.settings import Settings
+from app.window.window import Window
+from engine.trace import read
+from engine.types import (
+    Round,
+)
+from engine.worker import Engine
+from tests.app.fakes import STORY, story_rounds
+from tests.app.turns_engine import TurnsEngine
+from tests.engine.tiny_models import weights, write_gguf
+
+Open = Callable[..., tuple[Window, CompareView, TurnsEngine]]
+
+
+@pytest.fixture
+def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Opens windows on the comparison, and closes them."""
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    monkeypatch.setattr("app.compare.view.REFRESH_MS", 5)
+    windows: list[Window] = []
+
+    def opened(
+        scripts: Sequence[Sequence[Round]] = (), preset: str = "rejection-gumbel", asked: str = "", **settings: Any
+    ) -> tuple[Window, CompareView, TurnsEngine]:
+        engine = TurnsEngine(scripts)
+        window = Window(engine, Settings(**{"appearance": "dark", "drafter": "builtin-draft", **settings}))
+        qtbot.addWidget(window)
+        windows.append(window)
+        window.resize(1280, 800)
+        window.show()
+        qtbot.waitExposed(window)
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: window.session.model is not None)
+        if asked:
+            window.send(asked)
+            qtbot.waitUntil(lambda: window.session.running is None)
+        window.pages.open_compare(preset)
+        view = window.pages.compare
+        assert view is not None
+        return window, view, engine
+
+    yield opened
+    for window in windows:
+        window.close()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A random target of two layers and a draft model near it, in files."""
+    folder = tmp_path_factory.mktemp("models")
+    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
+    target = write_gguf(folder / "target.gguf", llama__context_length=3000)
+    return str(target), str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=3000))
+
+
+def run(qtbot: QtBot, view: CompareView) -> None:
+    """Starts what is set up and waits for its end."""
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    assert view.running
+    qtbot.waitUntil(lambda: not view.running)
+    view.refresh()
+
+
+def other_story(at: int = 3) -> list[Round]:
+    """The recorded answer, with another token from one round on."""
+    rounds = story_rounds()
+    changed = rounds[at]
+    last = replace(changed.emitted[-1], id=77, text=" ship", bytes=b" ship", margin=None)
+    text = "".join(token.text for token in changed.emitted[:-1]) + " ship"
+    rounds[at] = replace(changed, emitted=(*changed.emitted[:-1], last), text=text)
+    return rounds
+
+
+def test_the_header_button_and_the_key_open_the_comparison_and_lead_back(qtbot: QtBot, open_compare: Open) -> None:
+    window, view, _ = open_compare()
+    assert view.isVisible() and not window.header.isVisible()
+    qtbot.mouseClick(view.bar.close_button, Qt.MouseButton.LeftButton)
+    assert window.header.isVisible()
+    assert window.composer.edit.hasFocus()
+    qtbot.mouseClick(window.header.compare, Qt.MouseButton.LeftButton)
+    assert view.isVisible() and view.bar.start.hasFocus()
+    window.actions_by_id["compareAction"].trigger()
+    assert not view.isVisible()
+
+
+def test_the_newest_prompt_of_the_chat_is_compared_unless_a_preset_has_its_own(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare(preset="", asked="Why is the sky blue?")
+    assert view.bar.prompt.toPlainText() == "Why is the sky blue?"
+    run(qtbot, view)
+    assert engine.comparisons[0].requests[1].messages[-1].content == "Why is the sky blue?"
+    view.show_preset("with-without")
+    assert "lighthouse" in view.bar.prompt.toPlainText()
+
+
+def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_explained(
+    qtbot: QtBot, open_compare: Open
+) -> None:
+    _, view, engine = open_compare([other_story(), story_rounds()])
+    engine.pause_after = 2
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: view.columns[1].relation.text().startswith("Same text as A so far"))
+    assert view.bar.stop.isVisible() and not view.bar.start.isVisible()
+    engine.pause_after = None
+    qtbot.waitUntil(lambda: not view.running)
+    asked = engine.comparisons[0].requests
+    assert [request.options.rule for request in asked] == ["rejection", "gumbel"]
+    assert len({request.options.seed for request in asked}) == 1 and asked[0].options.seed is not None
+    assert view.bar.seed.placeholderText() == str(asked[0].options.seed)
+    view.refresh()
+    position = sum(len(round_.emitted) for round_ in story_rounds()[:3]) + len(story_rounds()[3].emitted) - 1
+    assert view.comparison is not None and view.comparison.divergence == position
+    assert (
+        view.parting.words.text()
+        == f"First difference at token {position + 1}:  A “ ship” (no margin),  B “ years” (margin 0.2)."
+    )
+    assert f"Differs from A from token {position + 1} on. Expected: Rejection" in view.columns[1].relation.text()
+    assert view.columns[1].text.plain_text() == STORY
+    for column in view.columns[:2]:
+        assert "tokens/s" in column.figures.text() and "alpha ±" in column.figures.text().replace("&nbsp;", " ")
+
+
+def test_the_invariance_badge_counts_equal_tokens_and_a_broken_promise_is_loud(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare(preset="with-without")
+    run(qtbot, view)
+    tokens = sum(len(round_.emitted) for round_ in story_rounds())
+    assert view.columns[1].relation.text() == f"Same text as A: {tokens} of {tokens} tokens."
+    assert "of plain" in view.columns[1].figures.text().replace("&nbsp;", " ")
+    assert not view.parting.isVisible()
+    _, broken, _ = open_compare([story_rounds(), other_story()], preset="with-without")
+    run(qtbot, broken)
+    assert broken.columns[1].relation.property("kind") == "unexpected"
+    assert "Not expected" in broken.columns[1].relation.text()
+
+
+def test_pointing_in_one_column_points_at_the_same_position_in_the_others(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare([story_rounds(gamma=2), story_rounds(gamma=4)])
+    run(qtbot, view)
+    assert view.comparison is not None
+    first, second = view.comparison.columns
+    assert first.spots[9].round != second.spots[9].round, "the same token came in another round"
+    area = view.columns[0].text._boxes(9)[0]
+    qtbot.mouseMove(view.columns[0].text.viewport(), area.center().toPoint())
+    place = view.columns[1].cursor_place.place
+    assert place is not None and position_of(view.columns[1], place) == 9
+    qtbot.mouseClick(view.columns[0].text.viewport(), Qt.MouseButton.LeftButton, pos=area.center().toPoint())
+    assert view.columns[1].cursor_place.pin_place == place
+    qtbot.keyClick(view.columns[0].text, Qt.Key.Key_Right)
+    moved = view.columns[1].cursor_place.place
+    assert moved is not None and moved != place
+    view.columns[0].cursor_place.forget()
+    assert view.columns[1].cursor_place.place is None
+
+
+def test_pointing_at_a_bar_of_the_strip_points_at_its_first_token_everywhere(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare()
+    run(qtbot, view)
+    strip = view.columns[0].strip
+    x = round(strip._x(story_rounds()[4].started / 1e3)) + 3
+    qtbot.mouseMove(strip, QPoint(x, 20))
+    assert view.columns[0].cursor_place.place == Place(0, 4)
+    place = view.columns[1].cursor_place.place
+    assert place is not None and place.round == 4
+    assert strip.round_at(-5) is None
+
+
+def test_scrolling_one_column_brings_the_others_to_the_same_position(qtbot: QtBot, open_compare: Open) -> None:
+    long = story_rounds(STORY * 12, gamma=2), story_rounds(STORY * 12, gamma=5)
+    _, view, _ = open_compare(long)
+    run(qtbot, view)
+    one, two = view.columns[0].text, view.columns[1].text
+    assert one.following and one.verticalScrollBar().value() == one.verticalScrollBar().maximum() > 0
+    one.verticalScrollBar().setValue(one.verticalScrollBar().maximum() // 2)
+    here, there = one.anchor, two.anchor
+    assert here is not None and there is not None
+    assert abs(here[0] - there[0]) <= 12, "the same line of the answer stands at the upper edge"
+    assert not one.following and not two.following
+
+
+def test_the_first_difference_is_brought_into_sight_in_every_column(qtbot: QtBot, open_compare: Open) -> None:
+    long = story_rounds(STORY * 12)
+    _, view, _ = open_compare([long, [*other_story()[:-1], *long[len(other_story()) - 1 :]]])
+    run(qtbot, view)
+    assert view.columns[0].text.verticalScrollBar().value() > 0
+    qtbot.mouseClick(view.parting.go, Qt.MouseButton.LeftButton)
+    assert view.comparison is not None and (position := view.comparison.divergence) is not None
+    for column in view.columns[:2]:
+        assert column.text.viewport().rect().contains(column.text._boxes(position)[0].center().toPoint())
+        assert column.cursor_place.pin_place is not None
+
+
+def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_running(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare()
+    controls = view.columns[0].controls
+    controls.gamma.setValue(5)
+    controls.temperature.setValue(0.3)
+    controls.drafter.setCurrentIndex(controls.drafter.findData("ngram"))
+    assert view.columns[0].title.toolTip() == "N-gram, Rejection"
+    view.bar.seed.setText("99")
+    view.bar.longest.setValue(17)
+    engine.hold = True
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    asked = engine.comparisons[0].requests[0]
+    assert (asked.drafter, asked.options.gamma, asked.options.temperature) == ("ngram", 5, 0.3)
+    assert (asked.options.seed, asked.options.max_tokens) == (99, 17)
+    assert not controls.isEnabled() and not view.bar.prompt.isEnabled() and not view.bar.presets.isEnabled()
+    engine.hold = False
+    qtbot.waitUntil(lambda: not view.running)
+    assert controls.isEnabled()
+    controls.drafter.setCurrentIndex(controls.drafter.findData("none"))
+    assert not controls.rule.isEnabled() and not controls.gamma.isEnabled(), "nothing is judged without a drafter"
+    assert view.columns[0].title.toolTip() == "N-gram, Rejection", "the title is that of the text below it"
+
+
+def test_columns_are_added_up_to_four_and_removed_down_to_two(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare()
+    for _ in range(3):
+        view.extend()
+    assert [column.controls.setup.rule for column in view._shown] == ["rejection", "gumbel", "match", "block"]
+    assert not view.bar.add.isEnabled()
+    run(qtbot, view)
+    assert len(engine.comparisons[0].requests) == 4
+    qtbot.mouseClick(view.columns[1].remove, Qt.MouseButton.LeftButton)
+    assert [column.controls.setup.rule for column in view._shown] == ["rejection", "match", "block"]
+    view.remove(0)
+    assert len(view._shown) == 2 and not view.columns[0].remove.isVisible()
+
+
+def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compare: Open) -> None:
+    window, view, engine = open_compare()
+    engine.pause_after = 2
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: all(len(column.answer.rounds) == 2 for column in view.comparison.columns))  # type: ignore[union-attr]
+    assert window.actions_by_id["stopAction"].isEnabled()
+    assert window.status.line.text() == "Comparing 2 answers, which take turns"
+    window.actions_by_id["stopAction"].trigger()
+    qtbot.waitUntil(lambda: not view.running)
+    assert engine.stopped == [101, 102]
+    view.refresh()
+    assert all(", stopped" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
+    assert not window.actions_by_id["stopAction"].isEnabled()
+    assert window.status.line.text() == "Comparison done"
+
+
+def test_one_failure_is_told_in_its_column_and_the_others_go_on(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare()
+    engine.failing = {0}
+    run(qtbot, view)
+    assert view.columns[0].text.words == "This drafter does not fit. Choose another."
+    assert view.columns[1].text.plain_text() == STORY
+
+
+def test_a_comparison_goes_on_behind_the_chat_and_is_up_to_date_when_it_is_opened_again(qtbot: QtBot, open_compare: Open) -> None:
+    window, view, engine = open_compare()
+    engine.pause_after = 1
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    window.pages.open_conversation()
+    engine.pause_after = None
+    qtbot.waitUntil(lambda: not view.running)
+    window.pages.open_compare()
+    assert view.columns[0].text.plain_text() == STORY
+    assert "tokens/s" in view.columns[0].figures.text()
+    assert window.session.turns == [], "no answer of the comparison is taken for one of the chat"
+
+
+def test_prompts_of_their_own_stand_in_their_columns(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare(preset="story-code")
+    assert not view.bar.prompt.isVisible()
+    assert all(column.controls.prompt.isVisible() for column in view.columns[:2])
+    run(qtbot, view)
+    assert len({request.messages[-1].content for request in engine.comparisons[0].requests}) == 2
+    assert not view.parting.isVisible() and not view.columns[1].relation.isVisible()
+    view.columns[0].controls.prompt.setPlainText(" ")
+    assert not view.bar.start.isEnabled()
+
+
+def test_the_random_number_is_drawn_many_times_and_counted_beside_the_closed_form(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare(preset="random-number")
+    run(qtbot, view)
+    (asked,) = engine.samplings
+    assert [request.options.rule for request in asked.requests] == ["match", "gumbel", "rejection"]
+    assert {request.drafter for request in asked.requests} == {"builtin"}, "the target drafts for itself"
+    assert not asked.requests[0].template
+    assert [len(tally.samples) for tally in view.tallies] == [200, 200, 200]
+    match, gumbel, rejection = view.tallies
+    assert match.share == pytest.approx(1 / 3, abs=0.01) and match.expected == pytest.approx(1 / 3)
+    assert gumbel.share == rejection.share == 1.0
+    words = view.columns[0].chart.accessibleDescription()
+    assert "First proposal accepted in 67 of 200 samples" in words and "The closed form says 0.333." in words
+    assert "1: 20, 2: 20" in words
+    assert not view.columns[0].strip.isVisible()
+    view.show_preset("rejection-gumbel")
+    assert view.columns[0].strip.isVisible() and view.tallies == []
+
+
+def test_sampling_can_be_stopped_and_keeps_what_was_counted(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare(preset="random-number")
+    engine.pause_samples = 9
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: view.tallies[2].judged == 3)
+    qtbot.mouseClick(view.bar.stop, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not view.running)
+    view.refresh()
+    assert "3 of 200 samples" in view.columns[0].figures.accessibleDescription()
+
+
+def test_samples_are_exported_in_two_clicks(
+    qtbot: QtBot, open_compare: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, view, _ = open_compare(preset="random-number")
+    assert not view.bar.export.isEnabled()
+    run(qtbot, view)
+    path = tmp_path / "samples.json"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: (str(path), "JSON (*.json)"))
+    qtbot.mouseClick(view.bar.export, Qt.MouseButton.LeftButton)
+    assert json.loads(path.read_text(encoding="utf-8"))["settings"][1]["samples"] == 200
+    assert view.banner.isVisible() and str(path) in view.banner.words.text()
+
+
+def test_an_export_that_cannot_be_written_says_so(qtbot: QtBot, open_compare: Open, tmp_path: Path) -> None:
+    _, view, _ = open_compare(preset="random-number")
+    run(qtbot, view)
+    (tmp_path / "taken").write_text("")
+    view.write_samples(tmp_path / "taken" / "samples.json")
+    assert view.banner.isVisible() and view.banner.frame.property("tone") == "error"
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.id)
+def test_every_preset_opens_from_the_menu_and_runs(qtbot: QtBot, open_compare: Open, preset: Any) -> None:
+    window, view, _ = open_compare()
+    name = "compare" + "".join(part.capitalize() for part in preset.id.split("-")) + "Action"
+    window.actions_by_id[name].trigger()
+    assert view.bar.words.text() == preset.words
+    run(qtbot, view)
+    assert view.tallies or view.comparison is not None
+
+
+def test_every_control_has_a_name_and_is_reached_by_keyboard(qtbot: QtBot, open_compare: Open) -> None:
+    window, view, _ = open_compare()
+    view.extend()
+    run(qtbot, view)
+    kinds = (QAbstractButton, QComboBox, QAbstractSpinBox, QLineEdit, QPlainTextEdit)
+    controls = [widget for kind in kinds for widget in view.findChildren(kind) if widget.isVisible()]
+    own = [control for control in controls if not isinstance(control.parent(), QAbstractSpinBox)]
+    assert len(own) > 15
+    for control in own:
+        words = QAccessible.queryAccessibleInterface(control).text(QAccessible.Text.Name)
+        assert words, f"{control} {control.objectName()} has no name"
+    reached = set()
+    widget = view.bar.start
+    for _ in range(80):
+        reached.add(widget)
+        qtbot.keyClick(widget, Qt.Key.Key_Tab)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        widget = focused  # type: ignore[assignment]
+    for needed in (
+        view.bar.presets,
+        view.bar.prompt,
+        view.columns[2].controls.rule,
+        view.columns[1].text,
+        view.columns[0].remove,
+    ):
+        assert needed in reached
+    assert window.isVisible()
+
+
+def test_ghosts_are_shown_and_hidden_in_every_column(qtbot: QtBot, open_compare: Open) -> None:
+    window, view, _ = open_compare()
+    run(qtbot, view)
+    before = [column.text.grab().toImage() for column in view.columns[:2]]
+    window.toggle_ghosts()
+    for column, was in zip(view.columns[:2], before, strict=False):
+        assert not column.text.ghosts
+        assert column.text.grab().toImage() != was
+
+
+@pytest.mark.parametrize("appearance", ["dark", "light"])
+@pytest.mark.parametrize("preset", ["rejection-gumbel", "random-number"])
+def test_the_page_is_painted_in_both_themes_and_at_every_text_size(
+    qtbot: QtBot, open_compare: Open, appearance: str, preset: str
+) -> None:
+    window, view, _ = open_compare([other_story(), story_rounds()], preset=preset, appearance=appearance)
+    run(qtbot, view)
+    for scale in (0.8, 1.8):
+        window._scale(scale)
+        view.refresh()
+        picture: QImage = view.grab().toImage()
+        colours = {picture.pixelColor(x, y).name() for x in range(0, picture.width(), 7) for y in range(0, picture.height(), 7)}
+        assert len(colours) > 5
+
+
+def test_the_wheel_stops_following_and_the_end_resumes_it(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare([story_rounds(STORY * 12)])
+    run(qtbot, view)
+    text = view.columns[0].text
+    qtbot.keyClick(text, Qt.Key.Key_Home)
+    assert text.verticalScrollBar().value() == 0 and not text.following
+    qtbot.keyClick(text, Qt.Key.Key_End)
+    assert text.following
+    assert text.pointing.place_at(QPointF(-10, -10)) is None
+
+
+def test_the_verdict_on_a_token_is_told_in_every_column(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare()
+    run(qtbot, view)
+    one, two = view.columns[:2]
+    assert "Point at a token" in one.verdict.text()
+    one.cursor_place.point(Place(0, 0, proposal=0))
+    for column in (one, two):
+        assert "“The”" in column.verdict.text() and "accepted" in column.verdict.text()
+    one.cursor_place.leave()
+    assert "Point at a token" in two.verdict.text()
+
+
+def test_a_screen_reader_gets_the_text_of_a_column_and_the_token_walked_to(
+    qtbot: QtBot, open_compare: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    column_reader.install()
+    _, view, _ = open_compare()
+    run(qtbot, view)
+    interface = QAccessible.queryAccessibleInterface(view.columns[1].text)
+    assert interface.text(QAccessible.Text.Value) == STORY
+    assert interface.text(QAccessible.Text.Name) == "Answer B"
+    said: list[str] = []
+    monkeypatch.setattr(QAccessible, "isActive", lambda: True)
+    monkeypatch.setattr(QAccessible, "updateAccessibility", lambda event: said.append(event.message()))
+    qtbot.keyClick(view.columns[1].text, Qt.Key.Key_Right)
+    assert said and "The, accepted" in said[-1]
+
+
+def real_window(qtbot: QtBot, tiny: tuple[str, str]) -> tuple[Window, CompareView]:
+    window = Window(Engine(), Settings(target=tiny[0], drafter=tiny[1], seed=3, temperature=0.8))
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    window.chat.load_models()
+    window.pages.open_compare("with-without")
+    assert window.pages.compare is not None
+    return window, window.pages.compare
+
+
+def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_traces_are_exported(
+    qtbot: QtBot, home: Path, tiny: tuple[str, str], tmp_path: Path
+) -> None:
+    window, view = real_window(qtbot, tiny)
+    run(qtbot, view)
+    relation = view.comparison.relation(1) if view.comparison is not None else None
+    assert relation is not None and relation.kind in ("same", "near-tie")
+    assert view.comparison is not None
+    traces = [read(path) for path in view.comparison.traces]
+    assert [trace.missing for trace in traces] == [None, None]
+    assert [list(trace.rounds) for trace in traces] == [column.answer.rounds for column in view.comparison.columns]
+    view.write_answers(kind_named("json"), tmp_path / "both.json")
+    assert view.banner.frame.property("tone") == "note"
+    assert len(json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))["answers"]) == 2
+    assert window.settings.export_folder == str(tmp_path)
+    view.show_preset("random-number")
+    view.bar.samples.setValue(20)
+    run(qtbot, view)
+    assert [tally.judged for tally in view.tallies] == [20, 20, 20]
+    assert [tally.accepted for tally in view.tallies[1:]] == [20, 20]
+    window.close()
+    assert window.ended_in_time
+
+
+def test_closing_the_window_in_the_middle_of_a_comparison_leaves_whole_traces(
+    qtbot: QtBot, home: Path, tiny: tuple[str, str]
+) -> None:
+    window, view = real_window(qtbot, tiny)
+    view.bar.longest.setValue(2500)
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    assert view.comparison is not None
+    qtbot.waitUntil(lambda: all(column.tokens for column in view.comparison.columns))  # type: ignore[union-attr]
+    traces = list(view.comparison.traces)
+    window.close()
+    assert window.ended_in_time
+    assert [read(path).missing for path in traces] == [None, None]

@@ -1,0 +1,161 @@
+"""Text that grows round by round is laid out like text that was there at once."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from PySide6.QtCore import QPointF
+from pytestqt.qtbot import QtBot
+
+from app.conversation.text_flow import MAX_LINES, Flow, Style, units
+from app.conversation.token_boxes import boxes_of, spot_at
+from app.look import theme as themes
+from app.session.answer_pieces import AnswerText
+from engine.lens.pieces import Kind, Piece, Spot
+from tests.app.fakes import story_rounds
+
+MIXED = "An emoji 😀 and 日本語, a\ttab.\n\n```python\nfor token in answer:\n    print(token)\n```\nDone. " * 6
+
+
+def flow(width: float = 420) -> Flow:
+    return Flow(Style(themes.DARK, themes.reading_font(1), themes.mono_font(1)), width)
+
+
+def pieces(text: str) -> list[Piece]:
+    answer = AnswerText()
+    for round_ in story_rounds(text):
+        answer.add(round_)
+    return answer.pieces
+
+
+def lines(laid_out: Flow) -> list[str]:
+    found = []
+    for chunk in laid_out.chunks:
+        assert chunk.layout is not None
+        raw = chunk.text.encode("utf-16-le")
+        for index in range(chunk.layout.lineCount()):
+            line = chunk.layout.lineAt(index)
+            start, end = line.textStart(), line.textStart() + line.textLength()
+            found.append(raw[2 * start : 2 * end].decode("utf-16-le"))
+    return found
+
+
+@pytest.mark.parametrize("text", [MIXED, "one long paragraph without any end " * 60])
+def test_growing_gives_the_same_lines_as_all_at_once(qtbot: QtBot, text: str) -> None:
+    together, grown = flow(), flow()
+    together.append(pieces(text))
+    for piece in pieces(text):
+        grown.append([piece])
+    assert lines(grown) == lines(together)
+    assert grown.height == together.height
+    assert grown.text_between(0, grown.length) == together.text_between(0, together.length)
+
+
+def test_a_chunk_never_grows_tall_so_a_round_costs_the_same_at_the_end(qtbot: QtBot) -> None:
+    grown = flow()
+    for piece in pieces("word " * 1500):
+        grown.append([piece])
+    assert len(grown.chunks) > 10
+    assert max(chunk.layout.lineCount() for chunk in grown.chunks if chunk.layout) <= MAX_LINES
+
+
+def test_copied_text_is_the_answer_without_ghosts(qtbot: QtBot) -> None:
+    laid_out = flow()
+    shown = pieces(MIXED)
+    laid_out.append(shown)
+    answer = "".join(piece.text for piece in shown if not piece.ghost)
+    assert laid_out.text_between(0, laid_out.length) == answer.replace("\t", "    ")
+
+
+def test_offsets_and_points_agree_also_behind_characters_of_two_units(qtbot: QtBot) -> None:
+    laid_out = flow()
+    laid_out.append([Piece("😀😀 abc", "plain")])
+    chunk = laid_out.chunks[0]
+    assert chunk.layout is not None
+    for offset in (0, 2, 4, 5, 6, 8):
+        x = chunk.layout.lineAt(0).cursorToX(offset)[0]  # type: ignore[index]
+        assert laid_out.offset_at(QPointF(x, 5)) == offset
+    assert laid_out.text_between(4, laid_out.length) == " abc"
+
+
+def test_fenced_code_is_set_in_its_own_font_and_ghosts_open_no_fence(qtbot: QtBot) -> None:
+    laid_out = flow()
+    laid_out.append([Piece("```", "rejected"), Piece("text\n```py\ncode\n```\nend", "plain")])
+    assert [(chunk.text, chunk.code or chunk.fence) for chunk in laid_out.chunks] == [
+        ("```text", False),
+        ("```py", True),
+        ("code", True),
+        ("```", True),
+        ("end", False),
+    ]
+
+
+def test_every_run_lies_within_its_chunk_whatever_the_pieces(qtbot: QtBot) -> None:
+    chance = random.Random(5)
+    kinds: tuple[Kind, ...] = ("accepted", "correction", "bonus", "plain", "rejected", "unjudged")
+    laid_out = flow(200)
+    for index in range(300):
+        text = "".join(chance.choice(["a", "bc ", "😀", "\n", " ", "日"]) for _ in range(chance.randint(0, 6)))
+        kind = chance.choice(kinds)
+        text = text.replace("\n", "⏎") if kind in ("rejected", "unjudged") else text
+        laid_out.append([Piece(text, kind, Spot(index, True, 0))])
+    for chunk in laid_out.chunks:
+        assert "".join(run_texts(chunk)) == chunk.text
+        for box in laid_out.boxes(chunk):
+            assert -1 <= box.rect.left() <= box.rect.right() <= laid_out.width + 7
+    assert [chunk.start for chunk in laid_out.chunks[1:]] == [chunk.start + chunk.length for chunk in laid_out.chunks[:-1]]
+
+
+@pytest.mark.parametrize("width", [160, 420, 900])
+def test_every_token_is_found_under_its_own_letters(qtbot: QtBot, width: float) -> None:
+    laid_out = flow(width)
+    shown = pieces(MIXED)
+    laid_out.append(shown)
+    missed = []
+    for piece in shown:
+        boxes = boxes_of(laid_out, piece.spot, piece.spot)
+        assert boxes or not piece.text.strip(" "), piece
+        if boxes and spot_at(laid_out, boxes[0].center()) != piece.spot:
+            missed.append(piece)
+    assert missed == []
+
+
+@pytest.mark.parametrize("blanks", [0, 1, 2])
+@pytest.mark.parametrize("room", [0.0, 0.3, 1.0, 3.0, 7.0])
+def test_a_newline_and_blanks_behind_a_full_line_are_found_and_cover_no_letter(qtbot: QtBot, room: float, blanks: int) -> None:
+    """The line is as wide as its letters, in whatever font, or a little wider."""
+    texts = ["a", " line", " of", " til", "l", *[" "] * blanks, "\n"]
+    shown = [Piece(text, "accepted", Spot(index, True, 0)) for index, text in enumerate(texts)]
+    letters = flow(2000)
+    letters.append(shown[:5])
+    laid_out = flow(letters.natural_width + room)
+    laid_out.append([*shown, Piece("next", "plain", Spot(len(shown), True, 0))])
+    assert len(lines(laid_out)) == 2, "the letters fill one line"
+    boxes = [boxes_of(laid_out, piece.spot, piece.spot) for piece in shown]
+    assert [len(found) for found in boxes] == [1] * len(shown)
+    for piece, (box,) in zip(shown, boxes, strict=True):
+        for share in (0.05, 0.5, 0.95):
+            assert spot_at(laid_out, QPointF(box.left() + share * box.width(), box.center().y())) == piece.spot, piece
+    for (before,), (behind,) in pairwise(boxes):
+        assert before.right() <= behind.left() + 0.5
+    assert boxes[-1][0].right() <= laid_out.width + 12
+
+
+def test_a_whole_round_is_all_of_its_tokens_and_beside_the_text_is_none(qtbot: QtBot) -> None:
+    laid_out = flow()
+    laid_out.append(pieces("word " * 300))
+    whole = boxes_of(laid_out, Spot(7, False, 0), Spot(7, True, 99))
+    singly = [
+        box for piece in pieces("word " * 300) if piece.spot.round == 7 for box in boxes_of(laid_out, piece.spot, piece.spot)
+    ]
+    assert whole == singly
+    assert spot_at(laid_out, QPointF(laid_out.width + 50, 10)) is None
+    assert spot_at(laid_out, QPointF(10, laid_out.height + 100)) is None
+
+
+def run_texts(chunk) -> list[str]:  # type: ignore[no-untyped-def]
+    raw = chunk.text.encode("utf-16-le")
+    assert sum(run.length for run in chunk.runs) == units(chunk.text)
+    return [raw[2 * run.start : 2 * (run.start + run.length)].decode("utf-16-le") for run in chunk.runs]

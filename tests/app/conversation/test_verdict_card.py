@@ -1,0 +1,480 @@
+"""Pointing at tokens by mouse and key, the card that tells their verdict, and the branches that grow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QAccessible, QKeyEvent
+from PySide6.QtWidgets import QApplication, QScrollArea
+from pytestqt.qtbot import QtBot
+
+from app.conversation import screen_reader
+from app.conversation.verdict_host import corner
+from app.session.cursor import Place
+from app.session.settings import Settings
+from app.session.token_walk import neighbour, place_of, spot_of
+from app.window.window import Window
+from engine.lens.pieces import Spot
+from engine.types import Candidate, Round, RunFailed
+from tests.app.fakes import STORY, FakeEngine, story_rounds
+
+Open = Callable[..., tuple[Window, FakeEngine]]
+
+
+def told_rounds() -> list[Round]:
+    """The story's rounds; each proposal has alternatives on both sides, and ids that tell tokens apart."""
+    rounds = []
+    for round_ in story_rounds():
+        base = 100 * (round_.index + 1)
+        proposals = tuple(
+            replace(
+                proposal,
+                id=base + place,
+                target_top=()
+                if proposal.status == "unjudged"
+                else (
+                    Candidate(base + place, proposal.text, 0.5),
+                    Candidate(base + 50 + place, " gull", 0.3),
+                    Candidate(7, " end", 0.1),
+                ),
+                draft_top=() if proposal.status == "unjudged" else (Candidate(base + place, proposal.text, 0.6),),
+            )
+            for place, proposal in enumerate(round_.proposals)
+        )
+        emitted = tuple(
+            replace(token, id=base + place if token.origin == "accepted" else base + 90)
+            for place, token in enumerate(round_.emitted)
+        )
+        rounds.append(replace(round_, proposals=proposals, emitted=emitted))
+    return rounds
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Opens windows with a whole answer in them."""
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    windows: list[Window] = []
+
+    def opened(size: tuple[int, int] = (1440, 900), **settings: Any) -> tuple[Window, FakeEngine]:
+        engine = FakeEngine(told_rounds())
+        window = Window(engine, Settings(**{"appearance": "dark", **settings}))
+        qtbot.addWidget(window)
+        windows.append(window)
+        window.resize(*size)
+        window.show()
+        qtbot.waitExposed(window)
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: window.session.model is not None)
+        window.send("Tell me a story.")
+        finished(qtbot, window)
+        return window, engine
+
+    yield opened
+    for window in windows:
+        window.close()
+
+
+def finished(qtbot: QtBot, window: Window) -> None:
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
+
+
+def middle(window: Window, place: Place) -> QPoint:
+    """A point of the viewport on a token."""
+    return window.transcript.pointing.boxes(place)[0].center().toPoint()
+
+
+def hover(qtbot: QtBot, window: Window, place: Place) -> None:
+    qtbot.mouseMove(window.transcript.viewport(), QPoint(1, 1))  # Qt tells nothing of a pointer that was there already
+    qtbot.mouseMove(window.transcript.viewport(), middle(window, place))
+
+
+def click(qtbot: QtBot, window: Window, place: Place) -> None:
+    qtbot.mouseClick(window.transcript.viewport(), Qt.MouseButton.LeftButton, pos=middle(window, place))
+
+
+def ghost(window: Window, round_: int = 1) -> Place:
+    """The rejected proposal of a round."""
+    return Place(0, round_, proposal=window.session.turns[0].answer.rounds[round_].accepted)
+
+
+def shown(window: Window) -> str:
+    verdict = window.verdicts.card.verdict
+    return "" if verdict is None or window.verdicts.card.isHidden() else verdict.token
+
+
+def test_the_pointer_points_the_cursor_and_the_card_follows_after_a_moment(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    place = ghost(window)
+    seen: list[Place | None] = []
+    window.cursor_place.moved.connect(seen.append)
+    hover(qtbot, window, place)
+    assert seen[-1] == place
+    assert window.verdicts.card.isHidden(), "not at once"
+    qtbot.waitUntil(window.verdicts.card.isVisible)
+    assert "·" in shown(window)
+    assert window.verdicts.card.testAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents), "the text stays in reach"
+    qtbot.mouseMove(window.transcript.viewport(), QPoint(3, window.transcript.viewport().height() - 3))
+    assert seen[-1] is None
+    qtbot.waitUntil(window.verdicts.card.isHidden)
+
+
+@pytest.mark.parametrize("size", [(1440, 900), (900, 560)])
+@pytest.mark.parametrize("scale", [1.0, 1.5])
+def test_the_card_stays_in_the_window_and_off_its_token(
+    qtbot: QtBot, open_window: Open, size: tuple[int, int], scale: float
+) -> None:
+    window, _ = open_window(size, text_scale=scale)
+    turns = window.session.turns
+    place: Place | None = neighbour(turns, Place(0, -1), 1, ghosts=True)
+    while place is not None:
+        window.transcript.pointing.go(place)
+        card = window.verdicts.card
+        assert card.isVisible()
+        assert window.rect().contains(card.geometry())
+        area = window.transcript.pointing.area(place)
+        token = QRect(window.transcript.viewport().mapTo(window, area.topLeft()), area.size())
+        if card.height() < window.height() / 2:
+            assert not card.geometry().intersects(token)
+        place = neighbour(turns, place, 1, ghosts=True, rounds=True)
+
+
+def test_a_pinned_card_stays_inside_a_window_that_shrinks(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    click(qtbot, window, ghost(window))
+    window.resize(700, 520)
+    qtbot.waitUntil(lambda: window.rect().contains(window.verdicts.card.geometry()))
+    assert window.verdicts.card.isVisible()
+
+
+def test_a_pinned_card_goes_and_comes_with_the_conversation(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    click(qtbot, window, ghost(window))
+    window.transcript.hide()
+    assert window.verdicts.card.isHidden()
+    window.transcript.show()
+    assert window.verdicts.card.isVisible()
+
+
+def test_a_card_finds_the_side_with_room() -> None:
+    room, size = QRect(0, 0, 1000, 800), QSize(300, 300)
+    for anchor, side in (
+        (QRect(500, 100, 40, 20), "below"),
+        (QRect(500, 700, 40, 20), "above"),
+        (QRect(10, 10, 40, 20), "below"),
+    ):
+        placed = QRect(corner(room, anchor, size, [anchor]), size)
+        assert room.contains(placed)
+        assert not placed.intersects(anchor)
+        assert (placed.top() > anchor.bottom()) == (side == "below")
+    tall = QSize(300, 700)
+    beside = QRect(corner(room, QRect(500, 400, 40, 20), tall, [QRect(500, 400, 40, 20)]), tall)
+    assert beside.left() > 540
+    pointer = QRect(560, 430, 8, 8)
+    moved = QRect(corner(room, QRect(500, 400, 40, 20), size, [QRect(500, 400, 40, 20), pointer]), size)
+    assert not moved.intersects(pointer)
+
+
+def test_arrows_walk_through_every_token_and_ghost_in_reading_order(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    transcript = window.transcript
+    transcript.setFocus()
+    pieces = window.session.turns[0].answer.text.pieces
+    walked: list[Spot] = []
+    for _ in pieces:
+        qtbot.keyClick(transcript, Qt.Key.Key_Right)
+        place = window.cursor_place.place
+        assert place is not None
+        spot = spot_of(place, window.session.turns[0].answer)
+        assert spot is not None
+        walked.append(spot)
+        assert window.verdicts.card.isVisible()
+    assert walked == [piece.spot for piece in pieces]
+    last = window.cursor_place.place
+    qtbot.keyClick(transcript, Qt.Key.Key_Right)
+    assert window.cursor_place.place == last, "the end is the end"
+    qtbot.keyClick(transcript, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
+    assert window.cursor_place.place is not None
+    assert last is not None
+    assert window.cursor_place.place.round == last.round - 1
+    qtbot.keyClick(transcript, Qt.Key.Key_Escape)
+    assert window.cursor_place.place is None
+    assert window.verdicts.card.isHidden()
+
+
+def test_what_is_pointed_at_elsewhere_takes_over_from_what_was_walked_to(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(size=(1000, 500), side_panel=False)
+    engine.rounds = story_rounds(STORY * 6)
+    window.send("A longer one.")
+    finished(qtbot, window)
+    transcript, cursor = window.transcript, window.cursor_place
+    transcript.setFocus()
+    qtbot.keyClick(transcript, Qt.Key.Key_Left)
+    assert window.verdicts.card.isVisible()
+    far = Place(0, 1)
+    cursor.point(far)  # as a chart does under the mouse
+    qtbot.waitUntil(lambda: window.verdicts.card.isHidden())
+    assert transcript.pointing.area(far).bottom() < 0, "pointing elsewhere does not scroll"
+    cursor.pin(far)
+    area = transcript.pointing.area(far)
+    assert area.top() >= 0 and area.bottom() <= transcript.viewport().height(), "pinning elsewhere does"
+
+
+def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(ghosts=False)
+    window.transcript.setFocus()
+    kinds = set()
+    for _ in range(30):
+        qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+        verdict = window.verdicts.card.verdict
+        assert verdict is not None
+        kinds.add(verdict.kind)
+    assert kinds == {"accepted", "correction", "bonus"}
+
+
+def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(ghosts=False)
+    base = engine.rounds[0]
+    end = replace(base.emitted[0], text="", bytes=b"<end>")
+    engine.rounds = [replace(base, proposals=base.proposals[:1], emitted=(end,), text="", finish="eos")]
+    window.send("Say nothing.")
+    finished(qtbot, window)
+    assert window.transcript.pointing.boxes(Place(1, 0, proposal=0))
+
+
+@pytest.mark.usefixtures("fonts")
+def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(size=(560, 460), text_scale=1.8)
+    engine.rounds = story_rounds(rule="rejection")
+    base = engine.rounds[1]
+    engine.rounds[1] = replace(base, proposals=tuple(replace(p, draft_top=(), target_top=()) for p in base.proposals))
+    window.send("Another one.")
+    finished(qtbot, window)
+    window.cursor_place.pin(Place(1, 1, proposal=base.accepted))
+    card = window.verdicts.card
+    card.focus_first()
+    assert card.hasFocus()
+    bar = card.findChildren(QScrollArea)[0].verticalScrollBar()
+    assert bar.maximum() > 0
+    qtbot.keyClick(card, Qt.Key.Key_PageDown)
+    assert bar.value() > 0
+
+
+def test_a_click_pins_and_another_lets_go(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    place = ghost(window)
+    click(qtbot, window, place)
+    assert window.cursor_place.pin_place == place
+    card = window.verdicts.card
+    assert card.isVisible()
+    assert card.close_button.isVisible()
+    text = shown(window)
+    hover(qtbot, window, place_of(0, Spot(4, True, len(window.session.turns[0].answer.rounds[4].emitted) - 1)))
+    assert shown(window) == text, "a pinned card stays while the pointer wanders"
+    click(qtbot, window, place)
+    assert window.cursor_place.pin_place is None
+    assert card.isHidden()
+    click(qtbot, window, place)
+    card.close_button.click()
+    assert window.cursor_place.pin_place is None
+
+
+def test_a_drag_selects_and_pins_nothing(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    viewport = window.transcript.viewport()
+    start, end = middle(window, ghost(window, 0)), middle(window, ghost(window, 3))
+    qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=start)
+    qtbot.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=end)
+    assert window.cursor_place.pin_place is None
+    qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.ShiftModifier, middle(window, ghost(window, 4)))
+    assert window.cursor_place.pin_place is None
+    assert window.transcript.selected_text()
+
+
+def test_escape_lets_go_before_it_stops(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 3
+    window.send("Another one.")
+    qtbot.waitUntil(lambda: window.session.turns[-1].answer.tally.rounds == 3)
+    window.transcript.setFocus()
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Return)
+    assert window.cursor_place.pin_place is not None
+    assert window.verdicts.card.isVisible()
+    qtbot.keyClick(window.focusWidget(), Qt.Key.Key_Escape)
+    assert window.cursor_place.pin_place is None
+    assert engine.stopped == []
+    assert window.transcript.hasFocus(), "the keyboard goes back to where it came from"
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Escape)  # no longer walking
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Escape)
+    assert engine.stopped == [2]
+
+
+def test_a_place_pinned_elsewhere_comes_into_view(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window((900, 500))
+    bar = window.transcript.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    place = ghost(window, 0)
+    assert bar.maximum() > 0
+    before = bar.value()
+    window.cursor_place.point(place)
+    assert bar.value() == before, "pointing scrolls nothing"
+    window.cursor_place.leave()
+    window.cursor_place.pin(place)
+    area = window.transcript.pointing.area(place)
+    assert window.transcript.viewport().rect().contains(area)
+
+
+def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    first = window.session.turns[0].answer
+    place = ghost(window, 3)
+    click(qtbot, window, place)
+    chosen = next(
+        button for button in window.verdicts.card.alternatives if button.text() == "" and "gull" in button.accessibleName()
+    )
+    assert chosen.accessibleName().startswith("Branch with ·gull")
+    chosen.click()
+    finished(qtbot, window)
+    request = engine.requests[-1]
+    kept = [token.id for round_ in first.rounds[:3] for token in round_.emitted]
+    kept += [token.id for token in first.rounds[3].emitted[: place.proposal]]
+    assert chosen.alternative is not None
+    assert request.given == (*kept, chosen.alternative.id)
+    assert request.messages == engine.requests[0].messages
+    assert request.options.seed == 4242, "the seed of the answer it leaves"
+    assert len(window.session.turns) == 1
+    branch = window.session.turns[0].answer
+    assert branch is not first
+    assert branch.text.text == "".join(f"[{token}]" for token in request.given) + STORY
+    switch = window.transcript.siblings
+    assert switch.isVisible()
+    assert switch.words.text() == "2/2"
+    qtbot.mouseClick(switch.back, Qt.MouseButton.LeftButton)
+    assert window.session.turns[0].answer is first
+    assert switch.words.text() == "1/2"
+    assert not switch.back.isEnabled()
+    window.actions_by_id["nextAnswerAction"].trigger()
+    assert window.session.turns[0].answer is branch
+    click(qtbot, window, ghost(window, 0))
+    window.verdicts.card.alternatives[1].click()
+    finished(qtbot, window)
+    assert engine.requests[-1].given[: len(request.given)] == request.given, "a branch of a branch keeps both"
+    assert switch.words.text() == "3/3"
+
+
+def test_a_branch_needs_no_mouse(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.focus_transcript()
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Return)
+    first = window.focusWidget()
+    assert first in window.verdicts.card.alternatives
+    held = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Return, Qt.KeyboardModifier.NoModifier, "", autorep=True)
+    QApplication.sendEvent(first, held)
+    assert len(engine.requests) == 1
+    qtbot.keyClick(first, Qt.Key.Key_Return)
+    finished(qtbot, window)
+    assert len(engine.requests[-1].given) == 2
+    assert window.transcript.hasFocus()
+
+
+def test_answering_again_keeps_the_answer_there_was(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    first = window.session.turns[0].answer
+    window.regenerate()
+    finished(qtbot, window)
+    assert [answer is first for answer in window.session.turns[0].answers] == [True, False]
+
+
+def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    first = window.session.turns[0].answer
+    engine.hold = True
+    click(qtbot, window, ghost(window))
+    window.verdicts.card.alternatives[1].click()
+    engine.say(RunFailed(2, "There is nothing to go on with: this token ends the answer. Choose another."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.session.turns[0].answer is first
+    assert window.session.turns[0].siblings == []
+    assert not window.transcript.siblings.isVisible()
+
+
+def test_what_cannot_be_branched_says_why(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 2
+    window.send("Another one.")
+    qtbot.waitUntil(lambda: window.session.turns[-1].answer.tally.rounds == 2)
+    card = window.verdicts.card
+    window.cursor_place.pin(Place(1, 1, proposal=0))
+    assert "when the answer has ended" in card.hint.text()
+    assert not any(button.isEnabled() for button in card.alternatives)
+    engine.pause_after = None
+    finished(qtbot, window)
+    assert "branch the answer" in card.hint.text(), "the card learns that the answer has ended"
+    window.cursor_place.pin(ghost(window, 1))
+    assert "Only the newest" in card.hint.text()
+    window.session.target = "/another/model"
+    window.cursor_place.pin(None)
+    window.cursor_place.pin(Place(1, 1, proposal=0))
+    assert "Another target" in card.hint.text()
+
+
+def test_what_stands_in_the_text_is_no_alternative(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    answer = window.session.turns[0].answer
+    accepted = next(round_.index for round_ in answer.rounds if round_.accepted)
+    click(qtbot, window, Place(0, accepted, proposal=0))
+    marks = [button.alternative.marks for button in window.verdicts.card.alternatives if button.alternative]
+    assert marks[0] == ("proposed", "in the text")
+    assert [button.isEnabled() for button in window.verdicts.card.alternatives] == ["in the text" not in mark for mark in marks]
+
+
+def test_a_new_chat_forgets_what_was_pinned(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    click(qtbot, window, ghost(window))
+    window.new_chat()
+    assert window.cursor_place.place is None
+    assert window.verdicts.card.isHidden()
+
+
+def test_a_screen_reader_reads_tokens_and_their_states(qtbot: QtBot, open_window: Open) -> None:
+    screen_reader.install()
+    window, _ = open_window()
+    transcript = window.transcript
+    interface = QAccessible.queryAccessibleInterface(transcript)
+    text = interface.textInterface()
+    assert text is not None
+    whole = text.text(0, text.characterCount())
+    assert whole == transcript.plain_text()
+    assert STORY in whole
+    answer = window.session.turns[0].answer
+    for index, piece in enumerate(answer.text.pieces):
+        place = place_of(0, piece.spot)
+        transcript.pointing.go(place)
+        position = text.cursorPosition()
+        if not piece.ghost:
+            assert whole[position : position + len(piece.text)] == piece.text
+            assert screen_reader.place_at(transcript, position) == place
+        words = interface.text(QAccessible.Text.Description)
+        assert piece.kind in words
+        if index > 12:
+            break
+    text.setCursorPosition(whole.index("Ines"))
+    assert "Ines" in interface.text(QAccessible.Text.Description)
+    assert "Ines" in window.verdicts.card.accessibleDescription()
+    assert screen_reader.place_at(transcript, 3) is None, "a prompt has no verdicts"
+
+
+def test_a_whole_round_pointed_at_elsewhere_is_outlined_without_a_card(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.cursor_place.point(Place(0, 2))
+    assert not window.transcript.pointing.area(Place(0, 2)).isEmpty()
+    window.cursor_place.pin(Place(0, 2))
+    assert window.verdicts.card.isHidden()
+    window.transcript.viewport().grab()

@@ -1,0 +1,169 @@
+"""Exporting from the window: what the dialog offers, what is meant by a name and a kind, and what is remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtGui import QDesktopServices, QImage
+from PySide6.QtSvg import QSvgRenderer
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from app.export.kinds import FILTERS, KINDS, ExportKind, free_name, kind_chosen, kind_named
+from app.look import colours
+from app.session.settings import Settings, load
+from app.window.window import Window
+from engine.export import CHARTS, chart_svg, read_export, read_traces
+from engine.exports import drawing
+from engine.metrics import summarise
+from tests.app.fakes import FakeEngine, story_rounds
+from tests.traces import write_trace
+
+HTML, JSON, CSV = (kind_named(name) for name in ("html", "json", "csv"))
+
+
+@pytest.mark.parametrize(
+    "name, chosen, kind, written",
+    [
+        ("a.html", HTML, HTML, "a.html"),
+        ("a", HTML, HTML, "a.html"),
+        ("a.b", HTML, HTML, "a.b.html"),
+        ("a.csv", HTML, CSV, "a.csv"),  # the ending was typed
+        ("a.html", CSV, CSV, "a.csv"),  # another kind was chosen, and the dialog left the ending
+        ("a.csv", CSV, CSV, "a.csv"),
+        ("A.JSON", HTML, JSON, "A.JSON"),
+    ],
+)
+def test_a_name_and_a_kind_make_one_file(name: str, chosen: ExportKind, kind: ExportKind, written: str, tmp_path: Path) -> None:
+    assert kind_chosen(tmp_path / name, chosen.filter, HTML) == (kind, tmp_path / written)
+
+
+def test_a_name_that_the_dialog_did_not_ask_about_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    assert kind_chosen(tmp_path / "a.html", CSV.filter, HTML)[1] == tmp_path / "a (2).csv"
+    assert kind_chosen(tmp_path / "a.csv", CSV.filter, CSV)[1] == tmp_path / "a.csv", "about this one it has asked"
+    (tmp_path / "a (2).csv").touch()
+    assert free_name(tmp_path / "a.csv") == tmp_path / "a (3).csv"
+
+
+def test_kinds_have_names_and_endings_of_their_own() -> None:
+    assert len({kind.id for kind in KINDS}) == len({kind.ending for kind in KINDS}) == len(KINDS)
+    assert kind_named("from a later version") is KINDS[0]
+    assert FILTERS.count(";;") == len(KINDS) - 1
+
+
+def test_pictures_have_the_colours_of_the_window() -> None:
+    for theme, palette in ((colours.DARK, drawing.DARK), (colours.LIGHT, drawing.LIGHT)):
+        shared = {"accepted": theme.accent, "tint": theme.accepted_tint}
+        for field in dataclasses.fields(palette):
+            expected = shared.get(field.name) or getattr(theme, field.name)
+            assert getattr(palette, field.name) == expected, field.name
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_charts_are_drawings_that_qt_can_show(qapp: Any, chart: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{chart}.svg"
+    path.write_text(chart_svg(read_traces([write_trace(tmp_path / "story.jsonl", story_rounds())]), chart), encoding="utf-8")
+    renderer = QSvgRenderer(str(path))
+    assert renderer.isValid() and renderer.defaultSize().width() > 400
+
+
+# In the window
+
+
+@pytest.fixture
+def window(qtbot: QtBot, home: Path, tmp_path: Path) -> Iterator[Window]:
+    """A window that shows a conversation of two answers."""
+    opened = Window(FakeEngine(), Settings(appearance="light"), tmp_path / "settings.json")
+    qtbot.addWidget(opened)
+    opened.resize(1280, 800)
+    opened.show()
+    qtbot.waitExposed(opened)
+    for name in ("first", "second"):
+        answer = opened.session.add_turn(name, Settings().options(), "none")
+        answer.state, answer.trace_path = "finished", str(write_trace(tmp_path / f"{name}.jsonl", story_rounds()))
+    opened._refresh()
+    yield opened
+    opened.close()
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, path: Path | str, kind: ExportKind) -> list[tuple[Any, ...]]:
+    """The next save dialog is answered so; returns what dialogs were asked."""
+    asked: list[tuple[Any, ...]] = []
+
+    def answer(*arguments: Any) -> tuple[str, str]:
+        asked.append(arguments)
+        return str(path), kind.filter
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", answer)
+    return asked
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.id)
+def test_every_kind_is_written_from_the_menu(kind: ExportKind, window: Window, tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "out" / f"export{kind.ending}"
+    choose(monkeypatch, path, kind)
+    window.actions_by_id["exportAction"].trigger()
+    assert path.stat().st_size > 500
+    assert str(path) in window.banner.words.text()
+    if kind.id in ("json", "csv", "parquet"):
+        assert {name: summarise(rounds) for name, rounds in read_export(path).items()} == {
+            name: summarise(story_rounds()) for name in ("first", "second")
+        }
+    if kind.id == "card":
+        assert not QImage(str(path)).isNull()
+
+
+def test_the_first_export_takes_two_clicks_and_the_next_offers_the_same(
+    window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = choose(monkeypatch, tmp_path / "out.csv", CSV)
+    window.actions_by_id["exportAction"].trigger()
+    _, _, offered, filters, chosen = asked[0]
+    assert offered.endswith("draftlight-second.html") and filters == FILTERS and chosen == HTML.filter
+    assert load(tmp_path / "settings.json")[0].export_kind == "csv"
+    asked = choose(monkeypatch, tmp_path / "again.csv", CSV)
+    window.actions_by_id["exportAction"].trigger()
+    assert asked[0][2] == str(tmp_path / "draftlight-second.csv") and asked[0][4] == CSV.filter
+
+
+def test_a_folder_that_is_gone_is_not_offered(window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    window.chat.keep(export_folder=str(tmp_path / "gone"))
+    asked = choose(monkeypatch, "", HTML)
+    window.actions_by_id["exportAction"].trigger()
+    assert "gone" not in asked[0][2]
+    assert not window.banner.isVisible(), "leaving the dialog says nothing"
+
+
+def test_the_note_shows_the_folder(window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()))
+    choose(monkeypatch, tmp_path / "out.json", JSON)
+    window.actions_by_id["exportAction"].trigger()
+    assert window.banner.action.isVisible() and window.banner.action.accessibleName() == "Show in folder"
+    window.banner.action.click()
+    assert shown == [str(tmp_path)]
+    window.banner.show_message("Something else.")
+    assert not window.banner.action.isVisible(), "the button goes with its message"
+
+
+def test_what_cannot_be_written_is_said_and_not_remembered(
+    window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    choose(monkeypatch, tmp_path / "file" / "out.json", JSON)
+    window.actions_by_id["exportAction"].trigger()
+    assert "cannot be written" in window.banner.words.text()
+    assert not window.banner.action.isVisible()
+    assert window.settings.export_kind == "html"
+
+
+def test_a_replay_exports_the_trace_it_shows(window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    window.opening.open(write_trace(tmp_path / "replayed.jsonl", story_rounds()))
+    choose(monkeypatch, tmp_path / "out.json", JSON)
+    window.actions_by_id["exportAction"].trigger()
+    assert list(read_export(tmp_path / "out.json")) == ["replayed"]

@@ -1,0 +1,127 @@
+"""The share card says what was asked, how it was decoded and with what, and cuts no word in half."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.export import share_card
+from app.export.card_text import estimated, lay_out
+from engine.metrics import summarise
+from engine.trace import Trace, read
+from tests.app.export.test_pictures import SVG, words
+from tests.app.fakes import STORY, make_round, story_rounds
+from tests.traces import write_trace
+
+ROUNDS = story_rounds(STORY * 3)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    return read(write_trace(tmp_path / "answer.jsonl", ROUNDS))
+
+
+def made(tmp_path: Path, **header: object) -> Trace:
+    return read(write_trace(tmp_path / "other.jsonl", ROUNDS, **header))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_a_card_has_prompt_answer_figures_legend_and_provenance(trace: Trace, theme: str) -> None:
+    svg = share_card.card_svg(trace, theme)
+    said = " ".join(words(svg))
+    summary = summarise(ROUNDS)
+    assert "story." in said and "Draftlight" in said
+    assert f"{summary.alpha:.2f}" in said and f"{summary.tau:.2f}" in said and f"of {summary.predicted_tau:.2f}" in said
+    for state in ("accepted", "rejected", "unjudged", "correction", "bonus"):
+        assert state in said
+    for part in ("seed 5", "temperature 0.8", "gamma 4", "target SHA-256 aaaaaaaaaaaaaaaa", "MLX 0.32.4", "2026-11-21 12:00 UTC"):
+        assert part in said
+    assert svg == share_card.card_svg(trace, theme), "the same every time"
+
+
+def test_a_speed_up_stands_on_the_card_only_if_the_plain_speed_was_measured(trace: Trace) -> None:
+    assert "Speed-up" not in words(share_card.card_svg(trace))
+    assert "× plain" in words(share_card.card_svg(trace, plain_speed=10.0))
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["", "x" * 4000, "日本語の長い文章" * 200, '<&> "quotes" \x00\x1b', "two\n\nlines\n\n\n" * 50, "👩‍👩‍👧 family"],
+)
+def test_whatever_was_asked_the_card_is_well_formed_and_nothing_leaves_it(tmp_path: Path, prompt: str) -> None:
+    rounds = [make_round(0, [prompt or "a"], " b", [prompt or "c"])]
+    trace = read(write_trace(tmp_path / "odd.jsonl", rounds, prompt=prompt))
+    root = ElementTree.fromstring(share_card.card_svg(trace).encode())
+    width, height = (float(root.attrib[side]) for side in ("width", "height"))
+    for element in root.iter(f"{SVG}text"):
+        left, length = float(element.attrib["x"]), float(element.attrib.get("textLength", 0))
+        assert 0 <= left + length <= width and 0 < float(element.attrib["y"]) < height
+    for element in root.iter(f"{SVG}rect"):
+        assert float(element.attrib.get("x", 0)) + float(element.attrib["width"]) <= width + 1
+
+
+def test_an_answer_without_rounds_or_proposals_still_has_a_card(tmp_path: Path) -> None:
+    nothing = read(write_trace(tmp_path / "none.jsonl", []))
+    assert "Nothing was decoded." in words(share_card.card_svg(nothing))
+    plain = read(write_trace(tmp_path / "plain.jsonl", [make_round(0, [], "a")]))
+    assert "Nothing was proposed" in words(share_card.card_svg(plain))
+
+
+def test_a_card_is_written_as_png_and_as_svg(qtbot: QtBot, trace: Trace, tmp_path: Path) -> None:
+    from PySide6.QtGui import QImage
+
+    picture = QImage(str(share_card.write(trace, tmp_path / "card.png")))
+    drawing = ElementTree.fromstring(share_card.write(trace, tmp_path / "card.svg", "light").read_bytes())
+    assert picture.width() == 2 * share_card.WIDTH
+    assert float(drawing.attrib["width"]) == share_card.WIDTH
+
+
+def test_text_is_laid_out_by_words_and_ends_with_dots_where_it_goes_on() -> None:
+    tokens = [(f" word{index}", "accepted") for index in range(200)]
+    runs, whole = lay_out(tokens, 300, 3, 20, estimated)
+    assert not whole and runs[-1].text == "…"
+    assert max(run.line for run in runs) == 2
+    assert all(run.left + run.width <= 300 + 1e-6 for run in runs)
+    assert all(run.left == 0 for run in runs if run.indent == 0 and run.text.startswith("word"))
+
+
+def test_tokens_of_one_word_stay_together() -> None:
+    runs, whole = lay_out(
+        [("aaaa", "accepted"), (" bb", "accepted"), ("bb", "correction"), ("cc", "bonus")], 75, 9, 20, estimated
+    )
+    assert whole
+    lines = {run.text: run.line for run in runs}
+    assert lines["bb"] == lines["cc"] == 1 and lines["aaaa"] == 0
+
+
+def test_empty_lines_are_left_out_and_others_kept() -> None:
+    runs, _ = lay_out([("one\n\n\n", "plain"), ("two\n", "plain"), ("three", "plain")], 500, 9, 20, estimated)
+    assert [(run.text, run.line) for run in runs if run.text] == [("one", 0), ("two", 1), ("three", 2)]
+
+
+def test_a_word_longer_than_the_last_line_keeps_what_fits() -> None:
+    runs, whole = lay_out([("x" * 500, "plain")], 200, 2, 20, estimated)
+    assert not whole and [run.line for run in runs] == [0, 1, 1]
+    assert len(runs[1].text) > 5 and runs[-1].text == "…"
+    assert all(run.left + run.width <= 200 + 1e-6 for run in runs)
+
+
+def test_a_long_prompt_fills_its_lines_word_by_word(trace: Trace, tmp_path: Path) -> None:
+    asked = read(write_trace(tmp_path / "long.jsonl", ROUNDS, prompt="one two three " * 80))
+    bubble = [line for line in words(share_card.card_svg(asked)) if line in ("one", "two", "three")]
+    assert len(bubble) > 20
+
+
+def test_no_cell_of_a_far_longer_draft_leaves_the_strip(tmp_path: Path) -> None:
+    rounds = [make_round(index, ["a"], "b", ["c"] * (63 if index == 7 else 2), started=60.0 * index) for index in range(40)]
+    root = ElementTree.fromstring(share_card.card_svg(read(write_trace(tmp_path / "long.jsonl", rounds))).encode())
+    caption = next(e for e in root.iter(f"{SVG}text") if (e.text or "").startswith("Proposals per round"))
+    assert "longer drafts cut off" in (caption.text or "")
+    top = float(caption.attrib["y"]) + 14
+    cells = [e for e in root.iter(f"{SVG}rect") if top - 60 < float(e.attrib.get("y", 0)) < top + share_card.STRIP]
+    heights = sorted({round(float(e.attrib["height"]), 2) for e in cells if float(e.attrib["y"]) >= top - 1})
+    assert all(float(e.attrib["y"]) >= top - 1 for e in cells)
+    assert heights[-1] > 10, "the usual rounds can be seen"

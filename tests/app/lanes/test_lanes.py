@@ -1,0 +1,299 @@
+"""The lanes under the hands of a person: pointing, pinning, scrolling, zooming, by mouse and by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QAccessible, QPainter, QWheelEvent
+from PySide6.QtTest import QSignalSpy
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.conversation import screen_reader
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, LaneScale
+from app.lanes.lanes import EMPTY, Lanes
+from app.lanes.painter import Lane, LanePainter
+from app.look import theme as themes
+from app.session.cursor import Cursor, Place
+from app.session.session import Answer
+from engine.types import DecodingOptions, Round
+from tests.app.fakes import STORY, make_round, story_rounds
+
+Open = Callable[..., Lanes]
+
+
+def answer_of(rounds: list[Round]) -> Answer:
+    answer = Answer(options=DecodingOptions(), drafter="builtin-draft", submitted=0.0)
+    for round_ in rounds:
+        answer.tally.add(round_)
+        answer.rounds.append(round_)
+    return answer
+
+
+@pytest.fixture
+def open_lanes(qtbot: QtBot) -> Open:
+    """Lanes of 480 x 520 pixels with 50 rounds, unless a test says otherwise."""
+    cursors: list[Cursor] = []
+
+    def opened(rounds: list[Round] | None = None, turn: int = 0) -> Lanes:
+        cursor = Cursor()
+        cursors.append(cursor)
+        lanes = Lanes(cursor)
+        qtbot.addWidget(lanes)
+        lanes.resize(480, 520)
+        lanes.set_look(themes.DARK, 1.0)
+        with qtbot.waitActive(lanes):
+            lanes.show()
+        lanes.show_answer(answer_of(story_rounds(STORY * 10)[:50] if rounds is None else rounds), turn)
+        return lanes
+
+    return opened
+
+
+def middle_of(lanes: Lanes, index: int, slot: int) -> QPoint:
+    """A point on a chip."""
+    field = lanes.field
+    return QPointF(
+        field.start_of(index) + (slot + 0.4) * field.scale.slot_in(len(field.chips(index))),
+        field.top_of(index) + field.scale.chip_top + field.scale.chip / 2,
+    ).toPoint()
+
+
+def wheel(lanes: Lanes, turned: int, modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+    at = QPointF(200, 200)
+    event = QWheelEvent(
+        at,
+        lanes.mapToGlobal(at),
+        QPoint(),
+        QPoint(0, turned),
+        Qt.MouseButton.NoButton,
+        modifiers,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(lanes.viewport(), event)
+
+
+def test_pointing_at_a_chip_points_the_cursor_at_its_token(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes([make_round(0, [" a"], " b", [" x", " y"]), make_round(1, [" c"], " d")], turn=2)
+    cursor = lanes.cursor_place
+    for index, slot, place in (
+        (0, 0, Place(2, 0, 0)),
+        (0, 2, Place(2, 0, 2)),
+        (0, 3, Place(2, 0, None, 1)),
+        (1, 1, Place(2, 1, None, 1)),
+    ):
+        qtbot.mouseMove(lanes.viewport(), middle_of(lanes, index, slot))
+        assert cursor.place == place
+    qtbot.mouseMove(lanes.viewport(), QPoint(5, lanes.field.top_of(1) + 5))
+    assert cursor.place == Place(2, 1)
+    qtbot.mouseMove(lanes.viewport(), QPoint(5, 400))
+    assert cursor.place is None
+
+
+def test_a_click_pins_and_a_second_one_lets_go(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes([make_round(0, [" a"], " b", [" x", " y"])])
+    for pinned in (Place(0, 0, 1), None):
+        qtbot.mouseClick(lanes.viewport(), Qt.MouseButton.LeftButton, pos=middle_of(lanes, 0, 1))
+        assert lanes.cursor_place.pin_place == pinned
+
+
+def test_leaving_the_lanes_points_at_nothing(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes()
+    lanes.follow()
+    qtbot.mouseMove(lanes.viewport(), middle_of(lanes, 45, 0))
+    assert lanes.cursor_place.place is not None
+    qtbot.mouseMove(lanes.viewport(), QPoint(-5, -5))
+    QApplication.sendEvent(lanes.viewport(), QEvent(QEvent.Type.Leave))
+    assert lanes.cursor_place.place is None
+
+
+def test_arrow_keys_walk_from_round_to_round_and_from_token_to_token(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes([make_round(i, [" a"] * (i % 3), " b", [" x"]) for i in range(6)])
+    cursor = lanes.cursor_place
+    lanes.setFocus()
+
+    def press(*keys: Qt.Key) -> Place | None:
+        for key in keys:
+            qtbot.keyClick(lanes, key)
+        return cursor.place
+
+    assert press(Qt.Key.Key_Home) == Place(0, 0)
+    assert press(Qt.Key.Key_Down) == Place(0, 1)
+    assert press(Qt.Key.Key_Right) == Place(0, 1, 0)
+    assert press(Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Right) == Place(0, 1, None, 1), "it stops at the last token"
+    assert press(Qt.Key.Key_Down) == Place(0, 2, 2), "down keeps to the column"
+    assert press(Qt.Key.Key_Down) == Place(0, 3, None, 0), "or to the last token of a shorter lane"
+    assert press(Qt.Key.Key_Up) == Place(0, 2, 2)
+    assert press(Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Left, Qt.Key.Key_Left) == Place(0, 2)
+    assert press(Qt.Key.Key_End, Qt.Key.Key_Down) == Place(0, 5)
+    assert press(Qt.Key.Key_Return) == Place(0, 5)
+    assert cursor.pin_place == Place(0, 5)
+    assert press(Qt.Key.Key_Up) == Place(0, 4)
+    lanes.clearFocus()
+    assert cursor.place == Place(0, 5), "what a key pointed at is left with the lanes; the pinned place stays"
+    lanes.setFocus()
+    press(Qt.Key.Key_Escape)
+    assert cursor.place is None
+
+
+def test_a_place_pinned_elsewhere_is_scrolled_to_and_one_pointed_at_is_not(open_lanes: Open) -> None:
+    lanes = open_lanes()
+    assert lanes.following
+    lanes.cursor_place.point(Place(0, 2, 0))
+    assert lanes.following
+    lanes.cursor_place.pin(Place(0, 2, 0))
+    assert not lanes.following
+    assert 0 <= lanes.field.top_of(2) <= lanes.field.height - lanes.field.scale.row
+    before = lanes.field.y
+    lanes.cursor_place.pin(Place(1, 40))
+    assert lanes.field.y == before, "another turn is not in these lanes"
+
+
+def test_new_rounds_are_followed_until_the_user_scrolls_away(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes()
+    rounds = story_rounds(STORY * 20)
+    answer = lanes._answer
+    assert answer is not None
+    bar = lanes.verticalScrollBar()
+
+    def gain() -> None:
+        answer.rounds.append(rounds[len(answer.rounds)])
+        lanes.sync()
+
+    gain()
+    assert bar.value() == bar.maximum() > 0
+    assert not lanes.latest.isVisible()
+    wheel(lanes, 240)
+    away = bar.value()
+    gain()
+    assert bar.value() == away < bar.maximum()
+    assert lanes.latest.isVisible()
+    qtbot.mouseClick(lanes.latest, Qt.MouseButton.LeftButton)
+    gain()
+    assert bar.value() == bar.maximum()
+    assert not lanes.latest.isVisible()
+
+
+def test_zooming_keeps_what_is_under_the_pointer(open_lanes: Open) -> None:
+    lanes = open_lanes()
+    lanes.verticalScrollBar().setValue(300)
+    lanes.set_zoom(4)
+    lanes.horizontalScrollBar().setValue(200)
+    field = lanes.field
+    lane = (200 + field.y) // field.scale.row
+    time = (200 - field.gutter + field.x) / field.scale.per_ms
+    wheel(lanes, 120, Qt.KeyboardModifier.ControlModifier)
+    assert lanes.zoom == pytest.approx(5)
+    assert (200 + field.y) // field.scale.row == lane
+    assert (200 - field.gutter + field.x) / field.scale.per_ms == pytest.approx(time, abs=1)
+
+
+def test_zoom_has_limits_keys_and_a_way_back(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes()
+    lanes.setFocus()
+    zoomed = QSignalSpy(lanes.zoomed)
+    for key, limit in ((Qt.Key.Key_Plus, MAX_ZOOM), (Qt.Key.Key_Minus, MIN_ZOOM)):
+        for _ in range(60):
+            qtbot.keyClick(lanes, key)
+        assert lanes.zoom == limit
+        lanes.grab()
+    qtbot.keyClick(lanes, Qt.Key.Key_0)
+    assert lanes.zoom == 1
+    assert zoomed.count() < 60, "a limit that is reached is not reached again"
+
+
+def test_only_the_lanes_in_view_are_painted_and_a_highlight_costs_one(
+    open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = open_lanes(story_rounds(STORY * 600))
+    assert lanes.field.count > 9_000
+    QApplication.processEvents()
+    painted: list[int] = []
+    monkeypatch.setattr(LanePainter, "lane", lambda self, painter, lane, scale: painted.append(lane.round.index))
+    lanes.viewport().repaint()
+    assert len(painted) <= 520 // lanes.field.scale.row + 2
+    assert painted[-1] == lanes.field.count - 1
+    painted.clear()
+    lanes.cursor_place.point(Place(0, lanes.field.count - 3, 0))
+    qtbot.waitUntil(lambda: bool(painted))
+    assert set(painted) <= set(range(lanes.field.count - 4, lanes.field.count - 1))
+
+
+def test_a_new_round_costs_a_lane_or_two_and_leaves_the_right_picture(
+    open_lanes: Open, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = story_rounds(STORY * 20)
+    lanes = open_lanes(rounds[:50])
+    QApplication.processEvents()
+    painted: list[int] = []
+    paint = LanePainter.lane
+
+    def recording(self: LanePainter, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
+        painted.append(lane.round.index)
+        paint(self, painter, lane, scale)
+
+    monkeypatch.setattr(LanePainter, "lane", recording)
+    assert lanes._answer is not None
+    for index in range(50, 53):
+        painted.clear()
+        lanes._answer.rounds.append(rounds[index])
+        lanes.sync()
+        qtbot.waitUntil(lambda: bool(painted))
+        assert index in painted
+        assert len(set(painted)) <= 4
+    screen = lanes.screen().grabWindow(lanes.winId()).toImage()
+    assert screen == lanes.grab().toImage().convertToFormat(screen.format())
+
+
+def test_another_answer_starts_at_its_end_and_none_says_what_will_come(qtbot: QtBot, open_lanes: Open) -> None:
+    lanes = open_lanes()
+    lanes.verticalScrollBar().setValue(0)
+    lanes.show_answer(answer_of(story_rounds(STORY * 5)), 1)
+    assert lanes.following
+    assert lanes.verticalScrollBar().value() == lanes.verticalScrollBar().maximum()
+    lanes.show_answer(None, 0)
+    assert lanes.spoken() == EMPTY
+    lanes.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_End, Qt.Key.Key_Return):
+        qtbot.keyClick(lanes, key)
+    assert lanes.cursor_place.place is None
+    assert not lanes.grab().isNull()
+
+
+def test_what_is_pointed_at_can_be_read_aloud(open_lanes: Open) -> None:
+    screen_reader.install()
+    lanes = open_lanes([make_round(0, [" a"], " b", [" x", " y"])])
+    interface = QAccessible.queryAccessibleInterface(lanes)
+    assert interface.role() == QAccessible.Role.List
+    assert interface.text(QAccessible.Text.Name) == "Rounds"
+    assert "Round 1, Gumbel" in interface.text(QAccessible.Text.Value)
+    lanes.cursor_place.point(Place(0, 0, 1))
+    assert interface.text(QAccessible.Text.Value) == "“x” rejected, proposal 2 of 3, round 1"
+
+
+def test_the_time_of_a_round_is_explained_beside_its_chips(open_lanes: Open) -> None:
+    lanes = open_lanes([make_round(0, [" a"], " b", [" x"], total=100, staged=True), make_round(1, [], " c", total=40)])
+    field = lanes.field
+    on_bar = QPointF(60, field.top_of(0) + field.scale.row - 2)
+    assert "verify 70.0 ms" in lanes._explanation_at(on_bar)
+    assert "equally long" in lanes._explanation_at(on_bar)
+    assert "not measured" in lanes._explanation_at(on_bar + QPointF(0, field.scale.row))
+    assert lanes._explanation_at(QPointF(middle_of(lanes, 0, 0))) == ""
+
+
+@pytest.mark.parametrize("theme", [themes.DARK, themes.LIGHT], ids=lambda theme: theme.name)
+def test_measured_and_unmeasured_rounds_look_different(open_lanes: Open, theme: themes.Theme) -> None:
+    lanes = open_lanes([make_round(0, [" a"], " b", total=100, staged=True), make_round(1, [" a"], " b", total=100)])
+    lanes.set_look(theme, 1.0)
+    image = lanes.viewport().grab().toImage()
+    field = lanes.field
+    rows = []
+    for index in (0, 1):
+        y = round(field.top_of(index) + field.scale.bar_top + field.scale.bar / 2)
+        rows.append([image.pixelColor(round(field.gutter + ms * field.scale.per_ms), y).name() for ms in (10, 50, 91, 97)])
+    assert rows[0] == [theme.accent, theme.faint, theme.correction, theme.bonus]
+    assert len(set(rows[1])) == 1
+    assert rows[1][0] not in rows[0]

@@ -1,0 +1,45 @@
+"""Whether everything can be read: contrasts as WCAG 2.2 defines them."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QColor
+
+from app.look.theme import DARK, LIGHT, Theme
+
+BODY = 4.5
+GHOSTS = 3.0
+
+
+def luminance(colour: str) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in QColor(colour).getRgbF()[:3]
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_contrast_is_what_wcag_says_it_is() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_words_can_be_read_on_every_ground_they_stand_on(theme: Theme) -> None:
+    grounds = ("background", "panel", "raised")
+    pairs = [(ink, ground) for ink in ("text", "dim", "faint") for ground in grounds]
+    pairs += [("text", ground) for ground in ("accepted_tint", "warning_tint", "code", "selection")]
+    pairs += [("dim", "accepted_tint"), ("correction", "panel"), ("rejected", "background"), ("on_accent", "accent")]
+    poor = {pair: contrast(getattr(theme, pair[0]), getattr(theme, pair[1])) for pair in pairs}
+    assert {pair: ratio for pair, ratio in poor.items() if ratio < BODY} == {}
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_ghosts_and_marks_stand_out(theme: Theme) -> None:
+    for mark in ("rejected", "unjudged", "correction", "bonus", "accent", "match"):
+        for ground in ("background", "panel", "code"):
+            assert contrast(getattr(theme, mark), getattr(theme, ground)) >= GHOSTS, (mark, ground)

@@ -1,0 +1,215 @@
+"""In the window: figures that explain themselves, the plain speed measured on demand, and pictures saved from menus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from app.look.wording import DEFINITIONS
+from app.session.settings import Settings
+from app.window.window import Window
+from tests.app.fakes import FakeEngine, make_round, story_rounds
+from tests.traces import write_trace
+
+PLAIN = [make_round(index, [], f" w{index}", drafter="none", started=50.0 * index, total=50.0) for index in range(16)]
+Opened = tuple[Window, FakeEngine]
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Opened]]:
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    windows: list[Window] = []
+
+    def opened(path: Path | None = None, **settings: Any) -> Opened:
+        engine = FakeEngine(story_rounds())
+        window = Window(engine, Settings(**{"appearance": "dark", "panel_page": "charts", **settings}), path)
+        qtbot.addWidget(window)
+        windows.append(window)
+        window.resize(1440, 900)
+        window.show()
+        qtbot.waitExposed(window)
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: window.session.model is not None)
+        window.send("Tell me a story.")
+        qtbot.waitUntil(lambda: window.session.running is None)
+        window.panel.refresh()
+        return window, engine
+
+    yield opened
+    for window in windows:
+        window.close()
+
+
+def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, _ = open_window()
+    tile, popover = window.panel.figures.tiles["alpha"], window.explaining.popover
+    qtbot.mouseClick(tile, Qt.MouseButton.LeftButton)
+    assert popover.isVisible() and popover.words.text() == DEFINITIONS["alpha"]
+    qtbot.keyClick(popover, Qt.Key.Key_Escape)
+    assert not popover.isVisible()
+    tile.setFocus()
+    qtbot.keyClick(tile, Qt.Key.Key_Space)
+    assert popover.isVisible()
+    popover.close()
+
+
+@pytest.mark.usefixtures("fonts")
+def test_figures_below_an_answer_open_their_definitions(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, _ = open_window()
+    transcript = window.transcript
+    block = transcript.answer_block(0)
+    assert block is not None
+    left = next(x for x in range(600) if block.figure_at(float(x)) == "tau")
+    y = round(block.top + block.footer_top + block.line / 2 - transcript.verticalScrollBar().value())
+    qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(transcript.column.left() + left + 2, y))
+    assert window.explaining.popover.isVisible()
+    assert window.explaining.popover.title.text() == "Tau"
+    window.explaining.popover.close()
+    keys = {block.figure_at(float(x)) for x in range(600)}
+    assert {"", "throughput", "alpha", "tau", "first_token"} <= keys
+
+
+def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, engine = open_window()
+    answer = window.session.turns[0].answer
+    text = window.transcript.plain_text()
+    assert window.panel.figures.tiles["speed_up"].isHidden()
+    engine.rounds = list(PLAIN)
+    qtbot.mouseClick(window.panel.charts.measure, Qt.MouseButton.LeftButton)
+    assert window.session.measuring
+    qtbot.waitUntil(lambda: not window.session.measuring)
+    window.panel.refresh()
+    request = engine.requests[-1]
+    assert (request.drafter, request.conversation) == ("none", "")
+    assert request.messages == engine.requests[0].messages
+    assert len(window.session.turns) == 1 and window.session.answer is answer
+    assert window.transcript.plain_text() == text
+    baseline = window.session.baseline(answer)
+    assert baseline is not None and baseline.fits and baseline.throughput == pytest.approx(20.0)
+    speed = answer.tokens_per_second
+    assert speed is not None
+    assert window.panel.figures.tiles["speed_up"].value.text() == f"{speed / 20.0:.2f}"
+    chart = window.panel.charts.sections["throughput"].chart
+    assert chart.plain.isVisible() and chart.plain.value() == pytest.approx(20.0)  # type: ignore[attr-defined]
+    assert window.panel.charts.measure.isHidden()
+
+
+def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
+    qtbot: QtBot, open_window: Callable[..., Opened]
+) -> None:
+    window, engine = open_window()
+    story = list(engine.rounds)
+    engine.rounds = list(PLAIN)
+    window.explaining.measure_plain()
+    qtbot.waitUntil(lambda: not window.session.measuring)
+    window.panel.refresh()
+    assert not window.panel.figures.tiles["speed_up"].isHidden()
+    engine.rounds = story
+    window.chat.keep(temperature=0.0)
+    window.chat.regenerate()
+    qtbot.waitUntil(lambda: window.session.running is None)
+    window.panel.refresh()
+    assert window.panel.figures.tiles["speed_up"].isHidden()
+    assert not window.panel.charts.measure.isHidden() and window.explaining.can_measure
+    assert "other conditions" in window.panel.charts.sections["throughput"].note.words
+
+
+def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, engine = open_window()
+    engine.rounds = list(PLAIN)
+    window.chat.keep(drafter="none")
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    window.panel.refresh()
+    assert window.panel.charts.measure.isHidden() and not window.explaining.can_measure
+    assert "a plain answer" in window.panel.charts.sections["throughput"].note.words
+    assert window.panel.figures.tiles["speed_up"].isHidden()
+
+
+def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, engine = open_window()
+    engine.hold = True
+    window.explaining.measure_plain()
+    assert window.session.measuring
+    engine.hold = False
+    window.send("Another one.")
+    assert not window.session.measuring
+    qtbot.waitUntil(lambda: window.session.running is None)
+    assert len(window.session.turns) == 2
+    assert window.session.baseline(window.session.turns[1].answer) is None
+
+
+def test_a_plain_run_that_ends_too_soon_says_so(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, engine = open_window()
+    engine.rounds = PLAIN[:3]
+    window.explaining.measure_plain()
+    qtbot.waitUntil(lambda: not window.session.measuring)
+    assert "too short" in window.banner.words.text()
+    assert window.session.baseline(window.session.turns[0].answer) is None
+
+
+def test_charts_that_are_folded_away_are_remembered(qtbot: QtBot, open_window: Callable[..., Opened], tmp_path: Path) -> None:
+    from app.session import settings as stored
+
+    path = tmp_path / "settings.json"
+    window, _ = open_window(path)
+    window.panel.charts.sections["alpha"].fold.click()
+    window.panel.charts.sections["tau"].fold.click()
+    assert "alpha" not in window.settings.charts and "tau" in window.settings.charts
+    kept, note = stored.load(path)
+    assert not note and kept.charts == window.settings.charts
+    again, _ = open_window(charts=kept.charts)
+    assert again.panel.charts.open == kept.charts
+
+
+def test_a_chart_is_saved_and_copied_from_its_menu(
+    open_window: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, _ = open_window()
+    target = tmp_path / "alpha.svg"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), "SVG drawing (*.svg)"))
+    window.panel.charts.sections["alpha"].more.click()
+    assert window.saving.menu.isVisible()
+    window.saving.save_svg.trigger()
+    window.saving.menu.close()
+    assert "Alpha" in target.read_text(encoding="utf-8") and "alpha.svg" in window.banner.words.text()
+    window.saving.copy.trigger()
+    assert QGuiApplication.clipboard().image().width() > 900
+    QGuiApplication.clipboard().clear()
+
+
+def test_a_name_without_an_ending_gets_that_of_the_chosen_kind(
+    open_window: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, _ = open_window()
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card"), "SVG drawing (*.svg)"))
+    window.actions_by_id["shareCardAction"].trigger()
+    assert (tmp_path / "card.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_the_share_card_and_all_charts_come_from_the_menu(
+    open_window: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, _ = open_window()
+    window.session.turns[0].answer.trace_path = str(write_trace(tmp_path / "kept.jsonl", story_rounds()))
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card.png"), "PNG picture (*.png)"))
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path / "charts"))
+    window.actions_by_id["shareCardAction"].trigger()
+    window.actions_by_id["saveChartsAction"].trigger()
+    assert (tmp_path / "card.png").stat().st_size > 10_000
+    assert (tmp_path / "charts" / "kept-tau.png").exists()
+    assert len(list((tmp_path / "charts").iterdir())) == 14
+
+
+def test_without_an_answer_there_is_nothing_to_draw(open_window: Callable[..., Opened]) -> None:
+    window, _ = open_window()
+    window.new_chat()
+    window.actions_by_id["shareCardAction"].trigger()
+    assert "no answer" in window.banner.words.text()

@@ -1,0 +1,179 @@
+"""The panel beside the conversation: its pages, which one shows, and that hidden ones cost nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.session.cursor import Cursor, Place
+from app.session.session import Session
+from app.session.settings import PANEL_PAGES, Settings
+from app.session.settings import load as load_settings
+from app.session.shown_answer import Shown
+from app.window.window import Window
+from engine.types import DecodingOptions
+from tests.app.fakes import STORY, FakeEngine, story_rounds
+
+Open = Callable[..., Window]
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Windows on scripted engines, with one answer unless a test says otherwise."""
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    windows: list[Window] = []
+
+    def opened(path: Path | None = None, answers: int = 1, **settings: Any) -> Window:
+        window = Window(FakeEngine(story_rounds(STORY * 3)), Settings(**{"appearance": "dark", **settings}), path)
+        qtbot.addWidget(window)
+        windows.append(window)
+        window.resize(1280, 800)
+        with qtbot.waitActive(window):
+            window.show()
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: window.session.model is not None)
+        for _ in range(answers):
+            window.send("Tell me a story.")
+            qtbot.waitUntil(lambda: window.session.running is None)
+        window.panel.refresh()
+        return window
+
+    yield opened
+    for window in windows:
+        window.close()
+
+
+def test_every_page_is_reached_by_key_and_has_the_keyboard_then(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(side_panel=False)
+    panel = window.panel
+    for key, page in ((Qt.Key.Key_1, "rounds"), (Qt.Key.Key_2, "charts"), (Qt.Key.Key_3, "table")):
+        qtbot.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
+        assert panel.isVisible()
+        assert panel.page == page == window.settings.panel_page
+        focus = QApplication.focusWidget()
+        assert focus is not None
+        assert panel.isAncestorOf(focus)
+    panel.tabs.setFocus()
+    qtbot.keyClick(panel.tabs, Qt.Key.Key_Left)
+    assert panel.page == "charts"
+    assert panel.tabs.accessibleName()
+
+
+def test_a_narrow_window_says_why_no_page_comes(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(answers=0)
+    window.resize(700, 700)
+    qtbot.keyClick(window, Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
+    assert window.banner.isVisible()
+    assert "too narrow" in window.banner.words.text()
+    assert window.settings.panel_page == "table"
+
+
+def test_the_page_is_kept_for_the_next_start(open_window: Open, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    window = open_window(path, answers=0)
+    assert window.panel.page == "rounds"
+    window.panel.tabs.setCurrentIndex(2)
+    assert json.loads(path.read_text())["panel_page"] == "table"
+    path.write_text('{"panel_page": "poetry"}')
+    settings, note = load_settings(path)
+    assert settings.panel_page == "rounds"
+    assert "panel_page" in note
+
+
+def test_only_the_page_that_shows_takes_in_new_rounds(open_window: Open) -> None:
+    window = open_window()
+    panel = window.panel
+    count = len(window.session.turns[0].answer.rounds)
+    assert panel.rounds.lanes.field.count == count
+    assert panel.table.table.rounds.rowCount() == 0
+    panel.show_page("table")
+    assert panel.table.table.rounds.rowCount() == count
+
+
+def test_the_lanes_fill_with_the_answer_under_way(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(answers=0)
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    rounds = window.session.turns[0].answer.rounds
+    qtbot.waitUntil(lambda: window.panel.rounds.lanes.field.count == len(rounds))
+    assert window.panel.rounds.lanes.following
+    assert "verify" in window.panel.rounds.key.accessibleDescription()
+
+
+def test_the_lanes_turn_to_the_answer_in_which_something_is_pinned(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(answers=2)
+    panel, cursor = window.panel, window.cursor_place
+    assert panel.shown.turn == 1
+    cursor.point(Place(0, 3))
+    assert panel.shown.turn == 1, "pointing alone turns no page"
+    cursor.leave()
+    cursor.pin(Place(0, 3, 1))
+    assert panel.shown.turn == 0
+    qtbot.waitUntil(lambda: panel.rounds.lanes.spoken().endswith("round 4"))
+    lanes = panel.rounds.lanes
+    assert 0 <= lanes.field.top_of(3) < lanes.field.height
+    cursor.pin(Place(1, 0))
+    assert panel.shown.turn == 1
+    cursor.pin(Place(0, 0))
+    window.send("Another story.")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    panel.refresh()
+    assert panel.shown.turn == 2, "a new answer is followed"
+
+
+def test_what_is_shown_follows_the_conversation() -> None:
+    session, cursor = Session(), Cursor()
+    shown = Shown(session, cursor)
+    assert shown.answer is None
+    assert shown.turn == 0
+    first = session.add_turn("a", DecodingOptions(), "none")
+    second = session.add_turn("b", DecodingOptions(), "none")
+    shown.sync()
+    assert shown.answer is second
+    shown.choose(0)
+    assert shown.answer is first
+    shown.choose(7)
+    assert shown.answer is second, "there is no eighth turn"
+    shown.choose(0)
+    session.clear()
+    shown.sync()
+    assert shown.answer is None
+
+
+def test_the_answer_clock_and_the_zoom_have_buttons(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    page = window.panel.rounds
+    page.clock.click()
+    clocks = [page.lanes.field.clock]
+    page.clock.click()
+    assert [*clocks, page.lanes.field.clock] == ["answer", "round"]
+    assert not page.fit.isEnabled()
+    page.into.click()
+    assert page.lanes.zoom > 1
+    page.fit.click()
+    assert page.lanes.zoom == 1
+    page.out.click()
+    assert page.lanes.zoom < 1
+    for button in (page.clock, page.out, page.fit, page.into, window.panel.table.copy_button):
+        assert button.accessibleName()
+
+
+@pytest.mark.parametrize("page", PANEL_PAGES)
+@pytest.mark.parametrize(("width", "height", "scale"), [(940, 600, 1.0), (1280, 800, 1.4), (2560, 1440, 1.0)])
+def test_every_page_paints_at_every_size(open_window: Open, page: str, width: int, height: int, scale: float) -> None:
+    window = open_window(text_scale=scale, panel_page=page)
+    for appearance in ("dark", "light"):
+        window.set_appearance(appearance)
+        window.resize(width, height)
+        QApplication.processEvents()
+        assert not window.panel.grab().isNull()
+        shown = window.panel.stack.currentWidget()
+        assert shown is not None
+        assert window.panel.rect().contains(shown.geometry())

@@ -1,0 +1,401 @@
+"""What a person does with a trace in the window: opens it in any way, plays, steps and scrubs it, and goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDialog, QWidget
+from pytestqt.qtbot import QtBot
+
+import app.window.launch
+from app.cli.entry import main
+from app.replay.player import EVEN_SECONDS
+from app.session.cursor import Place
+from app.session.lazy_engine import LaterEngine
+from app.session.settings import Settings
+from app.window.window import Window
+from engine.trace import read
+from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.traces import write_trace
+
+Key = Qt.Key
+
+
+@pytest.fixture
+def window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
+    """A window on a scripted engine, without any model."""
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    opened = Window(FakeEngine(), Settings(appearance="dark"))
+    qtbot.addWidget(opened)
+    opened.resize(1280, 800)
+    opened.show()
+    qtbot.waitExposed(opened)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "story.jsonl", story_rounds())
+
+
+def engine_of(window: Window) -> FakeEngine:
+    engine = window.chat.link._engine
+    assert isinstance(engine, FakeEngine)
+    return engine
+
+
+def place(window: Window) -> str:
+    return window.opening.bar.place.text()
+
+
+def test_a_trace_opens_at_its_end_without_a_model(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    rounds = len(story_rounds())
+    assert STORY in window.transcript.plain_text()
+    assert f"Round {rounds} of {rounds}" in place(window)
+    assert f"Replay, round {rounds} of {rounds}" in window.status.line.text()
+    assert window.opening.bar.isVisible() and not window.composer.isVisible()
+    assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
+    assert "story.jsonl" in window.opening.bar.name.text()
+    assert engine_of(window).loads == [] and not window.banner.isVisible()
+    assert not window.transcript.regenerate_button.isVisible()
+    assert not window.actions_by_id["regenerateAction"].isEnabled()
+    assert window.actions_by_id["exportAction"].isEnabled()
+
+
+def test_the_menu_opens_a_trace(window: Window, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    action = window.actions_by_id["openTraceAction"]
+    assert action.shortcut().toString() == "Ctrl+O"
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: ("", ""))
+    action.trigger()
+    assert not window.session.replaying
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(trace), ""))
+    action.trigger()
+    assert window.session.replaying
+
+
+def drop(target: QWidget, *paths: str) -> bool:
+    """Drags files over a widget and lets them go; whether they were taken."""
+    data = QMimeData()
+    data.setUrls([QUrl(path) if "://" in path else QUrl.fromLocalFile(path) for path in paths])
+    buttons, keys, action = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, Qt.DropAction.CopyAction
+    entered = QDragEnterEvent(QPoint(5, 5), action, data, buttons, keys)
+    entered.ignore()
+    QApplication.sendEvent(target, entered)
+    dropped = QDropEvent(QPointF(5, 5), action, data, buttons, keys)
+    dropped.ignore()
+    QApplication.sendEvent(target, dropped)
+    return entered.isAccepted()
+
+
+@pytest.mark.parametrize("where", ["window", "message field"])
+def test_a_dropped_trace_opens(window: Window, trace: Path, where: str) -> None:
+    target = window if where == "window" else window.composer.edit.viewport()
+    assert drop(target, str(trace))
+    assert window.session.replaying
+    assert window.composer.text == "", "its path is not typed into the message"
+
+
+def test_what_is_no_single_trace_is_not_taken(window: Window, trace: Path, tmp_path: Path) -> None:
+    for paths in (["/tmp/picture.png"], [str(trace), str(trace)], ["https://example.org/story.jsonl"], []):
+        assert not drop(window, *paths)
+    assert not window.session.replaying
+
+
+def test_a_file_that_cannot_be_read_leaves_everything_as_it_is(window: Window, trace: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.jsonl"
+    foreign.write_text("{}\n")
+    window.opening.open(foreign)
+    assert "foreign.jsonl is not a Draftlight trace" in window.banner.words.text()
+    assert not window.session.replaying and window.composer.isVisible()
+    window.opening.open(trace)
+    window.opening.open(tmp_path / "missing.jsonl")
+    assert "missing.jsonl cannot be read" in window.banner.words.text()
+    assert STORY in window.transcript.plain_text(), "the trace before stays"
+
+
+def test_a_cut_trace_opens_as_far_as_it_goes_and_says_so(window: Window, trace: Path) -> None:
+    trace.write_bytes(trace.read_bytes()[: trace.stat().st_size // 2])
+    window.opening.open(trace)
+    rounds = len(read(trace).rounds)
+    assert 0 < rounds < len(story_rounds())
+    assert "cut off" in window.banner.words.text() and "cut off" in window.opening.bar.name.text()
+    assert f"of {rounds}" in place(window)
+
+
+def test_it_plays_as_recorded_and_stops_at_the_end(window: Window, trace: Path) -> None:
+    opening, now = window.opening, [0.0]
+    opening.clock = lambda: now[0]
+    opening.open(trace)
+    opening.bar.play.click()
+    assert opening.bar.play.accessibleName() == "Pause (Space)"
+    assert window.session.answer is not None and window.session.answer.rounds == []
+    ends = [(round_.started + round_.milliseconds.total) / 1000 for round_ in story_rounds()]
+    now[0] = ends[2] + 0.001
+    opening.tick()
+    assert len(window.session.answer.rounds) == 3
+    opening.bar.speed.setCurrentIndex(opening.bar.speed.findText("4×"))
+    opening.bar.speed.activated.emit(opening.bar.speed.currentIndex())
+    now[0] += (ends[6] - ends[2]) / 4
+    opening.tick()
+    assert len(window.session.answer.rounds) == 7
+    now[0] += 100
+    opening.tick()
+    assert window.session.answer.text.text == STORY
+    assert opening.bar.play.accessibleName() == "Play (Space)"
+    assert not opening._timer.isActive()
+
+
+def test_even_steps_can_be_chosen(window: Window, trace: Path) -> None:
+    opening, now = window.opening, [0.0]
+    opening.clock = lambda: now[0]
+    opening.open(trace)
+    opening.bar.timing.setCurrentIndex(1)
+    opening.bar.timing.activated.emit(1)
+    opening.toggle()
+    now[0] = 2.5 * EVEN_SECONDS
+    opening.tick()
+    assert window.session.answer is not None and len(window.session.answer.rounds) == 2
+
+
+def test_playing_needs_no_hand(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.opening._set_speed(16.0)
+    window.opening.toggle()
+    qtbot.waitUntil(lambda: window.session.answer is not None and window.session.answer.text.text == STORY)
+
+
+@pytest.mark.parametrize("where", ["bar", "conversation"])
+def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: str) -> None:
+    window.opening.open(trace)
+    rounds = len(story_rounds())
+    target = window.opening.bar if where == "bar" else window.transcript
+    target.setFocus()
+    qtbot.keyClick(target, Key.Key_Comma)
+    qtbot.keyClick(target, Key.Key_Comma)
+    assert f"Round {rounds - 2} of {rounds}" in place(window)
+    qtbot.keyClick(target, Key.Key_Period)
+    assert f"Round {rounds - 1} of {rounds}" in place(window)
+    qtbot.keyClick(target, Key.Key_Space)
+    assert window.opening.player is not None and window.opening.player.playing
+    qtbot.keyClick(target, Key.Key_Space)
+    assert not window.opening.player.playing
+    qtbot.keyClick(target, Key.Key_Escape)
+    assert not window.session.replaying
+
+
+def test_escape_lets_go_of_a_token_before_it_leaves_the_replay(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.transcript.setFocus()
+    window.cursor_place.pin(Place(0, 2, proposal=0))
+    qtbot.keyClick(window.transcript, Key.Key_Escape)
+    assert window.cursor_place.pin_place is None and window.session.replaying
+    qtbot.keyClick(window.transcript, Key.Key_Escape)
+    assert not window.session.replaying
+
+
+def test_a_place_that_is_pinned_is_forgotten_with_its_conversation(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.cursor_place.pin(Place(0, 2))
+    window.opening.open(trace)
+    assert window.cursor_place.place is None
+    window.cursor_place.pin(Place(0, 2))
+    window.opening.leave()
+    assert window.cursor_place.place is None
+
+
+def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.cursor_place.pin(Place(0, 9, proposal=0))
+    for shown in (3, 0, len(story_rounds())):
+        window.opening.go(shown)
+        window.panel.refresh()
+        window.grab()
+    assert STORY in window.transcript.plain_text()
+
+
+@pytest.mark.parametrize("page", ["rounds", "charts", "table"])
+def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str) -> None:
+    window.chat.keep(panel_page=page)
+    window._show_settings()
+    window.opening.open(trace)
+    for shown in (5, 2, 0, 7):
+        window.opening.go(shown)
+        window.panel.refresh()
+        window.grab()
+
+
+def test_a_trace_that_is_opened_from_the_comparison_shows_in_the_conversation(window: Window, trace: Path) -> None:
+    window.pages.toggle()
+    assert window.pages.comparing is not None
+    window.opening.open(trace)
+    assert window.pages.comparing is None
+    assert window.opening.bar.isVisible()
+
+
+def test_home_and_end_go_to_the_ends(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    assert window.opening.bar.hasFocus(), "the keys work at once"
+    rounds = len(story_rounds())
+    for target in (window.opening.bar, window.opening.bar.slider):
+        qtbot.keyClick(target, Key.Key_Home)
+        assert f"Round 0 of {rounds}" in place(window)
+        assert STORY not in window.transcript.plain_text()
+        qtbot.keyClick(target, Key.Key_End)
+        assert f"Round {rounds} of {rounds}" in place(window)
+
+
+def test_the_slider_scrubs_and_goes_where_it_is_clicked(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    slider = window.opening.bar.slider
+    slider.setValue(4)
+    assert window.session.answer is not None and len(window.session.answer.rounds) == 4
+    qtbot.mouseClick(slider, Qt.MouseButton.LeftButton, pos=QPoint(slider.width() // 2, slider.height() // 2))
+    assert abs(len(window.session.answer.rounds) - len(story_rounds()) / 2) <= 1
+    assert "Round" in slider.accessibleDescription()
+
+
+def test_the_side_panel_shows_the_same_as_live(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    answer = window.session.answer
+    assert answer is not None
+    summary = answer.tally.summary
+    window.panel.refresh()
+    assert window.panel.figures.tiles["alpha"].value.text() == f"{summary.alpha:.2f}"
+    window.opening.go(3)
+    window.panel.refresh()
+    assert window.session.answer is not None and window.session.answer.tally.rounds == 3
+    assert window.panel.figures.tiles["tau"].value.text() == f"{window.session.answer.tally.summary.tau:.2f}"
+
+
+def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.chat.load_models()
+    qtbot.waitUntil(lambda: window.session.model is not None)
+    window.send("A question of mine.")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    window.composer.set_text("half a thought")
+    before = window.transcript.plain_text()
+    window.opening.open(trace)
+    assert "A question of mine." not in window.transcript.plain_text()
+    window.send("not now")
+    assert engine_of(window).requests[-1].messages[-1].content == "A question of mine.", "nothing is sent from a replay"
+    window.opening.bar.close_button.click()
+    assert window.transcript.plain_text() == before
+    assert window.composer.text == "half a thought" and window.composer.isVisible()
+    window.send("And now?")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    assert [message.content for message in engine_of(window).requests[-1].messages][::2] == ["A question of mine.", "And now?"]
+
+
+def test_an_answer_under_way_is_not_interrupted(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.chat.load_models()
+    qtbot.waitUntil(lambda: window.session.model is not None)
+    engine_of(window).pause_after = 2
+    window.send("A question.")
+    window.opening.open(trace)
+    assert not window.session.replaying
+    assert "under way" in window.banner.words.text()
+
+
+def test_leaving_a_window_that_was_opened_for_a_trace_loads_its_models(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    assert engine_of(window).loads == []
+    window.opening.leave()
+    assert engine_of(window).loads != []
+    qtbot.waitUntil(lambda: window.session.model is not None)
+
+
+def test_a_new_chat_ends_the_replay(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    window.new_chat()
+    assert not window.session.replaying and window.session.turns == []
+    assert window.composer.isVisible() and not window.opening.bar.isVisible()
+
+
+def test_every_control_has_a_name_and_a_place_in_the_order_of_tab(window: Window, trace: Path) -> None:
+    window.opening.open(trace)
+    bar = window.opening.bar
+    controls = [*bar.findChildren(QAbstractButton), *bar.findChildren(QComboBox), bar.slider, bar]
+    assert len(controls) == 10
+    assert all(control.accessibleName() for control in controls)
+    assert all(control.focusPolicy() & Qt.FocusPolicy.TabFocus for control in controls)
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [700, 2560])
+@pytest.mark.parametrize("scale", [0.8, 1.8])
+def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Window, trace: Path, width: int, scale: float) -> None:
+    window.chat.keep(text_scale=scale)
+    window._apply_look()
+    window.resize(width, 900)
+    window.opening.open(trace)
+    QApplication.sendPostedEvents()
+    QApplication.processEvents()
+    bar = window.opening.bar
+    parts = [*bar.findChildren(QAbstractButton), bar.slider, bar.place, bar.speed, bar.timing]
+    for part in parts:
+        area = part.geometry()
+        assert bar.frame.rect().contains(area), part
+        assert area.width() >= min(part.minimumSizeHint().width(), part.sizeHint().width()) - 1, part
+
+
+# The command line
+
+
+def test_the_command_opens_a_window_without_starting_an_engine(
+    qapp: QApplication, home: Path, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    def look(*_: object) -> int:
+        (window,) = [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Window)]
+        shown.append(window.transcript.plain_text())
+        window.close()
+        window.deleteLater()
+        return 0
+
+    def none() -> FakeEngine:
+        raise AssertionError("no engine is needed")
+
+    monkeypatch.setattr(app.window.launch, "Engine", none)
+    monkeypatch.setattr(app.window.launch.QApplication, "exec", look)
+    assert main(["replay", str(trace)]) == 0
+    assert STORY in shown[0]
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_the_command_refuses_what_is_no_trace_before_any_window(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "foreign.jsonl").write_text("hello\n")
+    for name in ("foreign.jsonl", "missing.jsonl"):
+        assert main(["replay", str(tmp_path / name)]) == 1
+        assert name in capsys.readouterr().err
+
+
+def test_an_engine_is_made_when_it_is_first_asked_for_something() -> None:
+    made: list[FakeEngine] = []
+
+    def make() -> FakeEngine:
+        made.append(FakeEngine())
+        return made[-1]
+
+    engine = LaterEngine(make)
+    engine.update(1, rule="match")
+    engine.stop(1)
+    assert engine.events() == [] and engine.close() and made == []
+    engine.load("builtin", "none")
+    assert made[0].loads == [("builtin", "none")]
+    assert engine.events() != [] and len(made) == 1
+    assert engine.close() and made[0].closed
+
+
+def test_names_of_files_are_no_markup(window: Window, tmp_path: Path) -> None:
+    window.opening.open(write_trace(tmp_path / "<b>story.jsonl", story_rounds()))
+    bar = window.opening.bar
+    assert bar.name.textFormat() is Qt.TextFormat.PlainText
+    assert "&lt;b&gt;story.jsonl" in bar.name.toolTip()
+    assert window.banner.words.textFormat() is Qt.TextFormat.PlainText

@@ -1,0 +1,57 @@
+"""Settings survive what happens to files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.session import settings as stored
+from app.session.settings import Settings
+
+
+def test_the_first_start_has_the_defaults(tmp_path: Path) -> None:
+    settings, note = stored.load(tmp_path / "settings.json")
+    assert note == ""
+    assert (settings.temperature, settings.rule, settings.gamma, settings.drafter) == (0.8, "gumbel", "auto", "head")
+
+
+def test_settings_come_back_as_they_were_saved(tmp_path: Path) -> None:
+    settings = Settings(appearance="light", ghosts=False, gamma="auto", seed=7, stop=("END", "\n"), geometry=(1, 2, 800, 600))
+    stored.save(tmp_path / "deep" / "settings.json", settings)
+    assert stored.load(tmp_path / "deep" / "settings.json") == (settings, "")
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["settings.json"]
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe\x00", b"[1]", b"", b"null"])
+def test_a_damaged_file_is_set_aside_and_the_defaults_are_used(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(content)
+    settings, note = stored.load(path)
+    assert settings == Settings()
+    assert "settings-damaged.json" in note
+    assert (tmp_path / "settings-damaged.json").read_bytes() == content
+
+
+def test_one_bad_value_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"temperature": -1, "gamma": "many", "ghosts": False, "of_a_later_version": 1, "text_scale": "x"}))
+    settings, note = stored.load(path)
+    assert settings == Settings(ghosts=False)
+    assert all(name in note for name in ("temperature", "gamma", "text_scale"))
+    assert "of_a_later_version" not in note
+
+
+def test_what_cannot_be_set_aside_is_not_said_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("{damaged")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.replace", refuse)
+    settings, note = stored.load(path)
+    assert settings == Settings()
+    assert "could not be read" in note
+    assert "kept" not in note

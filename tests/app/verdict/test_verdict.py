@@ -1,0 +1,385 @@
+"""The words and figures of a verdict hold for the distributions they come from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.session.session import Answer
+from app.verdict.residual import left_after
+from app.verdict.verdict import judge, kept_before, probability, rank_words
+from engine import theory
+from engine.lens.pieces import Spot
+from engine.rounds.analysis import Row
+from engine.types import Candidate, DecodingOptions, Emitted, Expected, Message, Milliseconds, Proposal, Request, Round, Rule
+from tests.app.fakes import make_round
+
+TOKENS = (" the", " sea", "\n", " a", "!", " old", " lamp", " 7")
+P = np.array([0.30, 0.05, 0.22, 0.15, 0.10, 0.08, 0.06, 0.04], dtype=np.float32)
+Q = np.array([0.10, 0.40, 0.02, 0.20, 0.09, 0.09, 0.07, 0.03], dtype=np.float32)
+
+
+def text_of(token: int) -> str:
+    return TOKENS[token]
+
+
+def rejected_round(rule: Rule = "rejection", p: Any = P, q: Any = Q, drafted: int = 1, drawn: int = 0, **changes: Any) -> Round:
+    """A round whose only judged proposal fell, with another behind it that was not judged."""
+    p_row, q_row = Row(p), Row(q)
+    match, gumbel, rejection = theory.expected(p, q)
+    proposal = Proposal(
+        drafted,
+        TOKENS[drafted],
+        TOKENS[drafted].encode(),
+        "rejected",
+        q=q_row.of(drafted),
+        p=p_row.of(drafted),
+        acceptance=min(1.0, p_row.of(drafted) / q_row.of(drafted)),
+        coin=0.7 if rule in ("rejection", "block") else None,
+        draft_argmax=drafted if rule in ("match", "gumbel") else None,
+        target_argmax=drawn if rule in ("match", "gumbel") else None,
+        draft_top=q_row.candidates(text_of),
+        target_top=p_row.candidates(text_of),
+    )
+    behind = Proposal(6, TOKENS[6], TOKENS[6].encode(), "unjudged", q=0.9)
+    margin = 0.31 if rule in ("match", "gumbel") else None
+    correction = Emitted(drawn, TOKENS[drawn], TOKENS[drawn].encode(), "correction", p_row.of(drawn), p_row.entropy, margin)
+    made = Round(
+        index=0,
+        position=40,
+        drafter="builtin-draft",
+        rule=rule,
+        proposals=(proposal, behind),
+        emitted=(correction,),
+        expected=(Expected(match, gumbel, rejection),),
+        milliseconds=Milliseconds(10.0),
+        rows=3,
+        cache_length=40,
+        text=TOKENS[drawn],
+    )
+    return replace(made, **changes)
+
+
+def answer(*rounds: Round, temperature: float = 0.8, given: tuple[int, ...] = ()) -> Answer:
+    options = DecodingOptions(temperature=temperature, seed=1)
+    made = Answer(options, "builtin-draft", 0.0)
+    made.request = Request((Message("user", "hi"),), options, given=given)
+    made.rounds = list(rounds)
+    return made
+
+
+GHOST, BEHIND, CORRECTION = Spot(0, False, 0), Spot(0, False, 1), Spot(0, True, 0)
+
+
+def figures(made: Answer, spot: Spot) -> dict[str, str]:
+    verdict = judge(made, spot)
+    assert verdict is not None
+    return {figure.name: figure.words for figure in verdict.figures}
+
+
+def test_the_residual_is_what_p_has_over_q_normalised() -> None:
+    left = left_after(rejected_round(), GHOST, greedy=False)
+    excess = np.maximum(P.astype(float) - Q, 0)
+    share = excess / excess.sum()
+    listed = {entry.id for entry in left}
+    assert listed >= {0, 2}
+    for entry in left:
+        assert entry.low - 1e-5 <= share[entry.id] <= entry.high + 1e-5
+    known = {candidate.id for candidate in rejected_round().proposals[0].draft_top}
+    for entry in left:
+        if entry.id in known:
+            assert entry.low == entry.high == pytest.approx(share[entry.id], abs=1e-5)
+
+
+def test_every_share_is_exact_where_the_draft_has_few_tokens() -> None:
+    q = np.array([0.1, 0.8, 0, 0, 0, 0, 0.1, 0], dtype=np.float32)
+    left = left_after(rejected_round(q=q), GHOST, greedy=False)
+    excess = np.maximum(P.astype(float) - q, 0)
+    assert len(left) == 5
+    for entry in left:
+        assert entry.low == entry.high == pytest.approx(excess[entry.id] / excess.sum(), abs=1e-5)
+
+
+def test_the_drawn_token_stands_in_the_residual_however_unlikely_it_was() -> None:
+    drawn = int(np.argmin(P))
+    left = {entry.id: entry for entry in left_after(rejected_round(drawn=drawn), GHOST, greedy=False)}
+    excess = np.maximum(P.astype(float) - Q, 0)
+    assert left[drawn].low <= excess[drawn] / excess.sum() <= left[drawn].high + 1e-5
+    for token, entry in left.items():
+        others = sum(other.low for number, other in left.items() if number != token)
+        assert entry.high <= 1 - others + 1e-5 or entry.high == entry.low, "shares add up to 1"
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel"])
+def test_no_residual_is_shown_where_the_target_drew_for_itself(rule: Rule) -> None:
+    assert left_after(rejected_round(rule), GHOST, greedy=False) == ()
+    assert left_after(rejected_round(), GHOST, greedy=True) == ()
+
+
+def test_a_block_that_scales_p_shows_no_residual_but_says_the_weight() -> None:
+    first = replace(rejected_round().proposals[0], status="accepted", p=0.2, q=0.4)
+    base = rejected_round("block")
+    kept = Emitted(1, " sea", b" sea", "accepted", 0.2)
+    made = replace(
+        base,
+        proposals=(first, *base.proposals),
+        emitted=(kept, *base.emitted),
+        expected=(base.expected[0], base.expected[0]),
+    )
+    assert left_after(made, Spot(0, False, 1), greedy=False) == ()
+    verdict = judge(answer(made), Spot(0, True, 1))
+    assert verdict is not None
+    assert "w = 0.500" in verdict.decision
+    assert left_after(base, GHOST, greedy=False) != (), "the first proposal of a block is scaled by nothing"
+
+
+def test_a_coin_close_to_the_ratio_shows_which_is_larger() -> None:
+    made = rejected_round()
+    first = made.proposals[0]
+    assert first.p is not None and first.q is not None
+    for off, accepted in ((2e-5, False), (-2e-5, True)):
+        close = replace(first, coin=first.p / first.q + off, status="accepted" if accepted else "rejected")
+        verdict = judge(answer(replace(made, proposals=(close, made.proposals[1]))), GHOST)
+        assert verdict is not None
+        coin, ratio = (float(words) for words in re.findall(r"= ([0-9]\.[0-9]+)", verdict.decision))
+        assert (coin < ratio) == accepted
+
+
+def test_rejection_tells_the_coin_and_the_ratio() -> None:
+    made = answer(rejected_round())
+    verdict = judge(made, GHOST)
+    assert verdict is not None
+    assert (verdict.token, verdict.data, verdict.state) == ("·sea", "20 73 65 61", "rejected")
+    assert verdict.where == "round 1, proposal 1 of 2, position 40"
+    assert "u = 0.700 is not below p/q = 0.125" in verdict.decision
+    assert figures(made, GHOST)["p / q"] == "0.125"
+    assert [(entry.token, entry.marks) for entry in verdict.target][:2] == [("·the", ("in the text",)), ("⏎", ())]
+    assert verdict.draft[0].marks == ("proposed",)
+    assert dict(verdict.expected)["Rejection"] == pytest.approx(float(np.minimum(P, Q).sum()), abs=1e-6)
+    accepted = replace(rejected_round().proposals[0], status="accepted", p=0.5, q=0.4, coin=0.9)
+    stands = judge(answer(replace(rejected_round(), proposals=(accepted,))), GHOST)
+    assert stands is not None
+    assert "whatever the coin" in stands.decision
+
+
+@pytest.mark.parametrize(("rule", "words"), [("gumbel", "same noise"), ("match", "on their own")])
+def test_shared_noise_tells_both_draws_and_the_margin(rule: Rule, words: str) -> None:
+    made = answer(rejected_round(rule))
+    verdict = judge(made, GHOST)
+    assert verdict is not None
+    assert words in verdict.decision
+    assert "“·sea”" in verdict.decision
+    assert "“·the”" in verdict.decision
+    assert figures(made, GHOST)["Margin"] == "0.310"
+    assert "Coin u" not in figures(made, GHOST)
+
+
+def test_an_unjudged_proposal_carries_q_alone_and_says_so() -> None:
+    made = answer(rejected_round())
+    verdict = judge(made, BEHIND)
+    assert verdict is not None
+    assert list(figures(made, BEHIND)) == ["Draft q"]
+    assert "never judged" in verdict.decision
+    assert "“·sea”" in verdict.decision
+    assert any("p is not known" in words for words in verdict.unknown)
+    assert verdict.expected == ()
+    assert kept_before(made, BEHIND) is None
+
+
+def test_one_hot_proposals_are_called_looked_up_and_never_drawn() -> None:
+    q = np.zeros(8, dtype=np.float32)
+    q[1] = 1
+    made = answer(rejected_round("gumbel", q=q, drafter="ngram"))
+    verdict = judge(made, GHOST)
+    assert verdict is not None
+    assert "looked up, not drawn" in verdict.decision
+    assert "q is 1" in " ".join(verdict.unknown)
+    assert "same noise" not in verdict.text()
+
+
+ALL_ON_SEA = np.where(np.arange(8) == 1, 1, 0).astype(np.float32)
+
+
+def proposed(rule: Rule, copied: bool | None) -> Round:
+    """A head's round whose first proposal has all of q."""
+    base = rejected_round(rule, q=ALL_ON_SEA, drafter="head")
+    return replace(base, proposals=(replace(base.proposals[0], copied=copied), base.proposals[1]))
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel"])
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands: bool) -> None:
+    base = proposed(rule, copied=True)
+    if stands:
+        kept = replace(base.proposals[0], status="accepted", target_argmax=1)
+        base = replace(base, proposals=(kept, base.proposals[1]), emitted=(replace(base.emitted[0], id=1, text=" sea"),))
+    verdict = judge(answer(base), GHOST)
+    assert verdict is not None
+    drew = "the same" if stands else "“·the”"
+    assert verdict.decision == f"“·sea” was copied from earlier in the text, not drawn; the target drew {drew}."
+    assert "was copied: q is 1" in " ".join(verdict.unknown)
+    assert not re.search("noise|both drew|on their own", verdict.text())
+
+
+def test_a_token_that_a_filter_left_alone_was_drawn_all_the_same() -> None:
+    verdict = judge(answer(proposed("gumbel", copied=False)), GHOST)
+    assert verdict is not None
+    assert "drew with the same noise" in verdict.decision
+    assert "copied" not in verdict.text()
+
+
+def test_a_trace_that_does_not_say_shows_a_copy_by_its_q() -> None:
+    verdict = judge(answer(proposed("gumbel", copied=None)), GHOST)
+    assert verdict is not None and "copied" in verdict.decision
+    drawn = judge(answer(rejected_round("gumbel", drafter="head")), GHOST)
+    assert drawn is not None and "same noise" in drawn.decision
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])
+def test_at_temperature_0_the_rule_plays_no_part(rule: Rule) -> None:
+    base = rejected_round(rule)
+    greedy = replace(
+        base,
+        proposals=(replace(base.proposals[0], coin=None, draft_argmax=1, target_argmax=0, acceptance=0.0), base.proposals[1]),
+        expected=(Expected(0.0, 0.0, 0.0),),
+    )
+    verdict = judge(answer(greedy, temperature=0), GHOST)
+    assert verdict is not None
+    assert "arg-max, whatever the rule; that is “·the”" in verdict.decision
+    assert any("temperature 1 without filters" in words for words in verdict.unknown)
+    assert "Chance to stand" not in verdict.text()
+    assert verdict.residual == ()
+
+
+def test_an_answer_without_analysis_says_that_nothing_was_recorded() -> None:
+    bare = rejected_round(
+        proposals=(Proposal(1, " sea", b" sea", "rejected"), Proposal(6, " lamp", b" lamp", "unjudged")),
+        emitted=(Emitted(0, " the", b" the", "correction"),),
+        expected=(),
+    )
+    for spot in (GHOST, BEHIND, CORRECTION):
+        verdict = judge(answer(bare), spot)
+        assert verdict is not None
+        assert verdict.figures == ()
+        assert "not recorded" in verdict.text()
+
+
+def test_a_correction_has_the_distributions_of_the_proposal_it_replaces() -> None:
+    made = answer(rejected_round())
+    verdict = judge(made, CORRECTION)
+    assert verdict is not None
+    assert verdict.target == judge(made, GHOST).target  # type: ignore[union-attr]
+    assert verdict.decision.startswith("Drawn from the residual in place of the rejected “·sea”")
+    assert "Draft q" in figures(made, CORRECTION)
+
+
+def test_a_bonus_and_a_plain_token_tell_where_they_come_from() -> None:
+    rounds = make_round(0, ["one"], "two"), make_round(1, [], "three")
+    bonus, plain = (judge(answer(*rounds), Spot(index, True, 1 - index)) for index in (0, 1))
+    assert bonus is not None
+    assert plain is not None
+    assert "Every proposal was accepted" in bonus.decision
+    assert "Nothing was proposed" in plain.decision
+    assert bonus.expected == plain.expected == ()
+
+
+def test_a_branch_keeps_what_stood_before_the_token_and_what_its_answer_was_given() -> None:
+    made = answer(rejected_round(), replace(rejected_round(drawn=2), index=1), given=(5, 6))
+    assert kept_before(made, GHOST) == kept_before(made, CORRECTION) == (5, 6)
+    assert kept_before(made, Spot(1, False, 0)) == (5, 6, 0)
+    made.request = None
+    assert kept_before(made, GHOST) is None, "a recorded answer has no engine to go on with"
+
+
+def test_what_stood_behind_the_end_says_so_and_cannot_be_branched() -> None:
+    base = make_round(0, ["one", "<end>", "two"], "three", finish="eos")
+    made = answer(replace(base, emitted=base.emitted[:2]))
+    end, behind = judge(made, Spot(0, False, 1)), judge(made, Spot(0, False, 2))
+    assert end is not None
+    assert behind is not None
+    assert "ends the answer" in end.text()
+    assert "ended before it" in behind.text()
+    assert kept_before(made, Spot(0, False, 1)) == (9,)
+    assert kept_before(made, Spot(0, False, 2)) is None
+
+
+def test_a_rejected_proposal_behind_the_end_has_nothing_in_its_place() -> None:
+    base = make_round(0, ["one", "<end>"], "two", ["three"], finish="eos")
+    verdict = judge(answer(replace(base, emitted=base.emitted[:2])), Spot(0, False, 2))
+    assert verdict is not None
+    assert "nothing stands in its place" in verdict.text()
+
+
+def test_half_characters_among_the_alternatives_are_told_apart_by_their_ids() -> None:
+    base = rejected_round()
+    tops = tuple(Candidate(number, "\N{REPLACEMENT CHARACTER}", 0.2) for number in (0, 2, 3))
+    verdict = judge(answer(replace(base, proposals=(replace(base.proposals[0], target_top=tops), base.proposals[1]))), GHOST)
+    assert verdict is not None
+    assert len({entry.token for entry in verdict.target}) == 3
+
+
+NEAR = [
+    (5e-4, "float32", True),
+    (0.05, "float32", False),
+    (0.05, "bfloat16", True),
+    (0.05, None, False),
+    (0.5, "bfloat16", False),
+]
+
+
+@pytest.mark.parametrize(("border", "logits", "near"), NEAR)
+def test_a_border_says_whether_it_is_a_near_tie(border: float, logits: str | None, near: bool) -> None:
+    base = rejected_round("gumbel")
+    made = answer(replace(base, emitted=(replace(base.emitted[0], border=border),)))
+    made.logits = logits
+    verdict = judge(made, CORRECTION)
+    assert verdict is not None
+    notes = {figure.name: figure.note for figure in verdict.figures}
+    assert notes["Border"] == ("near-tie with a filter's limit" if near else "from being filtered out")
+    assert "Border" not in figures(answer(base), CORRECTION)
+
+
+@pytest.mark.parametrize(("margin", "logits", "near"), NEAR)
+def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | None, near: bool) -> None:
+    base = rejected_round("gumbel")
+    made = answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),)))
+    made.logits = logits
+    verdict = judge(made, GHOST)
+    assert verdict is not None
+    note = next(figure.note for figure in verdict.figures if figure.name == "Margin")
+    assert note == ("near-tie of the best two scores" if near else "best score over the second")
+
+
+def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
+    bonus = judge(answer(make_round(0, ["one"], "two"), temperature=0), Spot(0, True, 1))
+    behind = judge(answer(rejected_round(), temperature=0), BEHIND)
+    assert bonus is not None
+    assert behind is not None
+    assert any(words.startswith("p is that") for words in bonus.unknown)
+    assert any(words.startswith("q is that") for words in behind.unknown)
+
+
+def test_places_that_are_not_there_have_no_verdict() -> None:
+    made = answer(rejected_round())
+    for spot in (Spot(1, False, 0), Spot(0, False, 2), Spot(0, True, 1), Spot(-1, True, 0)):
+        assert judge(made, spot) is None
+
+
+def test_numbers_are_never_rounded_to_certainty() -> None:
+    assert [probability(value) for value in (0.0, 1.0, 0.99999999, 0.9996, 0.5, 3e-7)] == [
+        "0",
+        "1",
+        "0.99999",
+        "0.99960",
+        "0.500",
+        "3.0e-07",
+    ]
+    top = rejected_round().proposals[0].target_top
+    assert rank_words(0, top) == "the likeliest"
+    assert rank_words(4, top) == "4th likeliest"
+    assert rank_words(7, top) == "below the top five"
+    assert rank_words(7, top[:3]) == "cannot be drawn"

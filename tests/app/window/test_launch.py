@@ -1,0 +1,81 @@
+"""The window opens, is kept in its settings, and the self-test tells a window that works from one that does not."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QTimer
+from pytestqt.qtbot import QtBot
+
+import app.cli.self_test_window
+import app.window.launch
+from app.session import settings as stored
+from app.session.settings import Settings
+from app.window.window import Window
+from engine.types import LoadFailed, LoadStarted
+from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.app.turns_engine import TurnsEngine
+
+
+def arguments(target: str | None = None, drafter: str | None = None) -> argparse.Namespace:
+    return argparse.Namespace(target=target, drafter=drafter)
+
+
+def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
+    qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = FakeEngine()
+    seen: list[tuple[bool, int]] = []
+
+    def close_when_painted(window: Window) -> None:
+        seen.append((window.isVisible(), len(engine.loads)))
+        window.first_painted.emit()
+        QTimer.singleShot(0, window, window.close)
+
+    monkeypatch.setattr(app.window.launch, "Engine", lambda: engine)
+    monkeypatch.setattr(Window, "_tell_painted", close_when_painted)
+    assert app.window.launch.run(arguments(drafter="ngram")) == 0
+    assert seen == [(True, 0)]
+    assert engine.loads == [("builtin", "ngram")]
+    assert engine.closed
+    assert stored.load(home / "settings.json")[0].drafter == "ngram"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (arguments(), ("builtin", "head")),
+        (arguments(target="/models/qwen"), ("/models/qwen", "none")),
+        (arguments(target="/models/qwen", drafter="ngram"), ("/models/qwen", "ngram")),
+        (arguments(drafter="none"), ("builtin", "none")),
+    ],
+)
+def test_arguments_override_the_settings(given: argparse.Namespace, expected: tuple[str, str]) -> None:
+    settings = app.window.launch._with_arguments(Settings(), given)
+    assert (settings.target, settings.drafter) == expected
+
+
+def test_the_self_test_paints_the_main_states(
+    qtbot: QtBot, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 2)
+    monkeypatch.setattr(app.cli.self_test_window, "Engine", lambda: TurnsEngine(rounds=story_rounds(STORY * 4)))
+    assert app.cli.self_test_window.run(tmp_path / "pictures") == 0
+    names = sorted(path.stem for path in (tmp_path / "pictures").iterdir())
+    assert names == ["compare-dark", "compare-light", "finished-dark", "finished-light", "first-start", "loading", "mid-answer"]
+    assert "first paint after" in capsys.readouterr().out
+
+
+def test_the_self_test_fails_where_the_model_does_not_load(
+    qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken(FakeEngine):
+        def load(self, target: str, drafter: str = "none") -> None:
+            self.hold = True
+            self.say(LoadStarted(target), LoadFailed(target, "The file is damaged. Fetch it again."))
+
+    monkeypatch.setattr(app.cli.self_test_window, "Engine", Broken)
+    assert app.cli.self_test_window.run(None) == 1
+    assert "The file is damaged" in capsys.readouterr().err

@@ -1,0 +1,501 @@
+"""The benchmark: what is measured beside what, what the rows add up to, and mlx-lm's loops as peers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.generate import generate_step
+from scipy import stats
+
+from engine.bench import peers
+from engine.bench.measure import Answer, row_of, speculative_counts
+from engine.bench.prompts import read_prompts
+from engine.bench.report import Results, document, text_of
+from engine.bench.statistics import ALL, noise_of_plain, repeated, summarise
+from engine.mlx_backend import MlxBackend
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
+from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup, PeerToken, Setting
+from engine.types import (
+    BenchFinished,
+    BenchMeasured,
+    BenchSkipped,
+    BenchStarted,
+    DecodingOptions,
+    Event,
+    TaskFailed,
+    TaskProgress,
+)
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE
+from tests.engine.tiny_models import weights, write_gguf
+
+PROMPTS = (
+    BenchPrompt("greeting", "chat", ("hello world", "and once more")),
+    BenchPrompt("letters", "code", ("abababab",)),
+    BenchPrompt("waves", "chat", ("hello hello hello",)),
+)
+CONTEXT = 600
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("models")
+    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
+    return {
+        "target": str(write_gguf(folder / "target.gguf", llama__context_length=CONTEXT)),
+        "draft": str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=CONTEXT)),
+    }
+
+
+@pytest.fixture(scope="module")
+def target(files: dict[str, str]) -> LoadedModel:
+    return load(files["target"])
+
+
+@pytest.fixture(scope="module")
+def draft(files: dict[str, str]) -> LoadedModel:
+    return load(files["draft"])
+
+
+def benched(request: BenchRequest, watch: Callable[[Engine, int, Event], None] = lambda engine, task, event: None) -> list[Event]:
+    """All events of a benchmark on an engine of its own."""
+    engine = Engine()
+    task_id = engine.bench(request)
+    seen: list[Event] = []
+    while not (seen and isinstance(seen[-1], (BenchFinished, TaskFailed))):
+        assert engine.wait(PATIENCE)
+        for event in engine.events():
+            seen.append(event)
+            watch(engine, task_id, event)
+    assert engine.close(PATIENCE)
+    return seen
+
+
+def rows_of(events: list[Event]) -> list[BenchRow]:
+    return [event.row for event in events if isinstance(event, BenchMeasured)]
+
+
+@pytest.fixture(scope="module")
+def whole(files: dict[str, str]) -> tuple[BenchRequest, list[Event]]:
+    """A whole benchmark of everything there is, on tiny models."""
+    request = BenchRequest(
+        prompts=PROMPTS,
+        target=files["target"],
+        drafters=("none", "ngram", files["draft"]),
+        rules=("rejection", "gumbel"),
+        temperatures=(0.0, 0.8),
+        gammas=(3, "auto"),
+        max_tokens=12,
+        seed=4,
+    )
+    return request, benched(request)
+
+
+# A whole run on tiny models
+
+
+def test_every_setting_is_measured_once_on_every_prompt(whole: tuple[BenchRequest, list[Event]]) -> None:
+    request, events = whole
+    assert events[-1] == BenchFinished(1, complete=True)
+    rows = [row for row in rows_of(events) if not row.setting.is_baseline]
+    ours = [row for row in rows if row.maker == "draftlight"]
+    asked = {
+        (prompt.id, Setting("draftlight", drafter, rule, temperature, gamma))
+        for prompt in PROMPTS
+        for drafter in request.drafters[1:]
+        for rule in request.rules
+        for temperature in request.temperatures
+        for gamma in request.gammas
+    }
+    assert len(ours) == len(asked)
+    assert {(row.prompt_id, row.setting) for row in ours} == asked
+    theirs = {(row.drafter, row.rule, row.gamma) for row in rows if row.maker == "mlx-lm"}
+    assert theirs == {("none", None, None), (request.drafters[2], "match", 3)}
+
+
+def test_counts_add_up(whole: tuple[BenchRequest, list[Event]]) -> None:
+    for row in rows_of(whole[1]):
+        assert row.proposed == row.accepted + row.rejected + row.unjudged
+        assert row.rejected <= row.rounds
+        assert row.tokens <= row.accepted + row.rounds
+        if all(finish == "length" for finish in row.finishes) and row.maker == "draftlight":
+            assert row.tokens == row.accepted + row.rounds == 12 * row.turns
+        assert row.tau == row.tokens / row.rounds
+        assert row.alpha == (row.accepted / (row.accepted + row.rejected) if row.accepted + row.rejected else None)
+        assert row.tokens_per_second == row.tokens / row.seconds
+    assert any(row.accepted for row in rows_of(whole[1]))
+
+
+def test_speed_up_is_against_the_plain_runs_on_both_sides(whole: tuple[BenchRequest, list[Event]]) -> None:
+    rows = {row.order: row for row in rows_of(whole[1])}
+    assert sorted(rows) == list(range(len(rows)))
+    for order, row in rows.items():
+        if row.setting.is_baseline:
+            continue
+        before, after = rows[order - 1], rows[order + 1]
+        for plain in (before, after):
+            assert plain.setting.is_baseline
+            assert (plain.prompt_id, plain.temperature) == (row.prompt_id, row.temperature)
+        assert row.plain_tokens == before.tokens + after.tokens
+        assert row.plain_seconds == pytest.approx(before.seconds + after.seconds)
+        assert row.speedup == pytest.approx(row.tokens / row.seconds / (row.plain_tokens / row.plain_seconds))
+
+
+def test_the_plain_baseline_is_its_own_measure(whole: tuple[BenchRequest, list[Event]]) -> None:
+    plain = [row for row in rows_of(whole[1]) if row.setting.is_baseline]
+    assert plain
+    for row in plain:
+        assert (row.drafter, row.rule, row.gamma, row.speedup, row.tau) == ("none", None, None, 1.0, 1.0)
+        assert (row.proposed, row.alpha, row.plain_tokens) == (0, None, row.tokens)
+
+
+def test_every_setting_reads_the_same_conversation(whole: tuple[BenchRequest, list[Event]]) -> None:
+    read: dict[tuple[str, float], set[tuple[int, int]]] = {}
+    for row in rows_of(whole[1]):
+        read.setdefault((row.prompt_id, row.temperature), set()).add((row.turns, row.prompt_tokens))
+    assert all(len(found) == 1 for found in read.values())
+    assert {turns for (prompt, _), found in read.items() for turns, _ in found if prompt == "greeting"} == {2}
+
+
+def test_texts_are_the_plain_ones_where_they_have_to_be(whole: tuple[BenchRequest, list[Event]]) -> None:
+    for row in rows_of(whole[1]):
+        if row.setting.is_baseline:
+            assert row.same_text is None
+        elif row.temperature == 0 or (row.maker == "draftlight" and row.rule == "gumbel"):
+            assert row.same_text is True
+        else:
+            assert row.same_text is None
+
+
+def test_the_first_token_is_timed_apart(whole: tuple[BenchRequest, list[Event]]) -> None:
+    for row in rows_of(whole[1]):
+        assert (row.seconds_to_first_token is None) == (row.maker == "mlx-lm")
+        assert row.seconds_to_first_token is None or row.seconds_to_first_token > 0
+
+
+def test_progress_goes_from_nothing_to_all(whole: tuple[BenchRequest, list[Event]]) -> None:
+    fractions = [event.fraction for event in whole[1] if isinstance(event, TaskProgress)]
+    assert fractions == sorted(fractions)
+    assert 0 <= fractions[0] < 0.1
+    assert fractions[-1] <= 1
+
+
+def test_what_is_not_measured_is_said(whole: tuple[BenchRequest, list[Event]]) -> None:
+    (setup,) = [event.setup for event in whole[1] if isinstance(event, BenchStarted)]
+    assert any("ngram" in note and "draft models only" in note for note in setup.notes)
+    assert any("gamma auto" in note for note in setup.notes)
+    assert [drafter.name for drafter in setup.drafters] == list(whole[0].drafters[1:])
+
+
+def test_the_document_holds_every_row_and_where_it_comes_from(whole: tuple[BenchRequest, list[Event]]) -> None:
+    request, events = whole
+    setup = next(event.setup for event in events if isinstance(event, BenchStarted))
+    results = Results(request, setup=setup, rows=rows_of(events), complete=True)
+    read = json.loads(text_of(document(results)))
+    assert (read["format"], read["complete"], read["seed"]) == ("draftlight.bench/1", True, 4)
+    named = "prompt_id category drafter rule temperature gamma tokens seconds tokens_per_second rounds proposed accepted rejected"
+    for row in read["rows"] + read["peers"]:
+        assert set(row) >= {*named.split(), "unjudged", "alpha", "tau", "speedup"}
+    assert {row["maker"] for row in read["rows"]} == {"draftlight"}
+    assert {row["maker"] for row in read["peers"]} == {"mlx-lm"}
+    assert len(read["rows"]) + len(read["peers"]) == len(results.rows)
+    assert len(read["target"]["sha256"]) == 64 and "path" not in read["target"]
+    assert [len(drafter["sha256"] or "") for drafter in read["drafters"]] == [0, 64]
+    assert (read["options"]["analyse"], read["options"]["phase_every"], read["options"]["gammas"]) == (False, 0, [3, "auto"])
+    assert read["versions"]["mlx"] and read["hardware"]["cores"]
+    assert "abababab" not in json.dumps(read["prompts"])
+    assert {entry["category"] for entry in read["summary"]} == {"chat", "code", ALL}
+
+
+# Ends
+
+
+def test_a_stopped_benchmark_keeps_its_rows(files: dict[str, str]) -> None:
+    request = BenchRequest(PROMPTS, files["target"], ("ngram",), max_tokens=400, peers=False)
+
+    def stop_after_the_first_row(engine: Engine, task_id: int, event: Event) -> None:
+        if isinstance(event, BenchMeasured):
+            engine.stop(task_id)
+
+    events = benched(request, stop_after_the_first_row)
+    assert events[-1] == BenchFinished(1, complete=False)
+    assert 1 <= len(rows_of(events)) < 12
+    assert all(finish in ("length", "eos") for row in rows_of(events) for finish in row.finishes)
+
+
+def test_what_the_model_cannot_read_is_skipped_with_the_reason(files: dict[str, str]) -> None:
+    long = "hello " * CONTEXT
+    prompts = (BenchPrompt("long", "chat", (long,)), BenchPrompt("later", "chat", ("hello", long)), PROMPTS[1])
+    request = BenchRequest(prompts, files["target"], ("ngram",), ("gumbel",), (0.0,), max_tokens=4, peers=False)
+    events = benched(request)
+    assert events[-1] == BenchFinished(1, complete=True)
+    assert {(row.prompt_id, row.turns) for row in rows_of(events)} == {("later", 1), ("letters", 1)}
+    skipped = [event.message for event in events if isinstance(event, BenchSkipped)]
+    assert [message.split(" is not")[0] for message in skipped] == ["long", "turn 2 of later"]
+    assert all("600 tokens" in message for message in skipped)
+
+
+def test_a_drafter_that_does_not_fit_fails_before_anything_is_measured(files: dict[str, str]) -> None:
+    events = benched(BenchRequest(PROMPTS, files["target"], ("ngram", "nowhere")))
+    assert isinstance(events[-1], TaskFailed) and "nowhere" in events[-1].message
+    assert rows_of(events) == []
+
+
+@pytest.mark.parametrize("name", ["ngram", "ngram-mod", "draft"])
+def test_no_run_knows_what_an_earlier_one_saw(name: str, files: dict[str, str], target: LoadedModel) -> None:
+    """A drafter that remembers an earlier answer to the same prompt would copy it."""
+    backend = MlxBackend()
+    loaded = backend.drafter(files.get(name, name), target, lambda step, fraction: None)
+    assert loaded.renewed() is not loaded.drafter
+    assert loaded.renewed().has_distribution == loaded.has_distribution
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("prompts", ()),
+        ("drafters", ("ngram", "")),
+        ("rules", ("gumbel", "gumbel")),
+        ("rules", ("guess",)),
+        ("temperatures", (-1.0,)),
+        ("temperatures", (math.nan,)),
+        ("gammas", (0,)),
+        ("max_tokens", 0),
+        ("seed", -1),
+    ],
+)
+def test_impossible_requests_are_refused(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=field.removesuffix("s")):
+        replace(BenchRequest(PROMPTS), **{field: value})  # type: ignore[arg-type]
+
+
+# Peers
+
+
+def peer_tokens(target: LoadedModel, draft: LoadedModel | None, temperature: float = 0.0, **options: Any) -> list[PeerToken]:
+    made = DecodingOptions(temperature=temperature, seed=5, max_tokens=24, gamma=3, **options)
+    return list(peers.answer(target, draft, [5, 7, 9, 11, 5, 7], made, lambda: None))
+
+
+def test_peers_say_what_mlx_lm_says(target: LoadedModel, draft: LoadedModel) -> None:
+    prompt = mx.array([5, 7, 9, 11, 5, 7])
+    wanted = [int(token) for token, _ in generate_step(prompt, target.model, max_tokens=24)]
+    ends = [place + 1 for place, token in enumerate(wanted) if token in target.eos_ids]
+    wanted = wanted[: ends[0] if ends else None]
+    plain, speculative = peer_tokens(target, None), peer_tokens(target, draft)
+    assert [token.id for token in plain] == [token.id for token in speculative] == wanted
+    assert not any(token.from_draft for token in plain)
+    assert any(token.from_draft for token in speculative)
+    for tokens in (plain, speculative):
+        assert [token.seconds for token in tokens] == sorted(token.seconds for token in tokens)
+
+
+def test_peers_repeat_themselves_under_one_seed(target: LoadedModel, draft: LoadedModel) -> None:
+    for model in (None, draft):
+        first, second = ([token.id for token in peer_tokens(target, model, 0.8)] for _ in range(2))
+        assert first == second
+
+
+def test_a_trimmed_head_is_spread_onto_the_targets_ids(target: LoadedModel) -> None:
+    """The target as its own draft, its columns in another order and without some."""
+    width = len(target.vocabulary)
+    ids = mx.array(np.random.default_rng(0).permutation(width)[: width - 20].astype(np.int32))
+
+    class Trimmed:
+        layers = target.model.layers
+
+        def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+            return target.model(tokens, cache=cache)[:, :, ids]
+
+    wrapped = peers.OnTargetIds(replace(target, model=Trimmed(), target_ids=ids), width)
+    whole, spread = target.model(mx.array([[5, 7]])), wrapped(mx.array([[5, 7]]))
+    assert spread.shape == whole.shape
+    kept = np.array(ids)
+    np.testing.assert_array_equal(np.array(spread)[..., kept], np.array(whole)[..., kept])
+    assert np.isneginf(np.delete(np.array(spread), kept, axis=-1)).all()
+    speculative = peer_tokens(target, replace(target, model=Trimmed(), target_ids=ids))
+    assert [token.id for token in speculative] == [token.id for token in peer_tokens(target, None)]
+    assert sum(token.from_draft for token in speculative) > len(speculative) / 2
+
+
+@pytest.mark.parametrize(
+    ("drafted", "gamma", "most", "counts"),
+    [
+        ("tttt", 0, 4, (4, 0, 0, 0, 0)),
+        ("ddt" + "t" + "dt", 2, 20, (3, 6, 3, 2, 1)),
+        ("dddt" + "dd", 3, 6, (2, 5, 5, 0, 0)),  # length ends the second round, which drafts only what remains
+        ("t" + "d", 3, 20, (2, 6, 1, 1, 4)),  # an end of text hides the rest of its round
+        ("", 3, 20, (0, 0, 0, 0, 0)),
+    ],
+)
+def test_rounds_of_mlx_lm_follow_from_its_tokens(drafted: str, gamma: int, most: int, counts: tuple[int, ...]) -> None:
+    assert speculative_counts([PeerToken(1, letter == "d", 0.0) for letter in drafted], gamma, most) == counts
+
+
+# Statistics
+
+
+def answer(tokens: int = 100, seconds: float = 1.0, rounds: int = 100, accepted: int = 0, rejected: int = 0) -> Answer:
+    return Answer(tuple(range(tokens)), "", 9, seconds, 0.1, rounds, accepted + rejected, accepted, rejected, 0, "length")
+
+
+SETTING = Setting("draftlight", "ngram", "gumbel", 0.8, 4)
+PLAIN = Setting("draftlight", "none", None, 0.8, None)
+
+
+def row(prompt: str = "a", category: str = "chat", seconds: float = 1.0, accepted: int = 0, rejected: int = 0) -> BenchRow:
+    own = answer(seconds=seconds, rounds=50, accepted=accepted, rejected=rejected)
+    return row_of(SETTING, BenchPrompt(prompt, category, ("x",)), 1, [own], [answer(), answer()], None)
+
+
+def test_a_steady_drift_of_the_machine_cancels() -> None:
+    """Each run is slower than the one before; the setting decodes as fast as plainly."""
+    before, own, after = (answer(seconds=1.0 + 0.3 * run) for run in range(3))
+    drifted = row_of(SETTING, PROMPTS[0], 1, [own], [before, after], None)
+    assert drifted.speedup == pytest.approx(1.0)
+
+
+def test_equal_text_means_every_turn() -> None:
+    same = [answer(5), answer(6)]
+    assert row_of(SETTING, PROMPTS[0], 1, same, same, same).same_text is True
+    assert row_of(SETTING, PROMPTS[0], 1, [answer(5), answer(7)], same, same).same_text is False
+    assert row_of(SETTING, PROMPTS[0], 1, same, same, None).same_text is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "found"),
+    [([], (0, 0)), ([1, 2, 3], (0, 0)), ([1, 2, 3, 4, 5], (0, 2)), ([1] * 7, (3, 4)), ([1, 2, 3, 4, 1, 2, 3, 4, 1], (2, 6))],
+)
+def test_repetition(tokens: list[int], found: tuple[int, int]) -> None:
+    assert repeated(tokens) == found
+
+
+def test_speed_ups_are_averaged_as_ratios() -> None:
+    rows = [row("a", seconds=0.5), row("b", seconds=2.0)]
+    (figures,) = summarise(rows)
+    assert figures.speedup == pytest.approx(1.0)
+    assert figures.speedup_interval == (pytest.approx(0.5), pytest.approx(2.0))
+    assert figures.tokens_per_second == pytest.approx(200 / 2.5)
+    assert figures.plain_tokens_per_second == pytest.approx(100)
+
+
+def test_alpha_and_tau_are_ratios_of_sums() -> None:
+    (figures,) = summarise([row("a", accepted=50, rejected=50), row("b", accepted=9, rejected=1)])
+    assert figures.alpha == pytest.approx(59 / 110)
+    assert figures.tau == pytest.approx(2.0)
+
+
+def test_one_prompt_has_no_interval_and_categories_come_before_all() -> None:
+    figures = summarise([row("a", "chat"), row("b", "code")])
+    assert [(entry.category, entry.prompts) for entry in figures] == [("chat", 1), ("code", 1), (ALL, 2)]
+    assert figures[0].speedup_interval is None and figures[2].speedup_interval is not None
+
+
+def test_intervals_equal_scipys_bootstrap() -> None:
+    generator = np.random.default_rng(1)
+    speeds = np.exp(generator.normal(0.3, 0.4, size=25))
+    accepted = generator.integers(5, 60, size=25)
+    rejected = generator.integers(5, 40, size=25)
+    rows = [
+        row(str(place), seconds=1 / speeds[place], accepted=int(accepted[place]), rejected=int(rejected[place]))
+        for place in range(25)
+    ]
+    (figures,) = summarise(rows)
+    wanted = stats.bootstrap((np.log(speeds),), np.mean, n_resamples=20_000, method="percentile", rng=2).confidence_interval
+    assert figures.speedup_interval == (
+        pytest.approx(math.exp(wanted.low), rel=0.03),
+        pytest.approx(math.exp(wanted.high), rel=0.03),
+    )
+    wanted = stats.bootstrap(
+        (accepted, accepted + rejected),
+        lambda parts, wholes, axis: parts.sum(axis=axis) / wholes.sum(axis=axis),
+        n_resamples=20_000,
+        method="percentile",
+        paired=True,
+        rng=2,
+    ).confidence_interval
+    assert figures.alpha_interval == (pytest.approx(wanted.low, rel=0.03), pytest.approx(wanted.high, rel=0.03))
+
+
+def test_the_noise_of_the_machine_is_the_spread_of_plain_runs() -> None:
+    def plain(seconds: float) -> BenchRow:
+        own = [answer(seconds=seconds)]
+        return row_of(PLAIN, PROMPTS[0], 0, own, own, None)
+
+    assert noise_of_plain([plain(1.0), plain(1.5), plain(1.2), row()]) == pytest.approx(1.5)
+    assert noise_of_plain([plain(1.0)]) is None
+    (figures,) = summarise([plain(1.0), plain(1.5)])
+    assert (figures.prompts, figures.speedup, figures.speedup_interval) == (1, pytest.approx(1.0), None)
+
+
+# Prompts
+
+
+def lines(path: Path, *entries: object) -> Path:
+    path.write_text("\n".join(entry if isinstance(entry, str) else json.dumps(entry) for entry in entries), encoding="utf-8")
+    return path
+
+
+def entry(name: str, category: str = "chat", **others: object) -> dict[str, object]:
+    return {"id": name, "category": category, "turns": ["hello"], **others}
+
+
+def test_a_limit_takes_the_categories_in_turn(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "p.jsonl", entry("a"), entry("b"), "", entry("c"), entry("d", "code", source="us"), entry("e", "code")
+    )
+    assert [prompt.id for prompt in read_prompts(path)] == ["a", "d", "b", "e", "c"]
+    assert [prompt.id for prompt in read_prompts(path, 3)] == ["a", "d", "b"]
+
+
+def test_the_prompts_that_come_along_are_sound() -> None:
+    prompts = read_prompts()
+    assert len({prompt.category for prompt in prompts}) >= 5
+    assert any(len(prompt.turns) > 1 for prompt in prompts)
+
+
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        ("{", "line 2: not JSON"),
+        ([1], "line 2: not an object"),
+        (entry(""), "line 2: id"),
+        (entry("b", category=3), "line 2: category"),  # type: ignore[arg-type]
+        (entry("b", turns=[]), "line 2: turns"),
+        (entry("b", turns="hello"), "line 2: turns"),
+        (entry("a"), "line 2: the id 'a' stands twice"),
+    ],
+)
+def test_broken_prompts_are_named(tmp_path: Path, broken: object, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        read_prompts(lines(tmp_path / "p.jsonl", entry("a"), broken))
+
+
+def test_files_that_hold_no_prompts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for path, named in ((tmp_path / "none", "cannot be read"), (tmp_path / "binary", "UTF-8"), (tmp_path, "cannot be read")):
+        with pytest.raises(ValueError, match=named):
+            read_prompts(path)
+    with pytest.raises(ValueError, match="holds no prompts"):
+        read_prompts(lines(tmp_path / "empty.jsonl", "", ""))
+    with pytest.raises(ValueError, match="limit"):
+        read_prompts(limit=0)
+
+
+def test_setups_are_plain_values(whole: tuple[BenchRequest, list[Event]]) -> None:
+    setup = next(event.setup for event in whole[1] if isinstance(event, BenchStarted))
+    assert isinstance(setup, BenchSetup) and setup == replace(setup)
+    assert not any(isinstance(value, mx.array) for measured in rows_of(whole[1]) for value in vars_of(measured))
+
+
+def vars_of(measured: BenchRow) -> Iterator[object]:
+    return (getattr(measured, name) for name in BenchRow.__dataclass_fields__)

@@ -1,0 +1,140 @@
+"""Claims about what the drafters propose, apart from how it is judged."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.acceptance import RoundNoise
+from engine.decoding import decode
+from engine.drafters import DraftModel, DraftPen
+from engine.models.loaded import LoadedModel
+from engine.noise import NoiseSource
+from engine.rounds.draft_length import AutoGamma
+from engine.target.distribution import Shaper
+from engine.target.prompt_cache import cache_length
+from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round
+from tests.engine.small_models import PROMPT, VOCAB, emitted_ids, tiny_llama
+
+
+def pen(history: list[int], rule: str = "gumbel", **options) -> DraftPen:
+    chosen = DecodingOptions(rule=rule, seed=1, **options)
+    return DraftPen(Shaper(chosen), chosen.rule, RoundNoise(NoiseSource(1, VOCAB), len(history)), history, VOCAB)
+
+
+@pytest.mark.parametrize("rule", ["gumbel", "rejection"])
+def test_a_draft_models_q_is_its_own_distribution_given_what_it_drafted(rule):
+    model = tiny_llama(3)
+    drafter = DraftModel(model)
+    drafter.begin(PROMPT)
+    proposals = drafter.propose(4, pen(PROMPT, rule, temperature=0.7, top_p=0.9))
+    drafted = proposals.tokens.tolist()
+    logits = model(mx.array([[*PROMPT, *drafted]]))[0, len(PROMPT) - 1 : -1]
+    wanted = Shaper(DecodingOptions(temperature=0.7, top_p=0.9)).shape(logits, [])
+    np.testing.assert_allclose(np.array(proposals.q.probabilities), np.array(wanted.probabilities), atol=1e-5)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_a_draft_model_goes_on_as_if_it_had_read_the_committed_text(kept, prefetch):
+    model = tiny_llama(3)
+    drafter = DraftModel(model)
+    drafter.begin(PROMPT)
+    drafted = drafter.propose(4, pen(PROMPT)).tokens.tolist()
+    committed = [*PROMPT, *drafted[:kept], 42]
+    drafter.observe(committed[len(PROMPT) :])
+    if prefetch:
+        drafter.prefetch()
+    continued = drafter.propose(3, pen(committed))
+    fresh = DraftModel(model)
+    fresh.begin(committed)
+    wanted = fresh.propose(3, pen(committed))
+    assert continued.tokens.tolist() == wanted.tokens.tolist()
+    np.testing.assert_allclose(np.array(continued.q.probabilities), np.array(wanted.q.probabilities), atol=1e-5)
+    drafter.observe([50])
+    drafter.finish()
+    assert cache_length(drafter._cache) == len(committed)
+
+
+def test_a_draft_model_reads_only_what_is_new_and_forgets_what_changed():
+    model = tiny_llama(3)
+    read: list[int] = []
+
+    class Counting:
+        layers = model.layers
+
+        def __call__(self, tokens, cache=None):
+            read.append(tokens.shape[1])
+            return model(tokens, cache=cache)
+
+    drafter = DraftModel(Counting())
+    read.clear()
+    drafter.begin([*range(20)])
+    assert sum(read) == 19
+    read.clear()
+    drafter.begin([*range(20), 30, 31, 32])
+    assert sum(read) == 3
+    read.clear()
+    drafter.begin([*range(10), 40, 41])
+    assert sum(read) == 1
+    assert cache_length(drafter._cache) == 11
+
+
+def test_a_cancelled_catching_up_leaves_nothing_behind():
+    drafter = DraftModel(tiny_llama(3))
+    assert not drafter.begin(list(range(90)) * 3, lambda done, total: done == 0)
+    drafter.finish()
+    assert drafter._read == 0
+    assert drafter.begin(PROMPT)
+    assert cache_length(drafter._cache) == len(PROMPT) - 1
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT * 4])
+def test_a_draft_model_reads_nothing_beyond_its_context(prompt):
+    short = LoadedModel(tiny_llama(3), None, frozenset(), (b"a",) * 97, 12, "short", "short")
+    drafter = DraftModel(short)
+    target = tiny_llama(1)
+    for _ in range(2):
+        rounds = list(decode(target, prompt, drafter, DecodingOptions(seed=1, max_tokens=20)))
+        assert emitted_ids(rounds) == emitted_ids(list(decode(target, prompt, None, DecodingOptions(seed=1, max_tokens=20))))
+        assert all(current.position + len(current.proposals) <= 12 or not current.proposals for current in rounds)
+        assert (cache_length(drafter._cache) or 0) <= 12
+    assert drafter.begin(PROMPT)
+    assert cache_length(drafter._cache) == len(PROMPT) - 1
+
+
+def round_of(accepted: int, gamma: int, milliseconds: float) -> Round:
+    statuses = ["accepted"] * accepted + ["rejected"] * (accepted < gamma) + ["unjudged"] * max(0, gamma - accepted - 1)
+    return Round(
+        index=0,
+        position=0,
+        drafter="d",
+        rule="gumbel",
+        proposals=tuple(Proposal(0, "", b"", status) for status in statuses),
+        emitted=(Emitted(0, "", b"", "correction"),) * (accepted + 1),
+        expected=(),
+        milliseconds=Milliseconds(milliseconds),
+        rows=gamma + 1,
+        cache_length=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("alpha", "plain", "step", "wanted"),
+    [(0.9, 50, 3, {7, 8}), (0.3, 50, 15, {1}), (0.6, 50, 5, {3, 4}), (0.05, 50, 1, {1})],
+)
+def test_auto_gamma_finds_the_best_length_for_acceptance_and_cost(alpha, plain, step, wanted):
+    generator = np.random.default_rng(3)
+    gamma = AutoGamma()
+    for _ in range(400):
+        chosen = gamma.choose()
+        accepted = 0
+        while accepted < chosen and generator.random() < alpha:
+            accepted += 1
+        gamma.observe(round_of(accepted, chosen, plain + step * chosen + generator.normal(0, 1)))
+    tau = {length: (1 - alpha ** (length + 1)) / (1 - alpha) for length in range(1, 9)}
+    best = max(tau, key=lambda length: tau[length] / (plain + step * length))
+    assert best in wanted, "the case itself"
+    reached = tau[gamma.choose()] / (plain + step * gamma.choose())
+    assert reached > 0.93 * tau[best] / (plain + step * best)

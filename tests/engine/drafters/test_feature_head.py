@@ -1,0 +1,334 @@
+"""The head as drafter: its rows follow the target's features, whatever way the text came about."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from engine.acceptance import RoundNoise
+from engine.decoding import Control, DecodingOptions, decode
+from engine.drafters import FeatureHead, NGram
+from engine.drafters.base import DraftPen
+from engine.drafters.lookup import PRIOR_ODDS
+from engine.errors import DraftlightError
+from engine.models.draft_head import MODEL_TYPE, HeadConfig, HeadModel, load_head
+from engine.models.loaded import LoadedModel
+from engine.noise import NoiseSource
+from engine.rounds.draft_length import AutoGamma
+from engine.target.distribution import Shaper, onto_target_ids
+from engine.target.layer_taps import tap
+from engine.target.prompt_cache import make_prompt_cache
+from tests.engine.drafters.test_draft_model import round_of
+from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama
+
+TAPS = (0, 2)
+COLUMNS = 60
+OPTIONS = DecodingOptions(seed=3, temperature=0.9, gamma=4, max_tokens=24)
+CONFIG = HeadConfig(
+    target_sha256="",
+    taps=TAPS,
+    hidden_size=128,
+    intermediate_size=96,
+    num_attention_heads=2,
+    num_key_value_heads=1,
+    rope_theta=1e4,
+    rms_norm_eps=1e-5,
+    vocab_size=VOCAB,
+    max_position_embeddings=512,
+)
+
+
+def random_head(config: HeadConfig = CONFIG, seed: int = 5) -> HeadModel:
+    mx.random.seed(seed)
+    head = HeadModel(config, COLUMNS)
+    head.head.weight = head.head.weight * 30  # decided, so that acceptance and rejection both happen
+    head.about.target_ids = mx.array(np.random.default_rng(1).permutation(VOCAB)[:COLUMNS].astype(np.int32))
+    mx.eval(head.parameters())
+    return head
+
+
+@pytest.fixture
+def target():
+    return tiny_llama(1, layers=4)
+
+
+def emitted(rounds) -> list[int]:
+    return [token.id for current in rounds for token in current.emitted]
+
+
+def reference_logits(target, head: HeadModel, text: list[int]) -> np.ndarray:
+    """(len(text) - 1, columns): what the head says after each token of the text, by one pass over it, without any cache."""
+    taps = tap(target, TAPS)
+    target(mx.array([text]))
+    fused = head.fuse(taps.take()[:-1])
+    embedding = target.model.embed_tokens(mx.array(text[1:]))
+    queries, keys, values = head.project(fused[None], embedding[None], 0)
+    attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=64**-0.5, mask="causal")
+    return np.array(head.logits(head.leave(fused[None], attended)[0]))
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel", "block"])
+def test_a_head_drafts_from_the_features_of_the_committed_text_in_every_round(target, rule):
+    head = random_head()
+    text = list(PROMPT)
+    ids = np.array(head.target_ids)
+    judged = 0
+    for current in decode(target, PROMPT, FeatureHead(head, target, copies=False), replace(OPTIONS, rule=rule)):
+        if current.proposals:
+            row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
+            q = np.exp(row - row.max())
+            q /= q.sum()
+            first = current.proposals[0]
+            assert first.q == pytest.approx(q[list(ids).index(first.id)], abs=2e-5)
+            judged += 1
+        text += [token.id for token in current.emitted]
+    assert judged > 5
+
+
+@pytest.mark.parametrize("gamma", [1, 3, 7, "auto"])
+@pytest.mark.parametrize("rule", ["match", "gumbel"])
+def test_the_text_of_a_seed_does_not_depend_on_the_head(target, rule, gamma):
+    plain = emitted(decode(target, PROMPT, None, replace(OPTIONS, rule=rule)))
+    with ticking_clock():
+        drafted = emitted(decode(target, PROMPT, FeatureHead(random_head(), target), replace(OPTIONS, rule=rule, gamma=gamma)))
+    assert drafted == plain
+
+
+@pytest.mark.parametrize("temperature", [0.9, 1e-6, 1e-30])
+def test_where_the_text_repeats_itself_a_head_shares_its_chances_with_the_copy(target, temperature):
+    head = random_head()
+    text = list(PROMPT)  # ends with 5, 7, and 9 followed these before
+    ids = list(np.array(head.target_ids))
+    options = replace(OPTIONS, rule="rejection", temperature=temperature)
+    first = next(iter(decode(target, text, FeatureHead(head, target), options))).proposals[0]
+    row = reference_logits(target, head, text)[-1].astype(np.float64) / temperature
+    own = dict(zip(ids, np.exp(row - row.max()) / np.exp(row - row.max()).sum(), strict=True))
+    share = PRIOR_ODDS[1]  # of a match of two tokens
+    expected = {token: (1 - share) * chance for token, chance in own.items()}
+    expected[9] = expected.get(9, 0.0) + share
+    assert sum(expected.values()) == pytest.approx(1)
+    assert first.q == pytest.approx(expected[first.id], abs=2e-5)
+
+
+def test_marks_between_turns_are_never_copied(target):
+    head = random_head()
+    tokenizer = SimpleNamespace(special={9: "<mark>"})
+    loaded = LoadedModel(target, tokenizer, frozenset({4}), (b"a",) * VOCAB, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
+    drafter = FeatureHead(head, loaded)
+    drafter.listen(loaded, PROMPT)
+    assert drafter._copy_after(()) == (None, 0.0), "9 followed 5, 7 before"
+    drafter.listen(loaded, [4, 4, 4])
+    assert drafter._copy_after(())[0] == 4, "the end of an answer may be copied"
+
+
+def test_what_has_been_right_so_far_is_copied_outright(target):
+    text = [3, 1, 4, 1, 5, 9, 2, 6] * 6
+    pen_limit = replace(OPTIONS, temperature=0, gamma="auto")
+    first = next(iter(decode(target, text, FeatureHead(random_head(), target), pen_limit)))
+    copied = [proposal.id for proposal in first.proposals]
+    assert copied[:8] == [3, 1, 4, 1, 5, 9, 2, 6], "a match of forty tokens"
+    assert len(copied) > 8
+
+
+def test_a_draft_that_goes_from_copying_to_drawing_and_back_knows_which_was_which():
+    pen = DraftPen(Shaper(OPTIONS), "gumbel", RoundNoise(NoiseSource(1, VOCAB), len(PROMPT)), PROMPT, VOCAB)
+    pen.place(3, 0.9)
+    pen.draw(mx.zeros(VOCAB))
+    pen.place(4, 0.9)
+    proposals = pen.proposals()
+    assert proposals is not None
+    assert [proposals.is_copied(place) for place in range(3)] == [True, False, True]
+
+
+@pytest.mark.parametrize(("rule", "analyse"), [("gumbel", True), ("gumbel", False), ("block", True)])
+def test_a_round_says_which_of_its_proposals_were_copied_and_which_drawn(target, rule, analyse):
+    text = [3, 1, 4, 1, 5, 9, 2, 6] * 6
+    options = replace(OPTIONS, rule=rule, gamma=5, max_tokens=60, analyse=analyse)
+
+    def said(drafter):
+        return [[proposal.copied for proposal in current.proposals] for current in decode(target, text, drafter, options)]
+
+    by_round = said(FeatureHead(random_head(), target))
+    assert {copied for of_round in by_round for copied in of_round} == {True, False}
+    assert not any(map(any, said(FeatureHead(random_head(), target, copies=False))))
+    assert all(map(all, said(NGram())))
+    if analyse:
+        drafted = decode(target, text, FeatureHead(random_head(), target), options)
+        assert all(proposal.q == 1 for current in drafted for proposal in current.proposals if proposal.copied)
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel", "block"])
+def test_temperature_0_gives_the_tokens_of_mlx_lm(target, rule):
+    options = replace(OPTIONS, temperature=0, rule=rule)
+    rounds = list(decode(target, PROMPT, FeatureHead(random_head()), options))
+    same_up_to_near_ties(rounds, greedy_of_mlx_lm(target, PROMPT, options.max_tokens))
+    assert sum(len(current.proposals) for current in rounds) > 20
+
+
+def test_a_head_that_knows_a_text_already_drafts_as_one_that_reads_it_anew(target):
+    head = random_head()
+    options = replace(OPTIONS, rule="rejection")
+    used, cache = FeatureHead(head, target), make_prompt_cache(target)
+    first = emitted(decode(target, PROMPT, used, options, cache=cache))
+    longer = PROMPT + first + [4, 8, 15]
+    again = list(decode(target, longer, used, options, cache=cache))
+    fresh = list(decode(target, longer, FeatureHead(head, target), options))
+    assert [[p.id for p in r.proposals] for r in again] == [[p.id for p in r.proposals] for r in fresh]
+    for ours, theirs in zip(again, fresh, strict=True):
+        assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
+
+
+@pytest.mark.parametrize("prompt", [PROMPT[:3], [9, *PROMPT], PROMPT, [*PROMPT[:-1], 50, 3]])
+def test_a_head_forgets_what_another_text_does_not_share(target, prompt):
+    head = random_head()
+    used = FeatureHead(head, target)
+    list(decode(target, PROMPT, used, OPTIONS))
+    ours, theirs = list(decode(target, prompt, used, OPTIONS)), list(decode(target, prompt, FeatureHead(head, target), OPTIONS))
+    assert [[p.id for p in r.proposals] for r in ours] == [[p.id for p in r.proposals] for r in theirs]
+    assert sum(len(r.proposals) for r in ours) > 20
+
+
+def test_a_head_switched_to_in_mid_answer_catches_up(target):
+    head = random_head()
+    control = Control()
+    rounds = []
+    for current in decode(target, PROMPT, None, OPTIONS, control=control):
+        rounds.append(current)
+        if current.index == 3:
+            control.update(drafter=FeatureHead(head, target, copies=False))
+    assert not any(current.proposals for current in rounds[:4])
+    text = PROMPT + emitted(rounds[:4])
+    row = reference_logits(target, head, text)[-1] / OPTIONS.temperature
+    q = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+    first = rounds[4].proposals[0]
+    assert first.q == pytest.approx(q[list(np.array(head.target_ids)).index(first.id)], abs=2e-5)
+    assert emitted(rounds) == emitted(decode(target, PROMPT, None, OPTIONS))
+
+
+def test_a_cancelled_catching_up_leaves_a_head_that_can_begin_again(target):
+    drafter = FeatureHead(random_head(), target)
+    drafter.listen(target, PROMPT)
+    assert not drafter.begin(PROMPT, lambda done, total: False)
+    drafter.listen(target, PROMPT)
+    assert drafter.begin(PROMPT)
+    assert emitted(decode(target, PROMPT, drafter, OPTIONS)) == emitted(decode(target, PROMPT, None, OPTIONS))
+
+
+def test_a_head_stays_silent_beyond_its_context(target):
+    drafter = FeatureHead(random_head(replace(CONFIG, max_position_embeddings=14)), target)
+    rounds = list(decode(target, PROMPT, drafter, OPTIONS))
+    assert all(current.position + len(current.proposals) <= 14 or not current.proposals for current in rounds)
+    assert emitted(rounds) == emitted(decode(target, PROMPT, None, OPTIONS))
+
+
+def test_two_heads_on_one_target_do_not_mix_their_features(target):
+    one, other = random_head(seed=5), random_head(replace(CONFIG, taps=(1, 3)), seed=6)
+    alone = [emitted_proposals(decode(target, PROMPT, FeatureHead(head, target), OPTIONS)) for head in (one, other)]
+    first, second = (decode(target, PROMPT, FeatureHead(head, target), OPTIONS) for head in (one, other))
+    mixed: tuple[list, list] = ([], [])
+    for ours, theirs in zip(first, second, strict=False):
+        mixed[0].append(ours)
+        mixed[1].append(theirs)
+    for rounds, expected in zip(mixed, alone, strict=True):
+        assert emitted_proposals(rounds) == expected[: len(rounds)]
+
+
+def emitted_proposals(rounds) -> list[list[int]]:
+    return [[proposal.id for proposal in current.proposals] for current in rounds]
+
+
+def test_a_head_of_another_target_is_refused_with_a_reason(target):
+    loaded = LoadedModel(target, None, frozenset(), (b"a",) * VOCAB, 512, "some model", "", weight_files=())  # type: ignore[arg-type]
+    with pytest.raises(DraftlightError, match="another target than some model"):
+        FeatureHead(random_head(replace(CONFIG, target_sha256="0" * 64)), loaded)
+    with pytest.raises(DraftlightError, match="reads layers 0, 9 of its target, but this one has 4"):
+        FeatureHead(random_head(replace(CONFIG, taps=(0, 9))), target)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [({"model_type": "llama"}, "holds no draft head"), ({"model_type": MODEL_TYPE}, "do not fit its config.json")],
+)
+def test_a_folder_that_holds_no_head_is_refused_with_a_reason(tmp_path, config, message):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    mx.save_safetensors(str(tmp_path / "model.safetensors"), {"target_ids": mx.array([1])})
+    with pytest.raises(DraftlightError, match=message):
+        load_head(tmp_path)
+
+
+def test_auto_gamma_goes_on_while_the_drafter_is_sure_and_stops_when_it_is_not():
+    gamma = AutoGamma()
+    assert gamma.goes_on([0.99, 0.98])
+    assert not gamma.goes_on([0.5, 0.06])
+    assert not gamma.goes_on([0.9] * 30), "chains have an end"
+
+
+SMALL = 8
+REPEATING = [1, 2, 3, 1, 2, 3, 1, 2, 5, 1, 2]
+
+
+def pairs_against_the_target(rule, drafter_of, decodes=700) -> float:
+    """p-value of the chi-square of the first two tokens of many answers against the target's own two forward passes."""
+    target = tiny_llama(4, layers=4, vocab=SMALL)
+    first = np.array(mx.softmax(target(mx.array([REPEATING]))[0, -1] / 1.3), dtype=np.float64)
+    second = [
+        np.array(mx.softmax(target(mx.array([[*REPEATING, token]]))[0, -1] / 1.3), dtype=np.float64) for token in range(SMALL)
+    ]
+    expected = decodes * np.concatenate([first[token] * second[token] for token in range(SMALL)])
+    drafter = drafter_of(target)
+    counts = np.zeros(SMALL * SMALL)
+    options = DecodingOptions(rule=rule, temperature=1.3, gamma="auto", max_tokens=3, analyse=False, phase_every=0)
+    with ticking_clock():
+        for seed in range(decodes):
+            tokens = emitted(decode(target, REPEATING, drafter, options.replace(seed=seed)))
+            counts[tokens[0] * SMALL + tokens[1]] += 1
+    rare = expected < 5
+    seen = np.append(counts[~rare], counts[rare].sum())
+    wanted = np.append(expected[~rare], expected[rare].sum())
+    kept = wanted > 0
+    return float(chisquare(seen[kept], wanted[kept] * (seen[kept].sum() / wanted[kept].sum())).pvalue)
+
+
+def small_head(target, kind=FeatureHead):
+    mx.random.seed(8)
+    head = HeadModel(replace(CONFIG, vocab_size=SMALL), 6)
+    head.about.target_ids = mx.array([7, 2, 0, 3, 1, 4], dtype=mx.int32)
+    head.head.weight = head.head.weight * 10
+    mx.eval(head.parameters())
+    return kind(head, target)
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_the_tokens_follow_the_target_though_the_head_copies_and_chooses_its_length(rule):
+    assert pairs_against_the_target(rule, small_head) > 1e-4
+
+
+def test_a_head_that_states_another_distribution_than_it_drew_from_is_noticed():
+    class Hiding(FeatureHead):
+        """Draws as ever, but states that all its columns were equally likely."""
+
+        def propose(self, limit, pen):
+            draw = pen.draw
+
+            def hiding(logits, columns=None):
+                token = draw(logits, columns)
+                pen._rows[-1] = onto_target_ids(mx.zeros((1, 6)), SMALL, self._head.target_ids)
+                return token
+
+            pen.draw = hiding
+            return super().propose(limit, pen)
+
+    assert pairs_against_the_target("rejection", lambda target: small_head(target, Hiding)) < 1e-6
+
+
+def test_auto_gamma_never_takes_a_proposal_to_cost_nothing():
+    gamma = AutoGamma()
+    for proposals, milliseconds in ((1, 90.0), (3, 60.0), (1, 95.0), (4, 50.0), (2, 80.0), (5, 45.0)):
+        gamma.observe(round_of(0, proposals, milliseconds))
+    assert not gamma.goes_on([0.3, 0.3])

@@ -1,0 +1,286 @@
+"""What is exported says the same as the traces it came from, and a spreadsheet runs none of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from engine import export
+from engine.errors import DraftlightError
+from engine.export import csv_texts, read_export, read_traces, to_json, total
+from engine.exports.csv_files import guarded, unguarded
+from engine.exports.tables import PROPOSAL_COLUMNS
+from engine.files import whole_file
+from engine.metrics import Summary, summarise
+from engine.trace import Trace, Writer
+from engine.types import Emitted, Expected, Milliseconds, Proposal, Round
+from tests.engine.test_metrics import random_rounds
+from tests.traces import write_trace
+
+NASTY = (
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    " =1",
+    "＝1",
+    "'",
+    "'=1",
+    "''",
+    'a"b',
+    "a,b",
+    "a\nb",
+    "é",
+    "\x00",
+    "\ud83d",
+)
+
+
+def write(path: Path, rounds: Sequence[Round], prompt: str = "hi") -> Path:
+    header = {
+        "created": "2026-11-21T12:00:00.000+00:00",
+        "target": {"name": "builtin"},
+        "drafter": {"name": "ngram"},
+        "options": {"rule": "gumbel", "temperature": 0.8, "seed": 5, "gamma": 4},
+        "prompt": {"messages": [{"role": "user", "content": prompt}], "ids": [1, 2, 3]},
+    }
+    writer = Writer(path, header)
+    for round in rounds:
+        writer.round(round)
+    writer.summary({"finish": "eos", "prefill_seconds": 0.5, "seconds_to_first_token": 0.75})
+    writer.close()
+    return path
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> tuple[Trace, ...]:
+    first = write(tmp_path / "one" / "answer.jsonl", random_rounds(1, 12), "=danger")
+    second = write(tmp_path / "two" / "answer.jsonl", random_rounds(2, 7))
+    return read_traces([first, second])
+
+
+def summaries(traces: Sequence[Trace]) -> dict[str, Summary]:
+    return dict(zip(("answer", "answer (2)"), (summarise(trace.rounds) for trace in traces), strict=True))
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_what_is_read_back_gives_the_same_summaries(form: export.Form, traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    written = export.write(traces, form, tmp_path / "out" / f"metrics.{form}")
+    assert written[0] == tmp_path / "out" / f"metrics.{form}"
+    assert [path.name for path in written[1:]] == (
+        [] if form == "json" else [f"metrics-proposals.{form}", f"metrics-answers.{form}"]
+    )
+    assert {name: summarise(rounds) for name, rounds in read_export(written[0]).items()} == summaries(traces)
+
+
+def test_every_proposal_is_a_row_and_keeps_its_values(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    proposals = [proposal for trace in traces for round in trace.rounds for proposal in round.proposals]
+    rows = list(csv.DictReader(io.StringIO(csv_texts(traces)["proposals"], newline="")))
+    assert list(rows[0]) == list(PROPOSAL_COLUMNS)
+    for row, proposal in zip(rows, proposals, strict=True):
+        assert (int(row["id"]), unguarded(row["text"]), row["status"]) == (proposal.id, proposal.text, proposal.status)
+        assert bytes.fromhex(row["bytes"]) == proposal.bytes
+        assert (float(row["p"]) if row["p"] else None) == proposal.p
+    table = pytest.importorskip("pyarrow.parquet").read_table(export.write(traces, "parquet", tmp_path / "metrics.parquet")[1])
+    assert table.column_names == list(PROPOSAL_COLUMNS)
+    assert table.column("p").to_pylist() == [proposal.p for proposal in proposals]
+    assert table.column("text").to_pylist() == [proposal.text for proposal in proposals]
+    tops = [[candidate["text"] for candidate in top] for top in table.column("target_top").to_pylist()]
+    assert tops == [[candidate.text for candidate in proposal.target_top] for proposal in proposals]
+    document = json.loads(to_json(traces))
+    told = [entry for answer in document["answers"] for round in answer["rounds"] for entry in round["proposed"]]
+    assert [entry["p"] for entry in told] == [proposal.p for proposal in proposals]
+
+
+def test_parquet_carries_the_provenance(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for path in export.write(traces, "parquet", tmp_path / "metrics.parquet"):
+        about = json.loads(parquet.read_schema(path).metadata[b"draftlight"])
+        assert about["traces"]["answer"]["options"]["seed"] == 5
+
+
+def test_the_table_of_answers_holds_the_summaries_and_settings(traces: tuple[Trace, ...]) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_texts(traces)["answers"], newline="")))
+    for row, (name, summary) in zip(rows, summaries(traces).items(), strict=True):
+        assert row["trace"] == name
+        for figure in ("rounds", "emitted", "proposals", "accepted", "rejected", "unjudged"):
+            assert int(row[figure]) == getattr(summary, figure)
+        for figure in ("alpha", "alpha_low", "draft_yield", "tau", "predicted_tau", "seconds", "throughput"):
+            assert float(row[figure]) == getattr(summary, figure)
+        assert (row["target"], row["drafter"], row["seed"], row["finish"]) == ("builtin", "ngram", "5", "eos")
+        assert (row["prompt_tokens"], row["prefill_seconds"]) == ("3", "0.5")
+    assert rows[0]["prompt"] == "'=danger"
+
+
+def test_the_json_holds_every_answer_with_its_figures_and_the_total(traces: tuple[Trace, ...]) -> None:
+    document = json.loads(to_json(traces))
+    assert document["schema"] == "draftlight.metrics/1"
+    assert [answer["trace"] for answer in document["answers"]] == ["answer", "answer (2)"]
+    assert document["answers"][0]["summary"]["alpha"] == summarise(traces[0].rounds).alpha
+    assert len(document["answers"][0]["rounds"]) == 12
+    assert document["answers"][0]["options"]["seed"] == 5
+    assert document["total"]["rounds"] == 19
+
+
+def test_the_total_adds_counts_and_seconds(traces: tuple[Trace, ...]) -> None:
+    together, parts = total(traces), [summarise(trace.rounds) for trace in traces]
+    for figure in ("rounds", "emitted", "proposals", "accepted", "rejected", "unjudged"):
+        assert getattr(together, figure) == sum(getattr(part, figure) for part in parts)
+    assert together.seconds == pytest.approx(sum(part.seconds for part in parts))
+    assert together.throughput == pytest.approx(together.emitted / together.seconds)
+
+
+def nasty_round(text: str) -> Round:
+    return Round(
+        index=0,
+        position=0,
+        drafter=text,
+        rule="block",
+        proposals=(Proposal(1, text, b"", "rejected"),),
+        emitted=(Emitted(1, text, b"", "correction"),),
+        expected=(Expected(0.25, 0.5, 0.75),),
+        milliseconds=Milliseconds(1.5),
+        rows=2,
+        cache_length=9,
+        text=text,
+        finish="eos",
+    )
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_no_cell_can_begin_a_formula_and_every_text_comes_back(text: str, tmp_path: Path) -> None:
+    traces = read_traces([write(tmp_path / "answer.jsonl", [nasty_round(text)], text)])
+    tables = csv_texts(traces)
+    for table in tables.values():
+        for row in csv.reader(io.StringIO(table, newline="")):
+            assert not any(cell.lstrip()[:1] in tuple("=+-@＝＋－＠") and cell.strip() for cell in row)
+    (row,) = csv.DictReader(io.StringIO(tables["rounds"], newline=""))
+    assert unguarded(row["proposed_text"]) == text
+    for form in ("csv", "parquet"):
+        path = export.write(traces, form, tmp_path / f"metrics.{form}")[0]
+        ((found,),) = read_export(path).values()
+        assert found.drafter == (text if text != "\ud83d" else "\\ud83d")
+    assert (row["expected_match"], row["expected_gumbel"], row["expected_rejection"]) == ("0.25", "0.5", "0.75")
+
+
+def test_guarding_can_be_undone_and_leaves_ordinary_text_alone() -> None:
+    chance = random.Random(1)
+    for _ in range(2000):
+        text = "".join(chance.choice("=+-@'\t\r\n ab") for _ in range(chance.randrange(5)))
+        assert unguarded(guarded(text)) == text
+    assert guarded("a=b") == "a=b"
+    assert guarded("") == ""
+
+
+def test_a_trace_without_rounds_or_summary_is_exported_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = write(tmp_path / "answer.jsonl", [])
+    path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
+    traces = read_traces([path])
+    document = json.loads(to_json(traces))
+    assert document["answers"][0]["finish"] is None
+    assert "cut off" in document["answers"][0]["missing"]
+    assert csv_texts(traces)["rounds"].count("\r\n") == 1
+    assert total([]) == summarise([])
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "html", "svg"])
+def test_writing_replaces_whole_files_or_leaves_them(
+    form: export.Form, traces: tuple[Trace, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    path = folder / f"metrics.{form}"
+    written = export.write(traces[:1], form, path)
+    whole = {name: name.read_bytes() for name in written}
+    calls = iter(range(10))
+
+    def full(descriptor: int) -> None:
+        if next(calls) == len(written) - 1:  # the last of the files that belong together
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(whole_file.os, "fsync", full)
+    with pytest.raises(DraftlightError, match="No space left"):
+        export.write(traces[1:], form, path)
+    assert {name: name.read_bytes() for name in folder.iterdir()} == whole, "nothing is changed and nothing left behind"
+    ordinary = folder / "ordinary"
+    ordinary.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(ordinary.stat().st_mode)
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_changes(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    (tmp_path / "metrics-answers.csv").mkdir()
+    with pytest.raises(DraftlightError, match="folder"):
+        export.write(traces, "csv", tmp_path / "metrics.csv")
+    assert [entry.name for entry in tmp_path.glob("*.csv")] == ["metrics-answers.csv"]
+
+
+def test_a_pipe_or_device_is_never_replaced_by_a_file(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    with pytest.raises(DraftlightError, match="not a file"):
+        export.write(traces, "json", pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [entry.name for entry in tmp_path.iterdir() if "pipe" in entry.name] == ["pipe.json"]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    link, real = tmp_path / "link.json", tmp_path / "real.json"
+    link.symlink_to(real)
+    assert export.write(traces, "json", link) == (link,)
+    assert link.is_symlink() and not real.is_symlink()
+    assert read_export(real) == read_export(link)
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("content", ["", "hello", "{}", '{"schema":"other"}', "trace,index\r\na,b\r\n", "[1]", "null", "PAR1"])
+def test_other_files_are_not_read_as_exports(tmp_path: Path, form: str, content: str) -> None:
+    path = tmp_path / f"file.{form}"
+    path.write_text(content)
+    with pytest.raises(DraftlightError, match=str(path)):
+        read_export(path)
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_an_export_that_was_cut_is_not_read(form: export.Form, traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    path = export.write(traces, form, tmp_path / f"metrics.{form}")[0]
+    content = path.read_bytes()
+    for kept in (1, len(content) // 3, len(content) - 1):
+        path.write_bytes(content[:kept])
+        if form == "json" and kept == len(content) - 1:
+            continue  # that takes the line end only
+        with pytest.raises(DraftlightError, match=str(path)):
+            read_export(path)
+
+
+def test_a_row_taken_out_of_the_middle_is_noticed(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    path = export.write(traces, "csv", tmp_path / "metrics.csv")[0]
+    lines = path.read_bytes().split(b"\r\n")
+    path.write_bytes(b"\r\n".join([*lines[:3], *lines[4:]]))
+    with pytest.raises(DraftlightError, match="round 2 of answer is missing"):
+        read_export(path)
+
+
+def test_the_other_tables_and_other_kinds_are_not_taken_for_rounds(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+    for form in ("csv", "parquet"):
+        for path in export.write(traces, form, tmp_path / f"metrics.{form}")[1:]:
+            with pytest.raises(DraftlightError, match=str(path)):
+                read_export(path)
+    with pytest.raises(DraftlightError, match="cannot be read back"):
+        read_export(export.write(traces, "html", tmp_path / "metrics.html")[0])
+
+
+def test_a_header_that_a_strange_hand_wrote_is_exported_as_far_as_it_makes_sense(tmp_path: Path) -> None:
+    odd = {"prompt": [1], "target": "text", "drafter": None, "options": 7, "hardware": [], "versions": "x", "seed": {"a": 1}}
+    path = write_trace(tmp_path / "odd.jsonl", random_rounds(3, 4), **odd)
+    for form in export.FORMS:
+        assert export.write(read_traces([path]), form, tmp_path / f"odd.{form}")[0].exists()

@@ -1,0 +1,270 @@
+"""The report and its charts show what the rounds say, load nothing, run nothing, and need no display."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from app.charts.data import Span, columns
+from app.look.wording import DEFINITIONS
+from app.panel.definitions import define
+from app.session.session import Answer
+from app.verdict.verdict import judge
+from engine.errors import DraftlightError
+from engine.export import CHARTS, chart_svg, read_traces, to_html
+from engine.exports import series
+from engine.exports.charts import DRAW
+from engine.exports.drawing import DARK, ticks
+from engine.exports.spans import details
+from engine.lens.pieces import pieces
+from engine.lens.tally import Tally
+from engine.metrics import summarise
+from engine.trace import Trace
+from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round, Rule
+from tests.app.fakes import STORY, make_round, story_rounds
+from tests.engine.test_metrics import random_rounds
+from tests.traces import write_trace
+
+HOSTILE = '</span><script>alert("x")</script><img src=x onerror=alert(1)>&amp;"\'\x00\x1b[31m'
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: tags with attributes, and the text of the answer without and with ghosts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self.answer, self.ghosts = "", "", ""
+        self._open: list[tuple[str, str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "input", "br", "rect", "line", "polyline", "polygon", "circle", "path"):
+            self._open.append((tag, dict(attrs).get("class") or ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and self._open[-1][0] == tag:
+            self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if any(name == "answer" for _, name in self._open):
+            if any(tag == "del" for tag, _ in self._open):
+                self.ghosts += data
+            else:
+                self.answer += data
+
+
+def trace_of(path: Path, rounds: Sequence[Round], prompt: str = "Tell me a story.", **header: object) -> Trace:
+    (trace,) = read_traces([write_trace(path, rounds, prompt, **header)])  # type: ignore[arg-type]
+    return trace
+
+
+def test_the_report_shows_answer_figures_and_provenance(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / "story.jsonl", story_rounds())
+    page = Page(to_html([trace]))
+    assert page.answer == STORY
+    assert " been" in page.ghosts
+    summary = summarise(trace.rounds)
+    assert summary.alpha is not None and summary.tau is not None and summary.throughput is not None
+    for words in (
+        f"{summary.alpha:.2f}",
+        f"{summary.tau:.2f}",
+        f"{summary.throughput:,.1f}",
+        "Tell me a story.",
+        "end of answer",
+    ):
+        assert words in page.text
+    for words in ("a" * 64, "b" * 64, "mlx 0.32.4", "cores 2", "story.jsonl", "temperature 0.8", "Wilson"):
+        assert words in page.text
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(CHARTS)
+    assert sum(tag == "tr" for tag, _ in page.tags) == 1 + len(trace.rounds)
+
+
+def test_every_token_tells_its_state_without_colour_and_its_reason_on_hover(tmp_path: Path) -> None:
+    page = Page(to_html([trace_of(tmp_path / "story.jsonl", story_rounds())]))
+    told = [(tag, attributes["class"], attributes["data-d"]) for tag, attributes in page.tags if "data-d" in attributes]
+    assert {state for _, state, _ in told} == {"accepted", "rejected", "unjudged", "correction", "bonus"}
+    assert all((tag == "del") == (state in ("rejected", "unjudged")) for tag, state, _ in told)
+    rejected = next(details for _, state, details in told if state == "rejected")
+    assert rejected is not None and all(words in rejected for words in ("p 0.300", "q 0.400", "chance to accept", "gumbel"))
+
+
+def test_a_token_that_was_copied_says_so() -> None:
+    base = make_round(0, ["one"], "two", ["three"])
+    copied = replace(base, proposals=tuple(replace(proposal, q=1.0, copied=True) for proposal in base.proposals))
+    told = {piece.text: details(copied, piece.spot, False) for piece in pieces([copied])}
+    assert all("The proposal here was copied" in told[text] for text in ("one", "three"))
+    assert "copied" not in told["two"]
+    assert not any("copied" in details(base, piece.spot, False) for piece in pieces([base]))
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_the_report_gives_the_reason_that_the_card_gives(rule: Rule, temperature: float, tmp_path: Path) -> None:
+    rounds = [*story_rounds(rule=rule), make_round(99, [], " end", rule=rule)]
+    rounds = [replace(round_, index=index) for index, round_ in enumerate(rounds)]
+    trace = trace_of(tmp_path / "story.jsonl", rounds, options={"temperature": temperature})
+    page = Page(to_html([trace]))
+    told = [attributes["data-d"] or "" for _, attributes in page.tags if "data-d" in attributes]
+    answer = Answer(DecodingOptions(temperature=temperature), "head", 0.0)
+    answer.rounds.extend(trace.rounds)
+    spots = [piece.spot for piece in pieces(trace.rounds) if piece.text]
+    assert len(told) == len(spots)
+    for words, spot in zip(told, spots, strict=True):
+        verdict = judge(answer, spot)
+        assert verdict is not None
+        assert verdict.decision in words.split("\n")
+        assert set(verdict.unknown) <= set(words.split("\n"))
+
+
+def test_what_users_and_models_write_stays_text(tmp_path: Path) -> None:
+    token = Emitted(1, HOSTILE, HOSTILE.encode(), "correction")
+    proposal = Proposal(2, HOSTILE, HOSTILE.encode(), "rejected")
+    round_ = Round(0, 3, HOSTILE, "gumbel", (proposal,), (token,), (), Milliseconds(5.0), 2, 3, text=HOSTILE, finish="eos")
+    header = {"target": {"name": HOSTILE}, "options": {HOSTILE: HOSTILE}, "versions": {HOSTILE: HOSTILE}, "seed": HOSTILE}
+    trace = trace_of(tmp_path / "hostile.jsonl", [round_], HOSTILE, **header)
+    page = Page(to_html([trace, trace]))
+    assert not {tag for tag, _ in page.tags} & {"script", "img", "iframe", "link", "object", "embed", "base", "form"}
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert 'alert("x")' in page.answer
+    assert "\x00" not in page.text and "\x1b" not in page.text
+
+
+def test_no_control_character_reaches_the_page(tmp_path: Path) -> None:
+    controls = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
+    html = to_html([trace_of(tmp_path / "controls.jsonl", story_rounds(), prompt=controls)])
+    assert not set(html) & (set(controls) - set("\n\t"))
+    assert "␀" in html and "␡" in html
+
+
+def test_a_report_that_is_printed_is_light() -> None:
+    assert "@media screen and (prefers-color-scheme: dark)" in to_html([])
+
+
+def test_the_report_loads_nothing_and_forbids_it(tmp_path: Path) -> None:
+    html = to_html([trace_of(tmp_path / "story.jsonl", story_rounds())] * 2)
+    assert "default-src 'none'" in html
+    assert "://" not in html and "@import" not in html
+    page = Page(html)
+    links = [value for _, attributes in page.tags for name, value in attributes.items() if name in ("href", "src")]
+    assert links == ["#answer1", "#answer2"]
+    assert set(re.findall(r"url\(([^)]*)\)", html)) <= {f"#a{i}-{name}-hatch0" for i in (1, 2) for name in CHARTS}
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_cut_or_failed_answer_says_so(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "cut.jsonl", story_rounds())
+    path.write_bytes(path.read_bytes()[:-400])
+    assert "cut off" in Page(to_html(read_traces([path]))).text
+    failed = trace_of(tmp_path / "failed.jsonl", story_rounds()[:2], summary={"error": "Out of memory.", "finish": None})
+    assert "Out of memory." in Page(to_html([failed])).text
+
+
+def test_text_held_back_for_a_stop_text_is_not_shown() -> None:
+    rounds = [
+        make_round(0, [" one"], " tw", text=" one"),
+        make_round(1, ["o"], " END", text=" two", finish="stop"),
+    ]
+    assert "".join(piece.text for piece in pieces(rounds) if not piece.ghost) == " one two"
+
+
+def test_ghosts_stand_where_they_would_have_been() -> None:
+    rounds = [make_round(0, [" a"], " right", [" wrong", " later"], finish="eos")]
+    assert [(piece.text, piece.kind) for piece in pieces(rounds)] == [
+        (" a", "accepted"),
+        (" wrong", "rejected"),
+        (" later", "unjudged"),
+        (" right", "correction"),
+    ]
+
+
+@pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.parametrize("rounds", [[], story_rounds(), random_rounds(4, 700), [make_round(0, [], "x", finish="eos")]])
+def test_a_chart_of_any_answer_is_a_sound_document_with_words(name: str, rounds: list[Round], tmp_path: Path) -> None:
+    root = ElementTree.fromstring(chart_svg([trace_of(tmp_path / "trace.jsonl", rounds)], name, "dark"))
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg"
+    assert root.findtext(f"{space}title") == CHARTS[name].title
+    assert root.findtext(f"{space}desc")
+    numbers = [value for part in root.iter() for key, value in part.attrib.items() if key in ("x", "y", "width", "height", "r")]
+    assert all(math.isfinite(float(value)) for value in numbers)
+    assert len(ElementTree.tostring(root)) < 200_000, "a long answer is thinned"
+    assert DARK.panel in ElementTree.tostring(root, encoding="unicode")
+
+
+def test_an_unknown_chart_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DraftlightError, match="no chart 'x'"):
+        chart_svg([trace_of(tmp_path / "trace.jsonl", story_rounds())], "x")
+    with pytest.raises(DraftlightError, match="no answer"):
+        chart_svg([], "tau")
+
+
+def test_thinning_keeps_every_round_in_one_group() -> None:
+    for count in (0, 1, 5, 96, 97, 1000):
+        groups = series.thinned(count, 96)
+        assert [place for group in groups for place in group] == list(range(count))
+        assert len(groups) == min(count, 96)
+
+
+def test_pictures_draw_what_the_window_draws() -> None:
+    """The same rows of one tally: all of a short answer, of a long one the last of each group of neighbours, or their mean."""
+    rounds = random_rounds(5, 1000)
+    tally = Tally.of(rounds)
+    for rows in (tally.expected.rows, tally.alphas.rows, tally.speeds.rows, tally.taus.rows):
+        short = Span(0, 200, 1, 200)
+        np.testing.assert_array_equal(series.latest(rows[:200])[1], columns(rows, short)[1])
+        kept, latest = series.latest(rows)
+        assert len(kept) == 240 and kept[-1] == len(rounds) - 1
+        np.testing.assert_array_equal(latest, rows[kept])
+    window = columns(tally.statuses.rows, Span(0, 1000, 10, 1000))[1]
+    picture = [[column.accepted, column.rejected, column.unjudged] for column in series.columns(tally, 100)]
+    np.testing.assert_allclose(picture, window)
+    assert [first for first, _ in series.phases(tally, 10_000)] == tally.phases.rows[:, 0].tolist()
+    np.testing.assert_array_equal([parts for _, parts in series.phases(tally, 10_000)], tally.phases.rows[:, 1:])
+
+
+def test_the_columns_add_up_to_the_figures_of_the_answer() -> None:
+    rounds = random_rounds(5, 300)
+    means = [column.accepted * (column.last - column.first + 1) for column in series.columns(Tally.of(rounds))]
+    assert math.fsum(means) == pytest.approx(summarise(rounds).accepted)
+
+
+def test_every_chart_has_one_title_and_definition_in_window_picture_and_report(tmp_path: Path) -> None:
+    traces = [trace_of(tmp_path / "story.jsonl", story_rounds())]
+    page = Page(to_html(traces))
+    assert list(DRAW) == list(CHARTS)
+    for kind in CHARTS.values():
+        assert kind.title in page.text and kind.definition in page.text
+        assert DEFINITIONS[kind.key].startswith(kind.definition)
+        assert define(kind.key, None).title == kind.title
+        assert kind.title in chart_svg(traces, kind.name)
+
+
+def test_ticks_are_round_numbers_inside_the_range() -> None:
+    assert ticks(0, 1, 4) == [0, 0.5, 1.0]
+    assert ticks(0, 47) == [0, 10, 20, 30, 40]
+    assert ticks(3, 3) == [3]
+
+
+def test_a_report_is_made_without_qt(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "story.jsonl", story_rounds())
+    code = (
+        "import sys; from app.cli.entry import main; status = main(sys.argv[1:]);"
+        "assert not any(name.startswith(('PySide6', 'mlx')) for name in sys.modules); sys.exit(status)"
+    )
+    command = [sys.executable, "-c", code, "export", str(path), "--output", str(tmp_path / "report.html")]
+    subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[3])
+    assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -1,0 +1,186 @@
+"""Answers are read in one order, and what cannot be seen is shown in one way, whoever shows them."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from app.cli.terminal import STYLES, RoundPainter, status_line
+from app.session.answer_pieces import AnswerText
+from engine.export import read_traces, to_html
+from engine.lens.pieces import GHOSTS, Piece, Spot, pieces, spot_of_emitted, visible, visible_candidate, without_controls
+from engine.lens.words import FINISHES, LEGEND
+from engine.metrics import summarise
+from engine.types import Candidate, Emitted, Finish, Milliseconds, Origin, Proposal, Round
+from tests.app.fakes import make_round, story_rounds
+from tests.traces import write_trace
+
+SEEN = [
+    (" the", b" the", "·the", " the"),
+    (" ", b" ", "·", "·"),
+    ("  ", b"  ", "··", "··"),
+    (" a\tb\r\n", b" a\tb\r\n", "·a⇥b⏎", " a⇥b⏎"),
+    ("\n\n", b"\n\n", "⏎⏎", "⏎⏎"),
+    ("\x00\x1b\x7f", b"\x00\x1b\x7f", "␀␛␡", "␀␛␡"),
+    ("\x9b", "\x9b".encode(), "‹9B›", "‹9B›"),
+    ("a\u200b", "a\u200b".encode(), "a‹200B›", "a‹200B›"),
+    ("\N{REPLACEMENT CHARACTER}", b"\xf0\x9f", "‹F0 9F›", "‹F0 9F›"),
+    ("", b"\xf0\x9f", "‹F0 9F›", "‹F0 9F›"),
+    ("😀", b"\x98\x80", "😀", "😀"),  # the token that completes a character is shown as that character
+    ("", b"<|im_end|>", "<|im_end|>", "<|im_end|>"),
+    ("", b"", "‹nothing›", "‹nothing›"),
+]
+
+
+@pytest.mark.parametrize(("text", "data", "alone", "running"), SEEN)
+def test_everything_in_a_token_can_be_seen(text: str, data: bytes, alone: str, running: str) -> None:
+    assert visible(text, data) == alone
+    assert visible(text, data, running=True) == running
+
+
+def test_half_a_character_of_which_only_the_id_is_known_is_told_by_its_id() -> None:
+    assert visible_candidate(Candidate(7, "\N{REPLACEMENT CHARACTER}", 0.5)) == "‹bytes, id 7›"
+    assert visible_candidate(Candidate(7, "\n", 0.5)) == "⏎"
+
+
+def test_no_token_is_invisible_and_no_control_character_is_left() -> None:
+    for code in [*range(0x300), 0x2028, 0x2029, 0xFEFF, 0xE000, 0x1F600]:
+        for running in (False, True):
+            shown = visible(chr(code), running=running)
+            assert shown.strip() and shown.isprintable(), hex(code)
+        assert all(
+            letter in "\n\t" or (not 0 <= ord(letter) < 0x20 and not 0x7F <= ord(letter) < 0xA0)
+            for letter in without_controls(chr(code))
+        )
+
+
+def ghosts_and_text(shown: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Neighbours of one kind joined, since neither a page nor a terminal says where a token ends."""
+    joined: list[tuple[str, str]] = []
+    for text, kind in shown:
+        if text and joined and joined[-1][1] == kind:
+            joined[-1] = (joined[-1][0] + text, kind)
+        elif text:
+            joined.append((text, kind))
+    return joined
+
+
+class AnswerOfPage(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._kind, self._inside = "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        name = dict(attrs).get("class") or ""
+        self._inside = self._inside or name == "answer"
+        self._kind = name if tag in ("span", "del") and self._inside else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = self._inside and tag != "div"
+        self._kind = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._kind:
+            self.found.append((data, self._kind))
+
+
+def of_terminal(painted: str) -> list[tuple[str, str]]:
+    kinds = {code: kind for kind, code in STYLES.items()}
+    found = []
+    for code, styled, plain in re.findall("\x1b\\[([\\d;]+)m(.*?)\x1b\\[0m|([^\x1b]+)", painted, re.DOTALL):
+        found.append((styled or plain, kinds[code] if styled else "plain"))
+    return found
+
+
+def nasty_rounds(seed: int, many: int) -> list[Round]:
+    """Rounds with ghosts, invisible tokens, text held back over several rounds, and a cut end."""
+    chance = random.Random(seed)
+    words = ["a", " b", "\n", "  ", "\t", "\x1b[2J", "é", " END", "\x85"]
+    rounds, waiting = [], ""
+    for index in range(many):
+        gamma = chance.randrange(4)
+        accepted = chance.randrange(gamma + 1)
+        tokens = [chance.choice(words) for _ in range(gamma)]
+        statuses = ["accepted"] * accepted + ["rejected"] * (accepted < gamma) + ["unjudged"] * (gamma - accepted - 1)
+        proposals = [Proposal(1, text, text.encode(), status) for text, status in zip(tokens, statuses, strict=True)]  # type: ignore[arg-type]
+        origin: Origin = "plain" if not gamma else "bonus" if accepted == gamma else "correction"
+        own = chance.choice(words)
+        emitted = [Emitted(1, text, text.encode(), "accepted") for text in tokens[:accepted]]
+        emitted.append(Emitted(1, own, own.encode(), origin))
+        waiting += "".join(token.text for token in emitted)
+        released = waiting[: chance.randrange(len(waiting) + 1)]
+        waiting = waiting[len(released) :]
+        rounds.append(
+            Round(
+                index,
+                0,
+                "d",
+                "gumbel",
+                tuple(proposals),
+                tuple(emitted),
+                (),
+                Milliseconds(1.0),
+                1,
+                1,
+                text=released,
+                finish="stop" if index == many - 1 else None,
+            )
+        )
+    return rounds
+
+
+@pytest.mark.parametrize("rounds", [story_rounds(), *(nasty_rounds(seed, 40) for seed in range(8))])
+def test_window_report_and_terminal_show_the_same_tokens_in_the_same_order(rounds: list[Round], tmp_path: Path) -> None:
+    read = [(piece.text, piece.kind) for piece in pieces(rounds)]
+    assert "".join(text for text, kind in read if kind not in GHOSTS) == "".join(round_.text for round_ in rounds)
+    window = AnswerText()
+    for round_ in rounds:
+        window.add(round_)
+    assert [(piece.text, piece.kind) for piece in window.pieces] == read
+    shown = [(without_controls(text), kind) for text, kind in read]
+    page = to_html(read_traces([write_trace(tmp_path / "trace.jsonl", rounds)]))
+    assert ghosts_and_text(AnswerOfPage(page).found) == ghosts_and_text(shown)  # type: ignore[arg-type]
+    painter = RoundPainter()
+    lines = [(text.replace("\n", ""), kind) for text, kind in shown]  # a style ends before its line does
+    painted = [(text.replace("\n", ""), kind) for text, kind in of_terminal("".join(map(painter.paint, rounds)))]
+    assert ghosts_and_text(painted) == ghosts_and_text(lines)  # type: ignore[arg-type]
+
+
+def test_pieces_stand_in_the_order_of_their_spots() -> None:
+    for rounds in (story_rounds(), nasty_rounds(9, 60)):
+        spots = [piece.spot for piece in pieces(rounds)]
+        assert spots == sorted(spots)
+
+
+def test_an_accepted_token_without_its_proposal_is_the_targets_own() -> None:
+    """A damaged or foreign trace may say so; nothing may look for a proposal that is not there."""
+    round_ = replace(make_round(0, ["a"], "b"), proposals=())
+    assert spot_of_emitted(round_, 0) == Spot(0, True, 0)
+    assert list(pieces([round_])) == [Piece("a", "accepted", Spot(0, True, 0)), Piece("b", "bonus", Spot(0, True, 1))]
+
+
+@pytest.mark.parametrize("finish", get_args(Finish))
+def test_an_ending_is_told_in_the_same_words_everywhere(finish: Finish, tmp_path: Path) -> None:
+    rounds = [make_round(0, ["a"], "b", finish=finish)]
+    trace = write_trace(tmp_path / "trace.jsonl", rounds, summary={"finish": finish})
+    assert f"Ended: {FINISHES[finish]}." in to_html(read_traces([trace]))
+    assert f" · {FINISHES[finish]} · " in status_line(summarise(rounds), finish, None, 7)
+
+
+def test_every_kind_of_token_is_in_the_legend() -> None:
+    assert set(LEGEND) | {"plain"} == set(STYLES)
+
+
+def test_none_of_it_needs_mlx_or_qt() -> None:
+    code = "import sys, engine.lens.pieces, engine.lens.words;sys.exit(any(name.startswith(('PySide6', 'mlx')) for name in sys.modules))"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])

@@ -1,0 +1,90 @@
+"""The series the charts draw say the same as the engine's metrics of the rounds so far."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from engine.lens.tally import ALPHA_WINDOW, SPEED_WINDOW, Series, Tally
+from engine.metrics import Rolling, expected_lengths, summarise, wilson_interval
+from tests.app.fakes import STORY, make_round, story_rounds
+
+ROUNDS = story_rounds(STORY * 6)
+
+
+def test_a_series_keeps_every_row_however_often_it_grows() -> None:
+    series, pairs = Series(), Series(2)
+    for value in range(1000):
+        series.add(value)
+        pairs.add(value, -value)
+    assert len(series) == len(pairs) == 1000
+    assert series.rows.tolist() == list(range(1000))
+    assert pairs.rows[:, 1].tolist() == [-value for value in range(1000)]
+    assert series[-1] == 999 and pairs[0].tolist() == [0, 0]
+
+
+def test_tau_so_far_and_its_prediction_are_those_of_the_metrics_after_every_round() -> None:
+    tally = Tally()
+    for index, round_ in enumerate(ROUNDS):
+        tally.add(round_)
+        summary = summarise(ROUNDS[: index + 1])
+        assert tally.taus[-1] == pytest.approx((summary.tau, summary.predicted_tau))
+
+
+def test_block_judges_jointly_so_nothing_is_predicted_from_then_on() -> None:
+    tally = Tally()
+    tally.add(make_round(0, ["a"], "b", ["c"]))
+    assert not math.isnan(tally.taus[-1][1])
+    tally.add(make_round(1, ["a"], "b", ["c"], rule="block"))
+    tally.add(make_round(2, ["a"], "b", ["c"]))
+    assert math.isnan(tally.taus[-1][1])
+    assert tally.expected_lengths() == ()
+    assert tally.summary.predicted_tau is None
+
+
+def test_rolling_alpha_counts_the_last_rounds_with_wilsons_interval() -> None:
+    tally = Tally.of(ROUNDS)
+    for index in (0, ALPHA_WINDOW - 1, ALPHA_WINDOW, len(ROUNDS) - 1):
+        window = ROUNDS[max(0, index + 1 - ALPHA_WINDOW) : index + 1]
+        accepted = sum(round_.accepted for round_ in window)
+        judged = accepted + sum(round_.rejected for round_ in window)
+        assert tally.alphas[index] == pytest.approx((accepted / judged, *wilson_interval(accepted, judged)))
+
+
+def test_without_a_verdict_there_is_no_alpha_and_no_guess() -> None:
+    tally = Tally.of([make_round(0, [], "x"), make_round(1, [], "y", started=60.0)])
+    assert np.isnan(tally.alphas.rows).all()
+    assert tally.taus.rows[:, 0].tolist() == [1.0, 1.0]
+    assert np.isnan(tally.taus.rows[:, 1]).all()
+    assert tally.lengths == {} and tally.expected_lengths() == ()
+
+
+def test_speeds_are_the_rolling_throughput() -> None:
+    rolling, tally = Rolling(SPEED_WINDOW), Tally()
+    for round_ in ROUNDS:
+        rolling.add(round_)
+        tally.add(round_)
+        assert tally.speeds[-1] == pytest.approx(rolling.throughput)
+
+
+def test_phases_hold_the_staged_rounds_alone() -> None:
+    tally = Tally.of(ROUNDS)
+    staged = [round_ for round_ in ROUNDS if round_.milliseconds.measured]
+    assert tally.phases.rows[:, 0].tolist() == [round_.index for round_ in staged]
+    assert tally.phases.rows[0, 1:].sum() == pytest.approx(staged[0].milliseconds.total)
+    assert tally.milliseconds.rows.tolist() == [round_.milliseconds.total for round_ in ROUNDS]
+
+
+def test_expected_lengths_add_up_to_the_rounds_with_proposals() -> None:
+    tally = Tally.of(ROUNDS)
+    assert sum(tally.expected_lengths()) == pytest.approx(sum(many for gamma, many in tally.gammas.items() if gamma))
+    assert sum(tally.lengths.values()) == sum(many for gamma, many in tally.gammas.items() if gamma)
+
+
+def test_expected_lengths_are_geometric_with_all_that_is_left_at_the_end() -> None:
+    assert expected_lengths(0.5, {2: 8, 0: 3}) == pytest.approx((4.0, 2.0, 2.0))
+    assert expected_lengths(1.0, {3: 5}) == pytest.approx((0, 0, 0, 5))
+    mean = sum(length * many for length, many in enumerate(expected_lengths(0.7, {4: 1})))
+    assert mean == pytest.approx(0.7 + 0.7**2 + 0.7**3 + 0.7**4), "tau less the bonus"

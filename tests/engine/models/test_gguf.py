@@ -1,0 +1,204 @@
+"""GGUF files: weights against the `gguf` package, the whole model against an mlx-lm folder, and damaged files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.errors import DraftlightError
+from engine.files.gguf_header import read_header
+from engine.models.loading import load
+from tests.engine import tiny_models
+
+PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]
+
+
+def logits(model: Any) -> np.ndarray:
+    return np.array(model(mx.array(PROMPT)))[0]
+
+
+@pytest.mark.parametrize("kind", tiny_models.KINDS)
+def test_weights_are_those_that_the_gguf_package_dequantises(kind: str, tmp_path: Path) -> None:
+    made = tiny_models.weights()
+    loaded = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", kind, made).as_posix())
+    ours = dict(tree_flatten(loaded.model.parameters()))
+    for name, expected in tiny_models.through(kind, made).items():
+        assert ours[name].dtype == mx.float32
+        np.testing.assert_allclose(np.array(ours[name]), expected, rtol=1e-6, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", tiny_models.KINDS)
+def test_logits_equal_those_of_the_same_weights_in_a_folder(kind: str, tmp_path: Path) -> None:
+    made = tiny_models.weights()
+    from_file = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", kind, made).as_posix())
+    from_folder = load(tiny_models.write_folder(tmp_path / "folder", tiny_models.through(kind, made)).as_posix())
+    np.testing.assert_allclose(logits(from_file.model), logits(from_folder.model), atol=2e-4)
+    assert from_file.vocabulary == from_folder.vocabulary
+    assert from_file.eos_ids == from_folder.eos_ids == {2}
+    assert from_file.context_length == from_folder.context_length == tiny_models.CONTEXT
+
+
+def test_quantised_layers_run_natively_where_a_gpu_would_keep_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q4_1")
+    widened = load(path.as_posix())
+    monkeypatch.setattr("engine.models.loading.runs_on_cpu", lambda: False)
+    native = load(path.as_posix())
+    attention = native.model.layers[0].self_attn.q_proj
+    assert (attention.bits, attention.group_size, attention.scales.dtype) == (4, 32, mx.float16)
+    assert native.model.layers[0].input_layernorm.weight.dtype == mx.float16
+    difference = np.abs(logits(native.model).astype(np.float32) - logits(widened.model))
+    assert difference.mean() < 0.05, "more than half precision explains, with logits of order 4"
+
+
+def test_a_separate_output_head_is_used(tmp_path: Path) -> None:
+    made = tiny_models.weights()
+    tied = logits(load(tiny_models.write_gguf(tmp_path / "tied.gguf", made=made).as_posix()).model)
+    made["lm_head.weight"] = made["model.embed_tokens.weight"][::-1].copy()
+    untied = logits(load(tiny_models.write_gguf(tmp_path / "untied.gguf", made=made).as_posix()).model)
+    np.testing.assert_allclose(untied, tied[:, ::-1], atol=1e-5)
+
+
+def test_rotary_factors_act_as_mlx_lms_llama3_scaling(tmp_path: Path) -> None:
+    scaling = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 64,
+    }
+    folder = load(tiny_models.write_folder(tmp_path / "folder", rope_scaling=scaling).as_posix())
+    plain = 10000.0 ** (np.arange(0, 16, 2) / 16)
+    factors = (np.array(folder.model.layers[0].self_attn.rope._freqs) / plain).astype(np.float32)
+    assert factors.max() > 7
+    file = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", extra={"rope_freqs.weight": factors}).as_posix())
+    np.testing.assert_allclose(logits(file.model), logits(folder.model), atol=1e-4)
+
+
+def test_padded_embeddings_widen_the_vocabulary_with_unknown_ids(tmp_path: Path) -> None:
+    made = tiny_models.weights(vocabulary=tiny_models.VOCABULARY + 5)
+    loaded = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", made=made).as_posix())
+    assert len(loaded.vocabulary) == logits(loaded.model).shape[-1] == tiny_models.VOCABULARY + 5
+    assert loaded.vocabulary[-5:] == (None,) * 5
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"architecture": "qwen2"}, "architecture 'qwen2'"),
+    ({"llama__block_count": 3}, "do not make 3 layers"),
+    ({"llama__block_count": None}, "llama.block_count is None"),
+    ({"llama__block_count": 2**31}, "do not make 2147483648 layers"),
+    ({"llama__block_count": 2.5}, "llama.block_count is 2.5, no whole number"),
+    ({"llama__context_length": 64.0}, "llama.context_length is 64.0, no whole number"),
+    ({"llama__feed_forward_length": 2**31}, "weights do not fit"),
+    ({"llama__attention__head_count": 0}, "llama.attention.head_count is 0"),
+    ({"llama__attention__head_count": 3}, "uneven heads"),
+    ({"llama__attention__head_count_kv": [2, 2]}, r"head_count_kv is \[2, 2\]"),
+    ({"llama__attention__head_count": 16, "llama__rope__dimension_count": None}, "weights do not fit"),
+    ({"llama__embedding_length": 32}, "layers of width 32"),
+    ({"llama__feed_forward_length": 64}, "weights do not fit"),
+    ({"llama__attention__layer_norm_rms_epsilon": None}, "layer_norm_rms_epsilon is None"),
+    ({"llama__expert_count": 8}, "experts"),
+    ({"llama__rope__scaling__type": "yarn"}, "rotary scaling 'yarn'"),
+    ({"llama__rope__dimension_count": 8}, "partly rotated heads"),
+    ({"extra": {"blk.0.attn_sinks.weight": np.zeros(4, np.float32)}}, "blk.0.attn_sinks.weight"),
+    ({"extra": {"blk.0.attn_q.scales": np.zeros((4, 4), np.float32)}}, "blk.0.attn_q.scales"),
+    ({"extra": {"integers.weight": np.zeros(4, np.int32)}}, "type I32"),
+    ({"tokenizer__ggml__model": None}, "no tokenizer"),
+    ({"tokenizer__ggml__tokens": None}, "no tokenizer"),
+    ({"tokenizer__ggml__model": "llama"}, "of the kind 'llama'"),
+    ({"tokenizer__ggml__merges": None}, "of the kind 'gpt2'"),
+    ({"tokenizer__ggml__pre": "tekken"}, "pre-tokeniser 'tekken'"),
+    ({"tokenizer__ggml__pre": None}, "pre-tokeniser None"),
+    ({"tokenizer__ggml__pre": [1, 2]}, r"pre-tokeniser \[1, 2\]"),
+    ({"tokenizer__ggml__token_type": 3}, "token types are 3"),
+    ({"tokenizer__ggml__token_type": [1, 1]}, "2 token types"),
+    ({"tokenizer__ggml__tokens": ["a", "a"], "tokenizer__ggml__token_type": [1, 1]}, "1 different tokens of 2"),
+    ({"tokenizer__ggml__merges": ["h e", "nothing here"]}, "tokenizer is damaged"),
+    ({"tokenizer__ggml__merges": ["h e l"]}, "tokenizer is damaged"),
+    ({"tokenizer__ggml__eos_token_id": 10_000}, "names token 10000"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_does_not_make_a_supported_llama_is_refused_with_the_reason(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tiny_models.write_gguf(tmp_path / "tiny.gguf", **changes)
+    with pytest.raises(DraftlightError, match=message):
+        load(path.as_posix())
+
+
+@pytest.mark.parametrize("kind", ["Q5_0", "Q5_1", "BF16", "TQ1_0"])
+def test_other_quantisations_are_refused_by_name(kind: str, tmp_path: Path) -> None:
+    made = {name: np.zeros((256, 256), np.float32) if array.ndim > 1 else array for name, array in tiny_models.weights().items()}
+    with pytest.raises(DraftlightError, match=f"type {kind} .*Q4_0"):
+        load(tiny_models.write_gguf(tmp_path / "tiny.gguf", kind, made).as_posix())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no GGUF file"),
+        (b"GG", "is no GGUF file"),
+        (b"PK\x03\x04 an archive", "is no GGUF file"),
+        (b"<html>not found</html>", "is no GGUF file"),
+        (b"GGUF\x00\x00\x00\x03" + bytes(16), "version 50331648"),
+        (b"GGUF\x01\x00\x00\x00" + bytes(16), "version 1;"),
+        (b"GGUF\x03\x00\x00\x00" + b"\xff" * 16, "claims 18446744073709551615 entries"),
+        (b"GGUF\x03\x00\x00\x00" + bytes(16), "architecture None"),
+    ],
+)
+def test_what_is_no_gguf_file_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.gguf"
+    path.write_bytes(content)
+    with pytest.raises(DraftlightError, match=message):
+        load(path.as_posix())
+
+
+def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
+    whole = tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q4_0").read_bytes()
+    path = tmp_path / "cut.gguf"
+    for length in sorted({*range(0, 200, 7), *range(200, len(whole) - 1, 997), len(whole) - 40, len(whole) - 33}):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DraftlightError, match=r"cut off|no GGUF file"):
+            read_header(path)
+
+
+def test_damage_anywhere_never_ends_the_process(tmp_path: Path) -> None:
+    """Bytes changed at random, in a process of its own: the outcome is a model or a refusal, never a crash."""
+    tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q4_0")
+    run = subprocess.run([sys.executable, "-c", DAMAGE, tmp_path.as_posix()], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    loaded, refused = map(int, run.stdout.split())
+    assert loaded + refused == 300
+    assert refused > 150
+
+
+DAMAGE = """
+import pathlib, random, sys
+from engine.errors import DraftlightError
+from engine.models.loading import load
+folder = pathlib.Path(sys.argv[1])
+whole = (folder / "tiny.gguf").read_bytes()
+header_end = 13000
+outcomes = [0, 0]
+generator = random.Random(1)
+for trial in range(300):
+    changed = bytearray(whole)
+    for _ in range(generator.choice((1, 1, 4, 40))):
+        changed[generator.randrange(generator.choice((64, 2000, header_end)))] = generator.choice((0, 1, 9, 127, 255))
+    path = folder / "damaged.gguf"
+    path.write_bytes(changed)
+    try:
+        load(path.as_posix())
+        outcomes[0] += 1
+    except DraftlightError:
+        outcomes[1] += 1
+print(*outcomes)
+"""

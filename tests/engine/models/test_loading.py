@@ -1,0 +1,549 @@
+"""Loading from every kind of source, clear refusals, and which pairs fit. Tiny random models, and the built-in one where said."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten, tree_map_with_path
+from mlx_lm.models import glm4_moe, nemotron_h
+from mlx_lm.models.cache import (
+    ArraysCache,
+    CacheList,
+    ChunkedKVCache,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
+from mlx_lm.utils import save_model
+from safetensors.numpy import load_file, save_file
+
+from engine.errors import DraftlightError
+from engine.files.builtin import SHA256
+from engine.files.safetensors_header import check_safetensors
+from engine.models import loading
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
+from engine.models.pairing import check_pair
+from tests.engine import tiny_models
+
+REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "builtin_reference.json").read_text(encoding="utf-8"))
+PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]
+
+
+def logits(model: Any) -> np.ndarray:
+    return np.array(model(mx.array(PROMPT)))[0]
+
+
+def test_logits_of_the_builtin_target_are_those_of_transformers(builtin: LoadedModel) -> None:
+    """Float32 here and there, summed in another order: logits of order 10 agree to 1e-3, their means over the ids to 1e-6."""
+    of_prompt: dict[int, np.ndarray] = {}
+    for row in REFERENCE["rows"]:
+        if row["prompt"] not in of_prompt:
+            of_prompt = {row["prompt"]: np.array(builtin.model(mx.array([REFERENCE["prompts"][row["prompt"]]])))[0]}
+        ours = of_prompt[row["prompt"]][row["position"]].astype(np.float64)
+        np.testing.assert_allclose(ours[row["top_ids"]], row["top_logits"], atol=1e-3)
+        assert ours.max() <= row["top_logits"][0] + 1e-3
+        ids = np.arange(len(ours))
+        projections = [(ours * np.cos(k * ids)).mean() for k in range(1, 5)]
+        np.testing.assert_allclose(projections, row["projections"], atol=1e-6)
+
+
+def test_the_builtin_target_is_described(builtin: LoadedModel) -> None:
+    assert (builtin.name, builtin.sha256, builtin.context_length) == ("SmolLM2-135M-Instruct", SHA256, 8192)
+    assert builtin.eos_ids == {2}
+    assert len(builtin.vocabulary) == 49152
+    assert {array.dtype for _, array in tree_flatten(builtin.model.parameters())} == {mx.float32}
+    assert {type(entry) for entry in make_prompt_cache(builtin.model)} == {KVCache}
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantised_and_half_precision_folders_are_widened_without_rounding(bits: int, tmp_path: Path) -> None:
+    model = load(tiny_models.write_folder(tmp_path / "source").as_posix()).model
+    model.set_dtype(mx.float16)
+    nn.quantize(model, group_size=32, bits=bits)
+    folder = tiny_models.write_folder(tmp_path / "folder", quantization={"group_size": 32, "bits": bits})
+    (folder / "model.safetensors").unlink()
+    save_model(folder, model)
+    widened = load(folder.as_posix()).model
+    assert {array.dtype for _, array in tree_flatten(widened.parameters())} == {mx.float32}
+    layer = model.layers[1].mlp.down_proj
+    packed = np.array(layer.weight).view(np.uint8)
+    levels = packed if bits == 8 else np.stack([packed & 15, packed >> 4], axis=-1).reshape(packed.shape[0], -1)
+    groups = levels.reshape(levels.shape[0], -1, 32).astype(np.float32)
+    scales, biases = (np.array(array).astype(np.float32)[..., None] for array in (layer.scales, layer.biases))
+    expected = (groups * scales + biases).reshape(levels.shape)
+    np.testing.assert_allclose(np.array(widened.layers[1].mlp.down_proj.weight), expected, atol=1e-6)
+
+
+def test_another_architecture_of_mlx_lm_loads_as_it_is(tmp_path: Path) -> None:
+    made = tiny_models.weights()
+    for layer in range(tiny_models.LAYERS):
+        for name in ("q_norm", "k_norm"):
+            made[f"model.layers.{layer}.self_attn.{name}.weight"] = np.ones(16, np.float32)
+    loaded = load(tiny_models.write_folder(tmp_path, made, model_type="qwen3", head_dim=16).as_posix())
+    assert type(loaded.model).__module__ == "mlx_lm.models.qwen3"
+    assert loaded.name == tmp_path.name
+    assert np.isfinite(logits(loaded.model)).all()
+
+
+def test_the_stated_context_is_taken(tmp_path: Path) -> None:
+    assert load(tiny_models.write_folder(tmp_path, max_position_embeddings=77).as_posix()).context_length == 77
+    useless = load(tiny_models.write_folder(tmp_path, text_config="none", max_position_embeddings=0, n_ctx=88).as_posix())
+    assert useless.context_length == 88
+
+
+@pytest.mark.parametrize(
+    ("stated", "generation", "settings", "ends"),
+    [
+        (0, None, {}, {0, 2}),
+        ([0, 260], None, {}, {0, 2, 260}),
+        (None, None, {}, {2}),
+        (2, {"eos_token_id": [0, 261]}, {}, {0, 2, 261}),
+        (0, {"eos_token_id": 261}, {}, {2, 261}),
+        (260, {"eos_token_id": None}, {}, {2, 260}),
+        (260, None, {"eos_token": None}, {260}),
+        (260, None, {"eos_token": None, "special_tokens_map": {"eos_token": {"content": "<|endoftext|>"}}}, {0, 260}),
+        (260, None, {"special_tokens_map": {"eos_token": "<|endoftext|>"}}, {0, 260}),
+        (260, None, {"special_tokens_map": {"eos_token": "<|endoftext|>"}, "added_tokens_decoder": {}}, {2, 260}),
+    ],
+)
+def test_an_answer_ends_with_the_tokens_it_ends_with_in_mlx_lm(
+    stated: Any, generation: Any, settings: dict[str, Any], ends: set[int], tmp_path: Path
+) -> None:
+    """Those of config.json, or of generation_config.json in their place, and the tokenizer's as well."""
+    folder = tiny_models.write_folder(tmp_path, eos_token_id=stated)
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation))
+    path = folder / "tokenizer_config.json"
+    written = json.loads(path.read_text()) | settings
+    if special_tokens := written.pop("special_tokens_map", None):
+        (folder / "special_tokens_map.json").write_text(json.dumps(special_tokens))
+    path.write_text(json.dumps(written))
+    _, theirs = mlx_lm.load(folder.as_posix())
+    assert theirs.eos_token_ids == ends
+    assert load(folder.as_posix()).eos_ids == ends
+
+
+def glm4_moe_config() -> dict[str, Any]:
+    return {
+        "model_type": "glm4_moe",
+        "vocab_size": tiny_models.VOCABULARY,
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "max_position_embeddings": 128,
+        "moe_intermediate_size": 32,
+        "norm_topk_prob": True,
+        "num_attention_heads": 2,
+        "n_group": 1,
+        "head_dim": 32,
+        "topk_group": 1,
+        "n_shared_experts": 1,
+        "n_routed_experts": 8,
+        "routed_scaling_factor": 1.0,
+        "num_experts_per_tok": 2,
+        "first_k_dense_replace": 0,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 1,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1e4,
+        "rope_scaling": None,
+        "use_qk_norm": False,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "partial_rotary_factor": 0.5,
+    }
+
+
+def nemotron_h_config() -> dict[str, Any]:
+    return {
+        "model_type": "nemotron_h",
+        "vocab_size": tiny_models.VOCABULARY,
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "max_position_embeddings": 128,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "attention_bias": False,
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 16,
+        "mamba_proj_bias": False,
+        "ssm_state_size": 16,
+        "conv_kernel": 4,
+        "n_groups": 2,
+        "mlp_bias": False,
+        "layer_norm_epsilon": 1e-5,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "hybrid_override_pattern": ["M", "*", "-"],
+        "head_dim": 32,
+    }
+
+
+@pytest.mark.parametrize(
+    ("module", "config", "kept"),
+    [(glm4_moe, glm4_moe_config(), "e_score_correction_bias"), (nemotron_h, nemotron_h_config(), "A_log")],
+    ids=["glm4_moe", "nemotron_h"],
+)
+def test_on_a_gpu_what_mlx_lm_keeps_in_float32_stays_so(
+    module: Any, config: dict[str, Any], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Types, values and logits are those of mlx-lm's own loading, but for norms stored wider than the rest."""
+    mx.random.seed(3)
+    model = module.Model(module.ModelArgs.from_dict(config))
+
+    def as_converted(name: str, array: mx.array) -> mx.array:
+        return array + 0.01 * mx.random.normal(array.shape) if kept in name else array.astype(mx.bfloat16)
+
+    model.update(tree_map_with_path(as_converted, model.parameters()))
+    nn.quantize(model, group_size=32, bits=8)
+    folder = tiny_models.write_model(tmp_path, model, config | {"quantization": {"group_size": 32, "bits": 8}})
+    theirs, _ = mlx_lm.utils.load_model(folder)
+    monkeypatch.setattr(loading, "runs_on_cpu", lambda: False)
+    ours = load(folder.as_posix()).model
+    types = {name: array.dtype for name, array in tree_flatten(ours.parameters())}
+    assert types == {name: array.dtype for name, array in tree_flatten(theirs.parameters())}
+    assert {dtype for name, dtype in types.items() if kept in name} == {mx.float32}
+    np.testing.assert_array_equal(*(np.array(each(mx.array(PROMPT)).astype(mx.float32)) for each in (ours, theirs)))
+
+
+def test_on_a_gpu_norms_take_the_type_of_the_scales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "runs_on_cpu", lambda: False)
+    loaded = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q8_0").as_posix())
+    assert {array.dtype for _, array in tree_flatten(loaded.model.parameters())} == {mx.uint32, mx.float16}
+
+
+def test_the_digest_is_that_of_the_weights(tmp_path: Path) -> None:
+    one, other = (tiny_models.write_folder(tmp_path / str(seed), tiny_models.weights(seed)) for seed in (1, 2))
+    digests = [load(folder.as_posix()).sha256 for folder in (one, other, one)]
+    assert digests[0] == digests[2] != digests[1]
+
+
+def cut_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def cut_header(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:50])
+
+
+def replace_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"<html>not found</html>" * 10)
+
+
+def empty_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"")
+
+
+def drop_a_weight(folder: Path) -> None:
+    made = tiny_models.weights()
+    del made["model.norm.weight"]
+    save_file(made, folder / "model.safetensors")
+
+
+def write_config(text: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "config.json").write_text(text) and None
+
+
+REFUSED_FOLDERS: list[tuple[Callable[[Path], Any], str]] = [
+    (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
+    (write_config("{"), r"config\.json cannot be read"),
+    (write_config("[]"), "not a JSON object"),
+    (write_config("{}"), "cannot be loaded as an mlx-lm model: 'model_type' is missing"),
+    (write_config('{"model_type": "abacus"}'), "abacus not supported"),
+    (write_config('{"model_type": "llama"}'), "cannot be loaded as an mlx-lm model"),
+    (lambda folder: tiny_models.write_folder(folder, hidden_size=32), "cannot be loaded as an mlx-lm model"),
+    (lambda folder: tiny_models.write_folder(folder, num_hidden_layers=3), "cannot be loaded as an mlx-lm model"),
+    (lambda folder: tiny_models.write_folder(folder, num_attention_heads=0), "cannot be loaded as an mlx-lm model"),
+    (lambda folder: (folder / "model.safetensors").unlink(), r"has no model\*\.safetensors"),
+    (lambda folder: (folder / "tokenizer.json").unlink(), r"has no tokenizer\.json"),
+    (cut_weights, r"model\.safetensors is damaged: .* ends at byte"),
+    (cut_header, "model.safetensors is damaged: its header is cut off"),
+    (replace_weights, "model.safetensors is damaged"),
+    (empty_weights, "model.safetensors is damaged"),
+    (drop_a_weight, "Missing 1 parameters"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), REFUSED_FOLDERS, ids=[message for _, message in REFUSED_FOLDERS])
+def test_folders_that_hold_no_usable_model_are_refused_with_the_reason(
+    damage: Callable[[Path], Any], message: str, tmp_path: Path
+) -> None:
+    good = load(tiny_models.write_folder(tmp_path / "good").as_posix())
+    before = logits(good.model)
+    bad = tiny_models.write_folder(tmp_path / "bad")
+    damage(bad)
+    with pytest.raises(DraftlightError, match=message):
+        load(bad.as_posix())
+    np.testing.assert_array_equal(logits(good.model), before)
+
+
+def test_scalars_and_empty_arrays_are_no_damage(tmp_path: Path) -> None:
+    save_file({"scale": np.array(2.0, np.float32), "empty": np.zeros((0, 3), np.float16)}, tmp_path / "whole.safetensors")
+    check_safetensors(tmp_path / "whole.safetensors")
+
+
+def test_damaged_weights_never_end_the_process(tmp_path: Path) -> None:
+    """Bytes of the header changed at random, in a process of its own: a model or a refusal, never a crash."""
+    tiny_models.write_folder(tmp_path)
+    run = subprocess.run([sys.executable, "-c", DAMAGE, tmp_path.as_posix()], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    loaded, refused = map(int, run.stdout.split())
+    assert loaded + refused == 150
+    assert refused > 75
+
+
+DAMAGE = """
+import pathlib, random, sys
+from engine.errors import DraftlightError
+from engine.models.loading import load
+folder = pathlib.Path(sys.argv[1])
+path = folder / "model.safetensors"
+whole = path.read_bytes()
+header = int.from_bytes(whole[:8], "little")
+outcomes = [0, 0]
+generator = random.Random(1)
+for trial in range(150):
+    changed = bytearray(whole)
+    for _ in range(generator.choice((1, 1, 4))):
+        changed[generator.randrange(generator.choice((8, 8 + header)))] = generator.choice(b'0179-.,:"[]{}FI')
+    path.write_bytes(changed)
+    try:
+        load(folder.as_posix())
+        outcomes[0] += 1
+    except DraftlightError:
+        outcomes[1] += 1
+print(*outcomes)
+"""
+
+
+def no_download(*_: object, **__: object) -> str:
+    pytest.fail("a mistyped path must not become a download")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nothing",
+        "./nothing",
+        "/nowhere/at-all",
+        "~/nowhere-at-all",
+        "./models/mistyped",
+        "a/b/c",
+        "..",
+        "model.gguf",
+        "org/model.gguf",
+        "",
+    ],
+)
+def test_what_is_no_model_is_never_downloaded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loading, "snapshot_download", no_download)
+    with pytest.raises(DraftlightError, match=r"no model at|no config\.json"):
+        load(name)
+
+
+def test_an_installation_without_the_builtin_draft_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "BUILTIN_DRAFT", tmp_path / "nothing")
+    with pytest.raises(DraftlightError, match="lacks the built-in draft model"):
+        load("builtin-draft")
+
+
+def test_a_file_that_is_no_gguf_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights.bin").write_bytes(b"x")
+    with pytest.raises(DraftlightError, match=r"neither a \.gguf file nor a model folder"):
+        load((tmp_path / "weights.bin").as_posix())
+
+
+def test_a_hub_model_is_loaded_from_where_the_hub_client_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny_models.write_folder(tmp_path / "snapshot")
+    monkeypatch.setattr(loading, "snapshot_download", lambda name, **_: folder.as_posix())
+    steps: list[str] = []
+    assert load("organisation/model", lambda step, _: steps.append(step)).name == "organisation/model"
+    assert steps == ["fetching organisation/model from the Hub", "loading the model"]
+
+
+def test_a_hub_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(DraftlightError, match="Check the name and the network connection"):
+        load("no-such-organisation/no-such-model")
+
+
+# Pairs
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    return load(tiny_models.write_folder(tmp_path_factory.mktemp("tiny")).as_posix())
+
+
+def other(loaded: LoadedModel, **changes: Any) -> LoadedModel:
+    return dataclasses.replace(loaded, name="other", **changes)
+
+
+def with_token(loaded: LoadedModel, index: int, token: bytes | None) -> tuple[bytes | None, ...]:
+    return (*loaded.vocabulary[:index], token, *loaded.vocabulary[index + 1 :])
+
+
+def with_caches(*kinds: Any) -> Any:
+    return SimpleNamespace(make_cache=lambda: list(kinds))
+
+
+def test_equal_tokens_make_a_pair_whatever_the_widths(tiny: LoadedModel) -> None:
+    padded = other(tiny, vocabulary=(*tiny.vocabulary, None, None))
+    smaller = other(tiny, vocabulary=tiny.vocabulary[:200])
+    for pair in ((tiny, tiny), (tiny, padded), (padded, tiny), (tiny, smaller), (smaller, tiny)):
+        assert check_pair(*pair) == loading.PairReport(True, ())
+
+
+def test_tokens_that_only_one_side_has_are_no_hindrance(tiny: LoadedModel) -> None:
+    assert check_pair(tiny, other(tiny, vocabulary=with_token(tiny, 100, None))).usable
+    assert check_pair(other(tiny, vocabulary=with_token(tiny, 100, None)), tiny).usable
+
+
+def test_the_first_differing_token_is_named(tiny: LoadedModel) -> None:
+    vocabulary = with_token(other(tiny, vocabulary=with_token(tiny, 50, b"x\xff")), 60, b"y")
+    report = check_pair(tiny, other(tiny, vocabulary=vocabulary))
+    assert not report.usable
+    (reason,) = report.reasons
+    shown = repr(tiny.vocabulary[50].decode("utf-8", "backslashreplace"))
+    assert reason == f"The vocabularies differ in 2 entries, first at token 50: {shown} in {tiny.name}, 'x\\\\xff' in other."
+
+
+def test_a_differing_control_token_is_called_one(tiny: LoadedModel) -> None:
+    report = check_pair(tiny, other(tiny, vocabulary=with_token(tiny, 2, b"</s>")))
+    assert report.reasons[0].startswith("The vocabularies differ in 1 entries, first at control token 2: '<|im_end|>'")
+
+
+def test_vocabularies_without_a_common_token_are_refused(tiny: LoadedModel) -> None:
+    report = check_pair(tiny, other(tiny, vocabulary=(None,) * 10))
+    assert report.reasons == (f"other and {tiny.name} have no token in common.",)
+
+
+@pytest.mark.parametrize(
+    ("caches", "reason"),
+    [
+        ((KVCache(), RotatingKVCache(max_size=8)), "sliding window"),
+        ((ArraysCache(2), KVCache()), "recurrent state"),
+        ((ChunkedKVCache(8),), "chunks"),
+        ((CacheList(KVCache(), ArraysCache(1)),), "recurrent state"),
+        ((object(),), "cannot be rolled back"),
+    ],
+)
+@pytest.mark.parametrize("side", ["target", "drafter"])
+def test_caches_that_cannot_be_rolled_back_are_refused(caches: Any, reason: str, side: str, tiny: LoadedModel) -> None:
+    bad = other(tiny, model=with_caches(*caches))
+    report = check_pair(bad, tiny) if side == "target" else check_pair(tiny, bad)
+    assert not report.usable
+    assert report.reasons[0].startswith(f"The {side} other ")
+    assert reason in report.reasons[0]
+
+
+def test_plain_and_quantised_caches_are_taken(tiny: LoadedModel) -> None:
+    assert check_pair(tiny, other(tiny, model=with_caches(KVCache(), QuantizedKVCache()))).usable
+
+
+def test_every_reason_is_reported(tiny: LoadedModel) -> None:
+    bad = other(tiny, vocabulary=with_token(tiny, 50, b"?"), model=with_caches(ArraysCache(1)), target_ids=mx.array([0, 271]))
+    assert len(check_pair(tiny, bad).reasons) == 3
+
+
+@pytest.mark.parametrize(("ids", "reason"), [([0, 5, 271], "names token 271"), ([-1, 3], "names token -1"), ([4, 4], "twice")])
+def test_a_trimmed_head_must_name_tokens_of_the_target_once(ids: list[int], reason: str, tiny: LoadedModel) -> None:
+    (said,) = check_pair(tiny, other(tiny, target_ids=mx.array(ids))).reasons
+    assert reason in said
+
+
+# Draft models cut from the built-in target
+
+
+def write_cut(folder: Path, builtin: LoadedModel, kept: int = 40, **changes: Any) -> Path:
+    """Layers 0 and 29 of the built-in target and a head of `kept` tokens, as a trained draft model's folder holds them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parameters = dict(tree_flatten(builtin.model.parameters()))
+    made = {"norm.weight": parameters["model.norm.weight"]}
+    for new, old in enumerate((0, 29)):
+        prefix = f"model.layers.{old}."
+        made |= {f"layers.{new}.{name.removeprefix(prefix)}": a for name, a in parameters.items() if name.startswith(prefix)}
+    ids = np.arange(kept, dtype=np.int32)[::-1] * 1000
+    arrays = {name: np.array(array).astype(np.float16) for name, array in made.items()}
+    arrays["head.weight"] = np.array(builtin.model.model.embed_tokens.weight)[ids].astype(np.float16)
+    save_file(arrays | {"target_ids": np.ascontiguousarray(ids)}, folder / "model.safetensors")
+    config = {
+        "model_type": "draftlight_cut",
+        "hidden_size": 576,
+        "num_hidden_layers": 2,
+        "intermediate_size": 1536,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "rope_theta": 1e5,
+        "rms_norm_eps": 1e-5,
+        "vocab_size": 49152,
+        "target_sha256": SHA256,
+        "max_position_embeddings": 8192,
+    }
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    return folder
+
+
+def test_a_cut_draft_computes_with_the_targets_embedding(builtin: LoadedModel, tmp_path: Path) -> None:
+    folder = write_cut(tmp_path / "cut", builtin)
+    alone, shared = load(folder.as_posix()), load(folder.as_posix(), target=builtin)
+    assert shared.model.model.embed_tokens is builtin.model.model.embed_tokens
+    for draft in (alone, shared):
+        assert {array.dtype for _, array in tree_flatten(draft.model.parameters())} == {mx.float32}
+        assert draft.target_ids.tolist() == [1000 * index for index in range(39, -1, -1)]
+        assert draft.vocabulary == builtin.vocabulary
+        assert len(make_prompt_cache(draft.model)) == 2
+        assert check_pair(builtin, draft).usable
+    ids = mx.array([[1, 9690, 198, 2683, 6004]])
+    made = load_file(folder / "model.safetensors")
+    hidden = builtin.model.model.embed_tokens(ids)
+    for layer in (builtin.model.layers[0], builtin.model.layers[29]):
+        hidden = layer(hidden, "causal", None)
+    expected = builtin.model.model.norm(hidden) @ mx.array(made["head.weight"].astype(np.float32)).T
+    for draft in (alone, shared):
+        np.testing.assert_allclose(np.array(draft.model(ids)), np.array(expected), atol=0.05)
+    np.testing.assert_allclose(np.array(alone.model(ids)), np.array(shared.model(ids)), atol=1e-4)
+    cache = make_prompt_cache(alone.model)
+    stepwise = [np.array(alone.model(ids[:, index : index + 1], cache=cache))[0, 0] for index in range(5)]
+    np.testing.assert_allclose(np.stack(stepwise), np.array(alone.model(ids))[0], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target_sha256": "0" * 64}, "not the built-in one"),
+        ({"num_hidden_layers": 3}, "do not fit"),
+        ({"hidden_size": 512}, "do not fit"),
+        ({"num_attention_heads": 0}, "do not fit"),
+    ],
+)
+def test_a_cut_draft_that_does_not_fit_is_refused(
+    changes: dict[str, Any], message: str, builtin: LoadedModel, tmp_path: Path
+) -> None:
+    with pytest.raises(DraftlightError, match=message):
+        load(write_cut(tmp_path / "cut", builtin, **changes).as_posix(), target=builtin)
+
+
+@pytest.mark.parametrize("absent", ["model.safetensors", "config.json"])
+def test_a_cut_draft_without_a_file_is_refused(absent: str, builtin: LoadedModel, tmp_path: Path) -> None:
+    folder = write_cut(tmp_path / "cut", builtin)
+    (folder / absent).unlink()
+    with pytest.raises(DraftlightError, match=absent):
+        load(folder.as_posix(), target=builtin)

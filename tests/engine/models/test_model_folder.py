@@ -1,0 +1,169 @@
+"""Folders that hold something other than a whole model: what they are is said, and what to do; no code of theirs runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import save_file
+
+from engine.errors import DraftlightError
+from engine.models import loading
+from engine.models.loading import load
+from tests.engine import tiny_models
+
+
+def in_shards(folder: Path, shards: int = 3, index: bool = True) -> Path:
+    """The tiny model with its weights in several numbered files, as large models come."""
+    tiny_models.write_folder(folder)
+    (folder / "model.safetensors").unlink()
+    made = sorted(tiny_models.weights().items())
+    names = [f"model-{part:05}-of-{shards:05}.safetensors" for part in range(1, shards + 1)]
+    for part, name in enumerate(names):
+        save_file(dict(made[part::shards]), folder / name)
+    if index:
+        placed = {weight: names[place % shards] for place, (weight, _) in enumerate(made)}
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": placed}))
+    return folder
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_missing_shards_are_named(index: bool, tmp_path: Path) -> None:
+    folder = in_shards(tmp_path, index=index)
+    load(folder.as_posix())
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    with pytest.raises(
+        DraftlightError, match=r"3 weight files 1 is missing: model-00002-of-00003\.safetensors\. Fetch the model"
+    ):
+        load(folder.as_posix())
+    (folder / "model-00003-of-00003.safetensors").unlink()
+    with pytest.raises(DraftlightError, match=r"2 are missing: model-00002-of-00003\.safetensors, model-00003"):
+        load(folder.as_posix())
+
+
+def test_an_index_whose_shards_are_all_missing_names_them(tmp_path: Path) -> None:
+    folder = in_shards(tmp_path, shards=6)
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    with pytest.raises(DraftlightError, match=r"has no model\*\.safetensors\. Of 6 .* 6 are missing: .* and 2 more\. Fetch"):
+        load(folder.as_posix())
+
+
+@pytest.mark.parametrize("index", ["stale", "damaged"])
+def test_an_index_that_is_wrong_hinders_no_whole_model(index: str, tmp_path: Path) -> None:
+    """mlx-lm does not read it; a conversion may leave the one of the original behind."""
+    folder = tiny_models.write_folder(tmp_path)
+    stale = json.dumps({"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}})
+    (folder / "model.safetensors.index.json").write_text(stale if index == "stale" else "{")
+    load(folder.as_posix())
+
+
+def adapter_of_mlx_lm(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text(json.dumps({"fine_tune_type": "lora", "model": "org/base"}))
+    (folder / "adapters.safetensors").write_bytes(b"")
+
+
+def adapter_of_peft(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "base_model_name_or_path": "org/base"}))
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+
+
+def one_gguf(folder: Path) -> None:
+    (folder / "tiny-Q8_0.gguf").write_bytes(b"GGUF")
+
+
+def gguf_with_a_configuration(folder: Path) -> None:
+    """As repositories of GGUF files have it."""
+    one_gguf(folder)
+    (folder / "tiny-Q4_0.gguf").write_bytes(b"GGUF")
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (adapter_of_mlx_lm, r"is an adapter: it holds changes to org/base, .*mlx_lm\.fuse"),
+        (adapter_of_peft, r"is an adapter: it holds changes to org/base, .*PEFT"),
+        (one_gguf, r"holds GGUF .*Choose a file in it instead: tiny-Q8_0\.gguf"),
+        (gguf_with_a_configuration, r"Choose a file in it instead: tiny-Q4_0\.gguf, tiny-Q8_0\.gguf"),
+        (lambda folder: None, r"has no config\.json, so it is no model folder"),
+    ],
+)
+def test_what_is_no_model_is_named_with_what_to_do(make: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
+    make(tmp_path)
+    with pytest.raises(DraftlightError, match=message):
+        load(tmp_path.as_posix())
+
+
+def test_code_that_comes_with_a_model_is_never_run(tmp_path: Path) -> None:
+    """Neither mlx-lm's `model_file` nor the `auto_map` of transformers; the latter hinders nothing."""
+    ran = tmp_path / "ran"
+    code = f"import pathlib\npathlib.Path({str(ran)!r}).touch()\nfrom mlx_lm.models.llama import Model, ModelArgs\n"
+    mapped = tiny_models.write_folder(
+        tmp_path / "mapped", auto_map={"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}, trust_remote_code=True
+    )
+    settings = json.loads((mapped / "tokenizer_config.json").read_text())
+    (mapped / "tokenizer_config.json").write_text(json.dumps(settings | {"auto_map": {"AutoTokenizer": ["own.Tokenizer", None]}}))
+    (mapped / "own.py").write_text(code)
+    load(mapped.as_posix())
+    own = tiny_models.write_folder(tmp_path / "own", model_file="own.py")
+    (own / "own.py").write_text(code)
+    with pytest.raises(DraftlightError, match=r"needs Python code of its own \(own\.py\).*never run.*Choose a model of"):
+        load(own.as_posix())
+    assert not ran.exists()
+
+
+def test_an_architecture_whose_package_is_missing_ends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """mlx-lm's `olmo` ends the process where the package it needs is not installed."""
+    with pytest.raises(DraftlightError, match="needs a package that is not installed"):
+        load(tiny_models.write_folder(tmp_path, model_type="olmo").as_posix())
+
+
+# The Hub
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for the Hub: a folder with a folder for each repository."""
+    repositories = tmp_path / "hub"
+
+    def snapshot(name: str, allow_patterns: list[str]) -> str:
+        if not (repositories / name).is_dir():
+            raise OSError(f"404: no repository {name}")
+        return (repositories / name).as_posix()
+
+    monkeypatch.setattr(loading, "snapshot_download", snapshot)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return repositories
+
+
+def test_a_folder_of_the_organisations_name_hides_nothing_on_the_hub(hub: Path) -> None:
+    tiny_models.write_folder(hub / "org" / "model")
+    tiny_models.write_folder(Path("org") / "other")
+    assert load("org/model").path == (hub / "org" / "model").as_posix()
+    assert load("org/other").path == "org/other"
+    shutil.copytree("org/other", "org/model")
+    assert load("org/model").path == "org/model"
+
+
+def test_a_name_that_is_neither_here_nor_there_says_where_it_was_looked_for(hub: Path) -> None:
+    Path("org").mkdir()
+    with pytest.raises(
+        DraftlightError, match=r"neither a folder here nor .* 404: .* The folder org here has no mistyped in it\."
+    ):
+        load("org/mistyped")
+
+
+def test_a_repository_without_a_model_for_mlx_lm_says_so(hub: Path) -> None:
+    (hub / "org" / "model-GGUF").mkdir(parents=True)
+    with pytest.raises(DraftlightError, match=r"has no config\.json\. If it has GGUF files, download one"):
+        load("org/model-GGUF")
+    (hub / "org" / "adapter").mkdir()
+    adapter_of_peft(hub / "org" / "adapter")
+    with pytest.raises(DraftlightError, match="is an adapter"):
+        load("org/adapter")
