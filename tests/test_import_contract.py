@@ -32,6 +32,29 @@ VIOLATIONS = {
         {"app/planted.py": "import engine.planted_model\n", **LEADS_TO_MLX},
         "The window reaches MLX only through engine.worker",
     ),
+    "the session imports a view": (
+        {"app/session/planted.py": "from app.look.theme import Theme\nfrom app.lanes.lanes import RoundLanes\n"},
+        "A room of the window imports the rooms below it only",
+    ),
+    "the lanes import the charts beside them": (
+        {"app/lanes/planted.py": "def show():\n    import app.charts.chart\n"},
+        "A room of the window imports the rooms below it only",
+    ),
+    "a room that no contract knows": (
+        {"app/planted_room/__init__.py": ""},
+        "A room of the window imports the rooms below it only",
+    ),
+    "the models import the decode loop, through a module of their own": (
+        {
+            "engine/models/planted.py": "import engine.models.planted_too\n",
+            "engine/models/planted_too.py": "import engine.decoding\n",
+        },
+        "A room of the engine imports the rooms below it only",
+    ),
+    "the session's values import Qt": (
+        {"app/session/session.py": "from PySide6.QtCore import QTimer\n"},
+        "What a replay and an export need of the window's rooms is free of Qt",
+    ),
     "metrics import a module of the engine that imports MLX": (
         {"engine/metrics.py": "from engine.planted_model import load\n", **LEADS_TO_MLX},
         "Values, mathematics, traces and metrics need no MLX",
@@ -61,6 +84,7 @@ def test_a_planted_violation_fails(tmp_path: Path, violation: str) -> None:
     files, broken = VIOLATIONS[violation]
     copy_of_the_code(tmp_path)
     for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         with (tmp_path / name).open("a") as file:
             file.write(text)
     result = lint(tmp_path)

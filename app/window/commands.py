@@ -3,19 +3,53 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from app.conversation.composer import Composer
+from app.conversation.transcript import Transcript
 from app.look.command import Command
 from app.look.theme import APPEARANCES, Appearance
-from app.window.pages import compare_commands
-
-if TYPE_CHECKING:
-    from app.window.window import Window
+from app.panel.picture_menu import Saving
+from app.session.chat import Chat
+from app.session.settings import PanelPage, Settings
+from app.window.pages import Pages, compare_commands
+from app.window.replay_controller import Opening
 
 APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Theme of the system", "dark": "Dark", "light": "Light"}
 
 
-def window_commands(window: Window) -> list[Command]:
+class Commanded(Protocol):
+    """What menus and keys ask of the window and of its parts."""
+
+    chat: Chat
+    composer: Composer
+    transcript: Transcript
+    opening: Opening
+    saving: Saving
+    pages: Pages
+
+    @property
+    def settings(self) -> Settings: ...
+    def new_chat(self) -> None: ...
+    def regenerate(self) -> None: ...
+    def edit_last(self) -> None: ...
+    def stop(self) -> None: ...
+    def export(self) -> None: ...
+    def close(self) -> bool: ...
+    def toggle_ghosts(self) -> None: ...
+    def toggle_panel(self) -> None: ...
+    def set_appearance(self, appearance: Appearance) -> None: ...
+    def larger(self) -> None: ...
+    def smaller(self) -> None: ...
+    def normal(self) -> None: ...
+    def focus_transcript(self) -> None: ...
+    def focus_rule(self) -> None: ...
+    def open_page(self, page: PanelPage) -> None: ...
+    def open_options(self) -> None: ...
+    def show_shortcuts(self) -> None: ...
+
+
+def window_commands(window: Commanded) -> list[Command]:
     """The commands, in the order of the menus."""
     settings = window.settings
     appearances = [
