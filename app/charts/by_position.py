@@ -26,6 +26,7 @@ class PositionChart(Chart):
         self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Fills both sets of bars with the accent colour, fainter for the share of all proposals that were drafted."""
         super().set_look(theme, scale)
         light = QColor(theme.accent)
         light.setAlpha(90)
@@ -54,6 +55,7 @@ class LengthsChart(Chart):
         self.view.addItem(self.expected)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Fills the counted bars with the accent colour and outlines the expected ones with a dashed line."""
         super().set_look(theme, scale)
         filled = QColor(theme.accent)
         filled.setAlpha(205)
@@ -62,6 +64,7 @@ class LengthsChart(Chart):
         self.expected.setOpts(brush=QColor(0, 0, 0, 0), pen=pen)
 
     def draw(self, material: Material) -> None:
+        """Sets the height of each bar to a number of rounds; expected bars are drawn only as far as alpha gives any."""
         counted, expected = length_bars(material)
         x = np.arange(len(counted), dtype=float)
         self.counted.setOpts(x0=x - 0.28, x1=x + 0.28, height=counted)

@@ -43,6 +43,7 @@ class RoundCells(pg.GraphicsObject):
         self.update()
 
     def set_theme(self, theme: Theme) -> None:
+        """Paints the cells in another theme; before the first call nothing is painted."""
         self._theme = theme
         self.update()
 
@@ -50,6 +51,7 @@ class RoundCells(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, self._rows + 2)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
+        """Draws the cells, hatched at the same fineness at any zoom, and dashed lines where other settings came into force."""
         if self._theme is None:
             return
         theme = self._theme
@@ -109,6 +111,7 @@ class ProposalsChart(Chart):
             self.view.addItem(curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Passes the theme on to the cells and gives each rule's curve its colour, dashes and a rim."""
         super().set_look(theme, scale)
         self.cells.set_theme(theme)
         ratio = self.devicePixelRatioF()
@@ -117,6 +120,7 @@ class ProposalsChart(Chart):
             self.curves[rule].setShadowPen(cosmetic(theme.panel, width=4.5 * ratio))  # a rim, to stand out from the cells
 
     def draw(self, material: Material) -> None:
+        """Draws the rounds in view as cells, and over them the mean number of proposals each rule is expected to accept."""
         tally, span = material.tally, material.span
         x, counts = columns(tally.statuses.rows, span)
         most = proposals_shown(counts[:, :2].sum(axis=1), counts.sum(axis=1))
@@ -152,11 +156,13 @@ class AlphaChart(Chart):
         self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Colours the curve and, more faintly, the band of its interval."""
         super().set_look(theme, scale)
         self.band.set_colour(_faded(theme.accent, 60))
         self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:
+        """Draws alpha and the bounds of its interval on an axis from 0 to 1; rounds where they are unknown stay open."""
         x, alphas = columns(material.tally.alphas.rows, material.span)
         self.band.set_data(x, alphas[:, 1], alphas[:, 2])
         self.curve.setData(x, alphas[:, 0], antialias=smooth(x))
@@ -174,12 +180,14 @@ class TauChart(Chart):
         self.view.addItem(self.measured)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Colours the measured curve with the accent and the predicted one as a dashed line."""
         super().set_look(theme, scale)
         ratio = self.devicePixelRatioF()
         self.measured.setPen(cosmetic(theme.accent, width=1.6 * ratio))
         self.predicted.setPen(cosmetic(theme.correction, Qt.PenStyle.DashLine, 1.6 * ratio))
 
     def draw(self, material: Material) -> None:
+        """Draws both curves in tokens per round, on an axis up to the next whole number above them."""
         x, taus = columns(material.tally.taus.rows, material.span)
         self.measured.setData(x, taus[:, 0], antialias=smooth(x))
         self.predicted.setData(x, taus[:, 1], antialias=smooth(x))

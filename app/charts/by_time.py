@@ -27,11 +27,13 @@ class ThroughputChart(Chart):
         self.view.addItem(self.curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Colours the curve with the accent and the plain run's line dim and dashed."""
         super().set_look(theme, scale)
         self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
         self.plain.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.2 * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:
+        """Draws the speeds in view; the plain run's line is hidden until a plain run has been measured."""
         x, speeds = columns(material.tally.speeds.rows, material.span)
         self.curve.setData(x, speeds, antialias=smooth(x))
         self.plain.setVisible(material.plain is not None)
@@ -74,6 +76,7 @@ class PhaseBars(pg.GraphicsObject):
         self.update()
 
     def set_theme(self, theme: Theme) -> None:
+        """Paints the bars in another theme; before the first call nothing is painted."""
         self._theme = theme
         self.update()
 
@@ -81,6 +84,7 @@ class PhaseBars(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, 1e7)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
+        """Stacks the phases of each staged column and draws the other columns as lines, neither wider than 14 pixels."""
         if self._theme is None:
             return
         across = abs(painter.worldTransform().m11())
@@ -106,10 +110,12 @@ class TimesChart(Chart):
         self.view.addItem(self.bars)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Passes the theme on to the bars, which paint the phases themselves."""
         super().set_look(theme, scale)
         self.bars.set_theme(theme)
 
     def draw(self, material: Material) -> None:
+        """Draws the columns in view on an axis of milliseconds that ends just above the highest of them."""
         bars, totals = phase_columns(material)
         self.bars.set_data(bars, totals, material.span.each)
         highest = max(bars[:, 1:].sum(axis=1).max(initial=0.0), totals[:, 1].max(initial=0.0))

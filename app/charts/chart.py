@@ -139,6 +139,7 @@ class Chart(QWidget):
         return QSize(200, self.minimumHeight())
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Colours plot, axes and marker; fonts, margins and height follow `scale`, the window's text scale (1 is normal)."""
         self._theme = theme
         self.setMinimumHeight(round(self._height * scale))
         self.setMaximumHeight(round(2.2 * self._height * scale))
@@ -272,6 +273,7 @@ class Band(pg.GraphicsObject):
         self._parts.append(there + [QPointF(across, bottom) for across, bottom, _ in reversed(part)])
 
     def set_colour(self, colour: QColor) -> None:
+        """Fills the band with this colour, translucent so that whatever lies below stays visible."""
         self._colour = colour
         self.update()
 
@@ -279,6 +281,7 @@ class Band(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, 1e4)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
+        """Fills one polygon for each unbroken stretch of known values."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._colour)
         for part in self._parts:

@@ -140,6 +140,7 @@ def column_words(span: Span) -> str:
 
 
 def span_words(span: Span, rounds: int) -> str:
+    """Which of so many rounds are in view, counted from 1, and what a column stands for; empty while there are no rounds."""
     if not rounds:
         return ""
     shown = f"Rounds {span.first + 1:,} to {span.last:,}" if span.last - span.first < rounds else f"All {rounds:,} rounds"
@@ -207,8 +208,10 @@ def _time_words(tally: Tally, first: int, last: int) -> str:
 
 
 def milliseconds(value: float) -> str:
+    """A time in milliseconds with its unit, to one decimal below 10 ms and to none above."""
     return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
 def speed_note() -> str:
+    """The unit of the throughput chart, with the number of rounds each of its values is taken over."""
     return f"tokens/s, last {SPEED_WINDOW} rounds"

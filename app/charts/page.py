@@ -114,6 +114,7 @@ class ChartsPage(QWidget):
         return tuple(name for name, section in self.sections.items() if section.open)
 
     def set_open(self, names: Iterable[str]) -> None:
+        """Unfolds the charts of these names and folds the others; emits nothing, so that stored settings can be put back."""
         wanted = set(names)
         for name, section in self.sections.items():
             section.set_open(name in wanted)
@@ -276,6 +277,7 @@ class ChartsPage(QWidget):
             self.menu_wanted.emit(chart.kind.name, position)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles every chart and draws it anew, since legends carry the colours of the theme."""
         self._theme = theme
         for section in self.sections.values():
             section.set_look(theme, scale)

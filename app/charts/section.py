@@ -98,9 +98,11 @@ class Section(QWidget):
 
     @property
     def open(self) -> bool:
+        """Whether the chart is unfolded, not whether it is scrolled into view."""
         return not self.chart.isHidden()
 
     def set_open(self, open_: bool) -> None:
+        """Unfolds or folds the chart without emitting `folded`; the chart is then drawn again when it is next seen."""
         if open_ != self.open:
             self.chart.setVisible(open_)
             self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred if open_ else QSizePolicy.Policy.Fixed)
@@ -125,6 +127,7 @@ class Section(QWidget):
             self.fold.setIcon(themes.icon(self.fold.property("drawing"), self._theme.dim))
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Tints the buttons of the heading and restyles the chart below it."""
         self._theme = theme
         for button in (self.fold, self.more):
             tint(button, theme, scale)

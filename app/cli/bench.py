@@ -33,6 +33,7 @@ def bench(request: BenchRequest, json_path: Path | None = None) -> int:
     saved = time.perf_counter()
 
     def save_now_and_then() -> None:
+        """Writes the rows measured so far to the JSON file, at most once every `SAVE_EVERY` seconds."""
         nonlocal saved
         if json_path is not None and results.rows and time.perf_counter() - saved > SAVE_EVERY:
             write_whole(json_path, text_of(document(results, summary=False)))

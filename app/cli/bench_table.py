@@ -36,6 +36,7 @@ def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
     prompts = {entry.category: entry.prompts for entry in figures}
 
     def line(cells: tuple[str, ...]) -> str:
+        """One row with its cells padded to the widths of their columns: words to the left, figures to the right."""
         aligned = [
             cell.ljust(width) if heading in _TEXTS else cell.rjust(width)
             for cell, width, heading in zip(cells, widths, _HEADINGS, strict=True)

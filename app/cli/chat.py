@@ -66,6 +66,7 @@ def interruptions() -> Iterator[Callable[[], bool]]:
     count = 0
 
     def note(number: int, frame: FrameType | None) -> None:
+        """Handler of SIGINT: counts the signals and raises KeyboardInterrupt from the second one on."""
         nonlocal count
         count += 1
         if count > 1:
@@ -85,16 +86,19 @@ class _Progress:
         self._shown = 0
 
     def show(self, text: str) -> None:
+        """Writes over the line on standard error; does nothing where that is no terminal."""
         if sys.stderr.isatty():
             print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
             self._shown = len(text)
 
     def clear(self) -> None:
+        """Blanks the line, so that whatever is printed next starts at the left margin."""
         if self._shown:
             print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
             self._shown = 0
 
     def take(self, event: Event) -> None:
+        """Shows loading and reading of the prompt as they advance, and goes away with the first round or the end of the run."""
         match event:
             case LoadProgress(name, step, fraction):
                 self.show(f"{name}: {step}" + ("" if fraction is None else f", {fraction:.0%}"))
@@ -118,6 +122,7 @@ class _Text:
         self._ended_line = True
 
     def take(self, event: Event) -> None:
+        """Prints the text of each finished round at once and counts its figures for the closing line."""
         self._progress.take(event)
         match event:
             case RunStarted():
@@ -132,6 +137,7 @@ class _Text:
                 pass
 
     def end(self, end: RunFinished | RunFailed) -> None:
+        """Ends the last line and prints the figures to standard error; after a failed run, only the line break."""
         if not self._ended_line:
             sys.stdout.write("\n")
             sys.stdout.flush()
@@ -152,6 +158,7 @@ class _JsonLines:
         self._told = 0
 
     def take(self, event: Event) -> None:
+        """Copies to standard output whatever whole lines the trace file has gained with this event."""
         self._progress.take(event)
         if isinstance(event, RunStarted) and event.trace_path is not None:
             self._path = Path(event.trace_path)
@@ -169,6 +176,7 @@ class _JsonLines:
         sys.stdout.buffer.flush()
 
     def end(self, end: RunFinished | RunFailed) -> None:
+        """Warns on standard error if the trace could not be written to its end."""
         if isinstance(end, RunFinished):
             _tell_incomplete(end)
 

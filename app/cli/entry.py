@@ -57,6 +57,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line and ends with status 2."""
 
     def error(self, message: str) -> NoReturn:
+        """Replaces argparse's several lines of usage by one line that points to --help."""
         self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 

@@ -33,6 +33,7 @@ def download_model(name: str) -> int:
     steps: set[str] = set()
 
     def report(step: str, fraction: float | None) -> None:
+        """Prints each step to standard error when it begins, and ignores how far (`fraction`, 0 to 1) it has come."""
         if step not in steps:
             steps.add(step)
             print(step, file=sys.stderr)

@@ -51,6 +51,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     """The states in turn; returns what went wrong, or nothing."""
 
     def picture(name: str) -> bool:
+        """Grabs the window, saves it where screenshots are wanted, and returns whether anything was painted."""
         application.processEvents()
         image = window.grab().toImage()
         if screenshots is not None:
@@ -59,6 +60,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
         return not image.isNull() and image.pixelColor(4, image.height() - 4) == image.pixelColor(4, image.height() - 5)
 
     def trouble() -> str:
+        """The message the window shows in its banner; empty if it shows none."""
         return window.banner.words.text() if window.banner.isVisible() else ""
 
     painted = [picture("first-start")]
@@ -121,6 +123,7 @@ def _wait(done: Callable[[], bool], seconds: float) -> bool:
 
 def _collector(warnings: list[str]) -> Callable[[QtMsgType, QMessageLogContext, str], None]:
     def collect(kind: QtMsgType, _: QMessageLogContext, message: str) -> None:
+        """Message handler for Qt: keeps warnings and worse, except those named in `HARMLESS`."""
         if kind not in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg) and not message.startswith(HARMLESS):
             warnings.append(message)
 

@@ -26,6 +26,7 @@ def train(request: TrainRequest) -> int:
     progress = Progress()
 
     def take(event: Event) -> None:
+        """Prints what the training says, and how well the head does on held-out text; other events are left alone."""
         match event:
             case TrainingTold(_, line):
                 progress.say(line)

@@ -123,10 +123,12 @@ class CompareColumn(QFrame):
     # What is shown
 
     def show_setup(self, setup: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
+        """Brings controls and title to a setup; for `own_prompt`, `names` and `target` see `ColumnControls.show_setup`."""
         self.controls.show_setup(setup, own_prompt, names, target)
         self.show_title(setup.title(target))
 
     def show_title(self, words: str) -> None:
+        """Shortens the title to the room there is and keeps it whole in the tooltip and for screen readers."""
         self.title.setToolTip(words)
         self.title.setAccessibleName(words)
         self.title.setText(self.title.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, max(60, self.title.width())))
@@ -256,6 +258,7 @@ class CompareColumn(QFrame):
             self.mark.setPixmap(themes.pixmap(drawing, colour, round(15 * self._scale), self.devicePixelRatioF()))
 
     def set_state(self, running: bool, may_remove: bool) -> None:
+        """Locks the settings while an answer is running; `may_remove` is False where so few columns are left that none may go."""
         self.controls.set_running(running)
         self.remove.setVisible(may_remove)
         self.remove.setEnabled(not running)
@@ -272,6 +275,7 @@ class CompareColumn(QFrame):
         self.show_title(self.title.toolTip())
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the parts and writes figures, difference and verdict anew, whose mark-up holds colours."""
         self.theme, self._scale = theme, scale
         tint(self.remove, theme, scale)
         self.controls.set_look(theme, scale)

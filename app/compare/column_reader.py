@@ -16,6 +16,7 @@ class CompareTextInterface(QAccessibleWidget):
         super().__init__(text, QAccessible.Role.Document, text.accessibleName())
 
     def text(self, kind: QAccessible.Text) -> str:
+        """Gives the whole answer as the value; name and description stay those of the widget."""
         thing = self.object()
         if kind == QAccessible.Text.Value and isinstance(thing, CompareText):
             return thing.plain_text()

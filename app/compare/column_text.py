@@ -29,9 +29,11 @@ class TextBlock(AnswerBlock):
 
     @property
     def line(self) -> float:
+        """Height of the header line and of the footer line, in pixels: none here."""
         return 0.0
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        """Paints only the text; `clip` is relative to the block, `selection` the (start, end) offsets that are selected."""
         if self.shown:
             self._paint_flow(painter, clip, selection)
 
@@ -84,6 +86,7 @@ class CompareText(QAbstractScrollArea):
         self.rebuild()
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets colours and fonts and lays the whole text out again, a little smaller than in the conversation."""
         self.theme, self._scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5))
         self.rebuild()
@@ -141,9 +144,11 @@ class CompareText(QAbstractScrollArea):
         return QRect(LEFT, 0, max(60, self.viewport().width() - LEFT - RIGHT), self.viewport().height())
 
     def answer_block(self, turn: int) -> AnswerBlock | None:
+        """The block of the answer, for turn 0, the only one a column has; None for any other or before there is a run."""
         return self._block if turn == 0 else None
 
     def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
+        """(0, block) at any height, because a column shows one answer; None before there is a run."""
         return None if self._block is None else (0, self._block)
 
     # Linked scrolling

@@ -64,6 +64,7 @@ class Setup:
     own_prompts: bool = False
 
     def prompt_of(self, column: ColumnSetup) -> str:
+        """The column's own prompt where columns have prompts of their own, else the one they share."""
         return column.prompt if self.own_prompts else self.prompt
 
     def requests(self, target: str, options: DecodingOptions, system: str = "") -> tuple[Request, ...]:
@@ -105,10 +106,12 @@ class Column:
 
     @property
     def answer(self) -> Answer:
+        """The answer of the column's only turn, waiting, running or ended."""
         return self.session.turns[0].answer
 
     @property
     def prompt(self) -> str:
+        """What this column was asked, which differs between columns if they have prompts of their own."""
         return self.session.turns[0].prompt
 
     def add(self, round_: Round) -> None:
@@ -189,6 +192,7 @@ class Comparison:
 
     @property
     def running(self) -> bool:
+        """Whether any column still waits for, reads for or generates its answer."""
         return any(column.answer.running for column in self.columns)
 
     def apply(self, event: Event) -> None:
@@ -314,6 +318,7 @@ class Comparison:
 
     @property
     def traces(self) -> list[str]:
+        """Paths of the traces of the answers, in the order of the columns; answers without a trace are left out."""
         return [column.answer.trace_path for column in self.columns if column.answer.trace_path]
 
 

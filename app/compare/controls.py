@@ -51,6 +51,7 @@ class PromptField(QPlainTextEdit):
         self.document().setDocumentMargin(3)
 
     def set_look(self, scale: float) -> None:
+        """Keeps the field `PROMPT_LINES` lines high at the text scale."""
         self.setFixedHeight(round((PROMPT_LINES * 18 + 16) * scale))
 
 
@@ -184,6 +185,7 @@ class CompareBar(QWidget):
         del blockers
 
     def show_words(self, words: str) -> None:
+        """Shows a line about the comparison below the controls; an empty text takes the line away."""
         self.words.setText(words)
         self.words.setVisible(bool(words))
 
@@ -221,6 +223,7 @@ class CompareBar(QWidget):
             control.setEnabled(not running)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Tints the buttons and makes the number fields just wide enough for their longest values."""
         for button in (self.close_button, self.add, self.export):
             tint(button, theme, scale)
         mono = themes.mono_font(scale, 13)
@@ -326,6 +329,7 @@ class ColumnControls(QWidget):
         self.gamma.setEnabled(drafts)
 
     def set_running(self, running: bool) -> None:
+        """Locks the settings while answers are made, since they apply only from the start."""
         self.setEnabled(not running)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -335,6 +339,7 @@ class ColumnControls(QWidget):
             chip.words.setVisible(event.size().width() >= NARROW * self._scale)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets the number fields in the fixed-width font and makes them just wide enough for their longest values."""
         self._scale = scale
         mono = themes.mono_font(scale, 13)
         metrics = QFontMetrics(mono)

@@ -49,6 +49,7 @@ class SampleChart(QWidget):
         self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Repaints with these colours; bars and figures grow with the text scale."""
         self.theme, self._scale = theme, scale
         self.update()
 

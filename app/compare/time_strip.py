@@ -29,6 +29,7 @@ class Bar(NamedTuple):
 
 
 def bar_of(round_: Round) -> Bar:
+    """The bar of a round, with its start and length turned from milliseconds into seconds."""
     counts = (round_.accepted, round_.rejected, round_.unjudged)
     return Bar(round_.started / 1e3, round_.milliseconds.total / 1e3, counts)
 
@@ -62,6 +63,7 @@ class RoundStrip(QWidget):
         cursor.moved.connect(self._moved)
 
     def show_run(self, run: Column | None) -> None:
+        """Empties the strip for another column; its rounds are taken in by the next `touch`, and None leaves it empty."""
         self.run, self._starts, self._bars = run, [], []
         self.setAccessibleName("Rounds")
         self._forget()
@@ -72,6 +74,7 @@ class RoundStrip(QWidget):
         self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets colours and height and discards the picture of the rounds drawn so far."""
         self.theme, self._scale = theme, scale
         self.setFixedHeight(self.sizeHint().height())
         self._forget()

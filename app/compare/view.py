@@ -123,6 +123,7 @@ class CompareView(QWidget):
 
     @property
     def running(self) -> bool:
+        """Whether the engine is still at work on answers or samples of this comparison."""
         return self.sampling or (self.comparison is not None and self.comparison.running)
 
     @property
@@ -349,12 +350,14 @@ class CompareView(QWidget):
     # Look
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Passes theme and text scale on to bar, banner and every column."""
         self.bar.set_look(theme, scale)
         self.banner.set_look(theme, scale)
         for column in self.columns:
             column.set_look(theme, scale)
 
     def set_ghosts(self, shown: bool) -> None:
+        """Shows or hides rejected and unjudged drafts in the text of every column."""
         for column in self.columns:
             column.text.set_ghosts(shown)
 
