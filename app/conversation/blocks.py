@@ -84,6 +84,7 @@ class UserBlock(Block):
         self.height = self.bubble.height() + GAP * 0.75
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        """Draws the bubble and the prompt in it, with any selected text highlighted."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self.style.theme.raised))
         painter.drawRoundedRect(self.bubble, 13, 13)
@@ -128,9 +129,11 @@ class AnswerBlock(Block):
 
     @property
     def footer_top(self) -> float:
+        """Where the line of figures begins, in pixels from the top of the block."""
         return self.height - GAP - self.line
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
+        """Draws the header, whatever text there is so far, and the figures below it."""
         self._paint_header(painter)
         if self.shown:
             self._paint_flow(painter, clip, selection)

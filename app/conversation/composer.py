@@ -114,9 +114,11 @@ class Composer(QWidget):
 
     @property
     def text(self) -> str:
+        """The prompt as typed so far, blanks at its ends included."""
         return self.edit.toPlainText()
 
     def set_text(self, text: str) -> None:
+        """Puts another prompt in the field, with the text cursor at its end and the keyboard on it."""
         self.edit.setPlainText(text)
         self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
         self.edit.setFocus()
@@ -136,6 +138,7 @@ class Composer(QWidget):
         self.hint.setText(words or ("Esc stops" if self._running else "Enter sends, Shift+Enter starts a line"))
 
     def set_editing(self, editing: bool) -> None:
+        """Shows or hides the note that the last prompt is being edited; while it shows, Escape emits `abandoned`."""
         self._editing = editing
         self.edit_note.setVisible(editing)
 
@@ -154,6 +157,7 @@ class Composer(QWidget):
             self.abandoned.emit()
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets the prompt in the reading font, fits the field's height to it, and recolours the buttons."""
         font = themes.reading_font(scale)
         self.edit.setFont(font)
         self.edit.fit()

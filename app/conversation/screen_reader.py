@@ -78,6 +78,7 @@ class ConversationText(QAccessibleTextInterface):
         self._transcript = transcript
 
     def text(self, startOffset: int, endOffset: int) -> str:
+        """The part of the conversation between two offsets, ghosts left out."""
         return slice_units(self._transcript.plain_text(), startOffset, endOffset)
 
     def characterCount(self) -> int:
@@ -124,6 +125,7 @@ class TranscriptInterface(QAccessibleWidget):
         self._letters = ConversationText(transcript)
 
     def text(self, kind: QAccessible.Text) -> str:
+        """Gives the conversation as the value and the verdict on the token pointed at as the description."""
         transcript = self.object()
         if isinstance(transcript, Transcript):
             if kind == QAccessible.Text.Value:
@@ -134,6 +136,7 @@ class TranscriptInterface(QAccessibleWidget):
         return super().text(kind)
 
     def interface_cast(self, kind: QAccessible.InterfaceType) -> Any:
+        """Offers `ConversationText` to readers that ask for a text interface; other kinds are Qt's own."""
         if kind == QAccessible.InterfaceType.TextInterface:
             return self._letters
         return super().interface_cast(kind)

@@ -50,6 +50,7 @@ class SiblingSwitch(QWidget):
         self.stepped.emit(1)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws both arrows in the theme's colours at the text scale."""
         tint(self.back, theme, scale)
         tint(self.forth, theme, scale)
 

@@ -57,6 +57,7 @@ class Run:
 
     @property
     def end(self) -> int:
+        """Offset just behind the run in the chunk's text, in UTF-16 units."""
         return self.start + self.length
 
 
@@ -96,6 +97,7 @@ class Chunk:
 
     @property
     def length(self) -> int:
+        """How much of the flow's text the chunk takes, in UTF-16 units, a newline behind it included."""
         return units(self.text) + (self.newline is not None)
 
     @property
@@ -122,11 +124,13 @@ class Flow:
 
     @property
     def height(self) -> float:
+        """Height of all chunks together, in logical pixels."""
         last = self.chunks[-1]
         return last.top + last.height
 
     @property
     def length(self) -> int:
+        """Length of the whole text in UTF-16 units, the unit of offsets into it."""
         last = self.chunks[-1]
         return last.start + last.length
 
@@ -322,6 +326,7 @@ def _format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout
 
 
 def lines_of(chunk: Chunk) -> list[QTextLine]:
+    """The lines a chunk was broken into, top to bottom; empty until it is laid out."""
     layout = chunk.layout
     return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
 
@@ -393,4 +398,5 @@ def split_units(text: str, at: int) -> tuple[str, str]:
 
 
 def slice_units(text: str, start: int, end: int) -> str:
+    """The text between two offsets that count UTF-16 units, as Qt and screen readers count."""
     return split_units(split_units(text, end)[0], start)[1]

@@ -30,11 +30,20 @@ class View(Protocol):
     theme: Theme
 
     @property
-    def column(self) -> QRect: ...
-    def answer_block(self, turn: int) -> AnswerBlock | None: ...
-    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None: ...
-    def viewport(self) -> QWidget: ...
-    def verticalScrollBar(self) -> QScrollBar: ...
+    def column(self) -> QRect:
+        """The column of text in the viewport; only its left edge and width matter."""
+
+    def answer_block(self, turn: int) -> AnswerBlock | None:
+        """The block of a turn's answer, by the turn's index in the session; None where there is none."""
+
+    def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
+        """The answer at a height of the document in pixels, as (index of its turn, its block); None between answers."""
+
+    def viewport(self) -> QWidget:
+        """The widget in which the text is painted and whose coordinates the pointer has."""
+
+    def verticalScrollBar(self) -> QScrollBar:
+        """Its value is the height of the document that is scrolled out of sight, in pixels."""
 
 
 class Pointing(QObject):
@@ -97,6 +106,7 @@ class Pointing(QObject):
     # Mouse
 
     def hover(self, point: QPointF) -> None:
+        """Points the cursor at the token under the pointer; over none, a token that was walked to by key stays."""
         place = self.place_at(point)
         if place is None and self.walking:
             return
@@ -116,6 +126,7 @@ class Pointing(QObject):
         self.cursor.pin(None if place == self.cursor.pin_place else place)
 
     def let_go(self) -> None:
+        """Ends pointing and pinning of every kind, and emits `walked`."""
         self.walking = False
         self.cursor.pin(None)
         self.cursor.leave()

@@ -122,6 +122,7 @@ class Transcript(QAbstractScrollArea):
     # What is shown
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets colours and fonts and lays the whole conversation out again."""
         self.theme, self.scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale))
         for button in (self.latest, self.copy_button, self.regenerate_button):
@@ -245,6 +246,7 @@ class Transcript(QAbstractScrollArea):
 
     @property
     def at_end(self) -> bool:
+        """Whether the end is in view, within 4 pixels; whether the view moves with new text is told by `following`."""
         return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
 
     @property
@@ -282,11 +284,13 @@ class Transcript(QAbstractScrollArea):
         return "\n\n".join(part for part in parts if part)
 
     def select_all(self) -> None:
+        """Selects everything from the first prompt to the end of the newest answer."""
         if self._blocks:
             self._anchor, self._cursor = (0, 0), (len(self._blocks) - 1, self._blocks[-1].flow.length)
             self.viewport().update()
 
     def copy(self) -> None:
+        """Puts the selected text on the clipboard, which is left alone if nothing is selected."""
         if text := self.selected_text():
             QGuiApplication.clipboard().setText(text)
 

@@ -105,6 +105,7 @@ class VerdictCard(QFrame):
         whole.addWidget(self._scroll)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets fonts and colours, and shows the verdict again if there is one."""
         self._look = Look(theme, scale)
         mono = mono_font(scale, 14)
         mono.setBold(True)

@@ -59,6 +59,7 @@ class VerdictHost(QObject):
         transcript.verticalScrollBar().valueChanged.connect(self._scrolled)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the card and, if it shows, places it anew, because its size may have changed."""
         self.card.set_look(theme, scale)
         if not self.card.isHidden():
             self._show_again()
@@ -92,6 +93,7 @@ class VerdictHost(QObject):
 
     @Slot()
     def hide(self) -> None:
+        """Hides the card and leaves any pin alone; if the card had the keyboard, the text gets it."""
         self._linger.stop()
         self._shown = None
         if self.has_focus:
@@ -267,6 +269,7 @@ def corner(room: QRect, anchor: QRect, size: QSize, avoid: list[QRect]) -> QPoin
     )
 
     def misfit(at: QPoint) -> int:
+        """Area in square pixels of what the card would cover of `avoid`, with its corner here or as near as `room` allows."""
         placed = QRect(_inside(room, at, size), size)
         covered = [placed.intersected(taken) for taken in avoid]
         return sum(part.width() * part.height() for part in covered if not part.isEmpty())

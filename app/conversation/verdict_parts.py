@@ -20,9 +20,11 @@ class Look:
     scale: float
 
     def px(self, size: float) -> int:
+        """A size in pixels at normal text scale, as whole pixels at this one."""
         return round(size * self.scale)
 
     def colour_of(self, side: Side) -> QColor:
+        """The colour that stands for the draft, the target, or (side "") neither of them."""
         colours = {"draft": self.theme.rejected, "target": self.theme.accent, "": self.theme.dim}
         return QColor(colours[side])
 
@@ -36,6 +38,7 @@ class Rows(QWidget):
         self._look = Look(DARK, 1.0)
 
     def show_figures(self, figures: tuple[Figure, ...], look: Look) -> None:
+        """Shows one line for each figure, and takes no room where there are none."""
         self._figures, self._look = figures, look
         self.setVisible(bool(figures))
         self.setFixedHeight(len(figures) * look.px(20))
@@ -95,6 +98,7 @@ class AlternativeButton(QPushButton):
         self.alternative: Alternative | None = None
 
     def show_alternative(self, alternative: Alternative, side: Side, look: Look) -> None:
+        """Shows another token, marked in the colour of the side whose alternative it is."""
         self.alternative, self._side, self._look = alternative, side, look
         self.setMinimumHeight(look.px(22))
         self.updateGeometry()

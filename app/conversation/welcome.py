@@ -75,6 +75,7 @@ class Welcome(QScrollArea):
         self._arrange(2 if width > 480 else 1)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Recolours the drawings of the cards; their text follows the style sheet, so `scale` is not needed."""
         for card in self.cards:
             card.set_look(theme)
 

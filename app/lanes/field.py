@@ -68,6 +68,7 @@ class LaneField:
     # Where things stand, in pixels of the view
 
     def top_of(self, index: int) -> int:
+        """Where a lane begins, in pixels below the top of the view; negative if it is scrolled out above."""
         return index * self.scale.row - self.y
 
     def origin(self) -> float:
@@ -118,6 +119,7 @@ class LaneField:
         return index, WHOLE
 
     def chips(self, index: int) -> list[Chip]:
+        """What stands in a lane from left to right, at any zoom: the round's proposals, then what the target added."""
         return chips_of(self.rounds[index])
 
     def slot_of(self, index: int, proposal: int | None, emitted: int | None) -> int:

@@ -130,6 +130,7 @@ class Extent:
         self._counts: list[int] = []
 
     def add(self, round_: Round) -> None:
+        """Takes in one more round; `add_all` is quicker for many."""
         self.add_all((round_,))
 
     def add_all(self, rounds: Sequence[Round]) -> None:

@@ -68,10 +68,12 @@ class Lanes(LaneView):
         return WHOLE if place.whole_round else self.field.slot_of(place.round, place.proposal, place.emitted)
 
     def lit_slot(self, index: int) -> int | None:
+        """The slot of the place that the cursor shows, if it is in this lane."""
         place = self._here(self._shown)
         return self._slot(place) if place is not None and place.round == index else None
 
     def is_pinned(self, index: int) -> bool:
+        """Whether the pinned place is in this lane, be it the whole round or one token."""
         pin = self._here(self.cursor_place.pin_place)
         return pin is not None and pin.round == index
 

@@ -34,6 +34,7 @@ class PhaseKey(QWidget):
         self.show_round(None)
 
     def set_look(self, look: LanePainter) -> None:
+        """Takes colours, fonts and text scale from a painter like that of the lanes, so that both draw phases alike."""
         self._look = look
         self.setFixedHeight(round(18 * look.text_scale))
         self.update()
@@ -139,6 +140,7 @@ class RoundsPage(QWidget):
         self.key.show_round(None if answer is None else answer.tally.staged)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the lanes, their key and the zoom buttons."""
         self._scale = scale
         self.lanes.set_look(theme, scale)
         self.key.set_look(LanePainter(theme, scale))

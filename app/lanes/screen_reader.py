@@ -15,6 +15,7 @@ class LanesInterface(QAccessibleWidget):
         super().__init__(lanes, QAccessible.Role.List, lanes.accessibleName())
 
     def text(self, kind: QAccessible.Text) -> str:
+        """Gives the round or token pointed at as the value; name and description stay those of the widget."""
         lanes = self.object()
         if kind == QAccessible.Text.Value and isinstance(lanes, Lanes):
             return lanes.spoken()

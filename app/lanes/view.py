@@ -52,6 +52,7 @@ class LaneView(QAbstractScrollArea):
         return None
 
     def is_pinned(self, index: int) -> bool:
+        """Whether a lane is drawn as pinned; never here, where nothing can be pointed at."""
         return False
 
     # What is shown
@@ -70,6 +71,7 @@ class LaneView(QAbstractScrollArea):
         self.show_answer(self._answer, self._turn)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Makes a new painter for theme and text scale and lays out the lanes, whose height depends on the scale."""
         self._look = LanePainter(theme, scale)
         tint(self.latest, theme, scale)
         self._fit()
@@ -83,6 +85,7 @@ class LaneView(QAbstractScrollArea):
 
     @property
     def zoom(self) -> float:
+        """Factor on the time axis; see `LaneField.zoom` for what 1 shows."""
         return self.field.zoom
 
     def set_zoom(self, zoom: float, at: QPointF | None = None) -> None:
@@ -104,14 +107,17 @@ class LaneView(QAbstractScrollArea):
 
     @Slot()
     def zoom_in(self) -> None:
+        """Stretches the time axis by the factor `ZOOM_STEP`; emits `zoomed` unless at the limit."""
         self.set_zoom(self.zoom * ZOOM_STEP)
 
     @Slot()
     def zoom_out(self) -> None:
+        """Shrinks the time axis by the factor `ZOOM_STEP`; emits `zoomed` unless at the limit."""
         self.set_zoom(self.zoom / ZOOM_STEP)
 
     @Slot()
     def zoom_fit(self) -> None:
+        """Goes back to zoom 1, at which a typical round, or a screenful on the answer's clock, fits the view."""
         self.set_zoom(1.0)
 
     @property

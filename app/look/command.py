@@ -54,6 +54,7 @@ def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QActi
 
 def _without_arguments(run: Callable[[], object]) -> Callable[..., None]:
     def called(*_: object) -> None:
+        """Runs the command without the `checked` that Qt's `triggered` hands over."""
         run()
 
     return called

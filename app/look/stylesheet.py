@@ -9,6 +9,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     """The whole sheet for one theme and one text scale."""
 
     def px(size: float) -> str:
+        """A size in pixels at normal text scale, as a length for the sheet at this scale."""
         return f"{round(size * scale)}px"
 
     knob = round(5 * scale)  # of a slider, how far it stands out over its groove of 4 pixels

@@ -50,12 +50,14 @@ def body_font(scale: float) -> QFont:
 
 
 def reading_font(scale: float) -> QFont:
+    """The font of prompts and answers, larger than that of the controls; `scale` is the window's text scale (1 is normal)."""
     font = body_font(scale)
     font.setPixelSize(round(15 * scale))
     return font
 
 
 def mono_font(scale: float, pixels: float = 13) -> QFont:
+    """The platform's fixed-width font, for figures and code; `pixels` is its size at text scale 1."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     font.setPixelSize(round(pixels * scale))
     return font
@@ -122,6 +124,7 @@ def pixmap(name: str, colour: str, pixels: int, ratio: float = 1.0) -> QPixmap:
 
 
 def app_icon() -> QIcon:
+    """The application's icon, drawn from its SVG in every size from 16 to 256 pixels that desktops ask for."""
     renderer = QSvgRenderer(str(assets_folder() / "app-icon.svg"))
     result = QIcon()
     for pixels in (16, 32, 64, 128, 256):

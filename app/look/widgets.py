@@ -38,6 +38,7 @@ class FlowLayout(QLayout):
         self._items.append(item)
 
     def count(self) -> int:
+        """How many items are laid out; part of what Qt asks of every layout."""
         return len(self._items)
 
     def itemAt(self, index: int) -> QLayoutItem | None:
@@ -100,6 +101,7 @@ class FocusFrame(QFrame):
     """A frame that shows the focus of a control inside it."""
 
     def watch(self, control: QWidget) -> None:
+        """Lights up the frame while this control has the keyboard; may be called for several controls."""
         control.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -160,9 +162,11 @@ class RuleSelector(QFrame):
 
     @property
     def rule(self) -> Rule:
+        """The rule whose button is down."""
         return next(rule for rule, button in self.buttons.items() if button.isChecked())
 
     def set_rule(self, rule: Rule) -> None:
+        """Presses a rule's button without emitting `chosen`."""
         self.buttons[rule].setChecked(True)
         for name, button in self.buttons.items():  # Tab reaches the rule in force; Qt sees to that only after a first visit
             button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if name == rule else Qt.FocusPolicy.ClickFocus)
@@ -199,10 +203,12 @@ class Tile(QPushButton):
         self.define(definition)
 
     def define(self, definition: str) -> None:
+        """Sets what the figure means, as tooltip and for screen readers."""
         self.setToolTip(f"<p>{definition}</p>")
         self.setAccessibleDescription(definition)
 
     def show_value(self, value: str, unit: str) -> None:
+        """Shows a figure as text already formatted, with its unit (empty for none), and reads out both with the name."""
         self.value.setText(value)
         self.unit.setText(unit)
         self.setAccessibleName(f"{self.name.text()} {value} {unit}".strip())
@@ -214,6 +220,7 @@ class Tile(QPushButton):
         return self.column.minimumSize()
 
     def set_look(self, scale: float) -> None:
+        """Sets the figure in semi-bold fixed-width type at the text scale; colours come from the style sheet."""
         font = themes.mono_font(scale, 18)
         font.setWeight(font.Weight.DemiBold)
         self.value.setFont(font)
@@ -252,6 +259,7 @@ class Banner(QWidget):
         self.hide()
 
     def show_message(self, message: str, tone: str = "error") -> None:
+        """Shows a message until it is dismissed or replaced; `tone` is "error" or "note" and decides icon and colour."""
         self.frame.setProperty("tone", tone)
         self.words.setText(message)
         self.setAccessibleDescription(message)
@@ -273,6 +281,7 @@ class Banner(QWidget):
             self._act()
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Redraws the icon of the message and the button that dismisses it."""
         self._theme = theme
         self._paint_icon()
         tint(self.dismiss, theme, scale)
@@ -326,6 +335,7 @@ class PromptCard(QPushButton):
         return self.column.heightForWidth(width)
 
     def set_look(self, theme: Theme) -> None:
+        """Draws the card's picture in the accent colour."""
         self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))
 
 

@@ -72,6 +72,7 @@ def drafter_note(kind: DrafterKind) -> str:
 
 
 def target_title(name: str) -> str:
+    """A target's name as a person would say it; a path gives its last part."""
     return "SmolLM2 135M" if name == "builtin" else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
@@ -81,6 +82,7 @@ def number(value: float | None, decimals: int = 2) -> str:
 
 
 def seconds(value: float | None) -> str:
+    """A length of time for reading: decimals below 10 s, minutes from 100 s on, a dash for None."""
     if value is None:
         return "–"
     return f"{value:.2f} s" if value < 10 else f"{value:.0f} s" if value < 100 else f"{int(value // 60)} min {int(value % 60)} s"
