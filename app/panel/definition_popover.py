@@ -35,6 +35,7 @@ class DefinitionPopover(QFrame):
             column.addWidget(part)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets formula and figures in the fixed-width font at the text scale; colours come from the style sheet."""
         self._scale = scale
         for label in (self.formula, self.here):
             label.setFont(mono_font(scale, 12))

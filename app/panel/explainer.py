@@ -66,4 +66,5 @@ class Explaining(QObject):
             self.chat.measure_plain(answer)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Passes theme and text scale on to the popover."""
         self.popover.set_look(theme, scale)

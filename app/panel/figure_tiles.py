@@ -75,6 +75,7 @@ class Figures(QWidget):
         self.tiles["draft_yield"].define(f"{DEFINITIONS['draft_yield']} Here {summary.accepted:,} of {summary.proposals:,}.")
 
     def set_look(self, scale: float) -> None:
+        """Sizes the tiles to the text scale and lays them out anew."""
         self._widest = 0
         for tile in self.tiles.values():
             tile.set_look(scale)

@@ -83,6 +83,7 @@ class SidePanel(QWidget):
         return list(self.pages)[self.tabs.currentIndex()]
 
     def show_page(self, name: PanelPage) -> None:
+        """Turns to a page and leaves the keyboard where it is; an unknown name, as old settings may hold, changes nothing."""
         if name in self.pages:
             self.tabs.setCurrentIndex(list(self.pages).index(name))
 
@@ -122,6 +123,7 @@ class SidePanel(QWidget):
             self.pages[self.page].refresh()
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles figures and pages; the least width grows with the text scale."""
         self._scale = scale
         self.setMinimumWidth(round(320 * scale))
         self.figures.set_look(scale)

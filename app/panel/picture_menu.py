@@ -43,6 +43,7 @@ class Saving(QObject):
         panel.charts.menu_wanted.connect(self._open_menu)
 
     def set_look(self, theme: Theme) -> None:
+        """Notes the theme in which pictures are drawn from now on."""
         self._theme = theme.name
 
     # One chart

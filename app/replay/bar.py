@@ -171,6 +171,7 @@ class ReplayBar(QWidget):
                 tint(self.play, self._theme, self._scale)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws the icons of the buttons in the theme's colours, Play larger than the others."""
         self._theme, self._scale = theme, scale
         for button in (self.start, self.back, self.play, self.forward, self.end):
             tint(button, theme, scale)

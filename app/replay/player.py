@@ -71,10 +71,12 @@ class Player:
 
     @property
     def total_seconds(self) -> float:
+        """Length of the recording in seconds, whatever the speed; 0 without rounds."""
         return self._ends["recorded"][-1] if self.count else 0.0
 
     @property
     def at_end(self) -> bool:
+        """Whether every round is shown, so that Play would begin again."""
         return self.shown >= self.count
 
     def play(self) -> None:
@@ -84,6 +86,7 @@ class Player:
         self.playing = self.count > 0
 
     def pause(self) -> None:
+        """Stops at the round that is shown; `play` goes on from there."""
         self.playing = False
 
     def go(self, shown: int) -> None:
@@ -97,6 +100,7 @@ class Player:
         self.go(self.shown + rounds)
 
     def set_speed(self, speed: float) -> None:
+        """Sets the factor on time, 2 for twice as fast as `timing` says, from the round shown onwards."""
         self.speed = speed
 
     def set_timing(self, timing: Timing) -> None:
@@ -139,10 +143,12 @@ class Replay:
 
     @property
     def answer(self) -> Answer:
+        """The answer that is replayed, as far as its rounds are shown."""
         return self.turns[-1].answer
 
     @property
     def rounds(self) -> tuple[Round, ...]:
+        """Every round of the trace, shown or not."""
         return self.trace.rounds
 
     def show(self, shown: int) -> None:

@@ -161,6 +161,7 @@ class Chat(QObject):
         self.changed.emit()
 
     def stop(self) -> None:
+        """Asks the engine to end the answer, or the plain run that is measured; what is there so far stays."""
         if self.session.running is not None or self._plain is not None:
             self.link.stop()
 

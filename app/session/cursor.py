@@ -26,6 +26,7 @@ class Place:
 
     @property
     def whole_round(self) -> bool:
+        """Whether the round is meant and none of its tokens."""
         return self.proposal is None and self.emitted is None
 
 
@@ -54,6 +55,7 @@ class Cursor(QObject):
 
     @property
     def pin_place(self) -> Place | None:
+        """The place that is fixed, even while the pointer shows another; None if none is."""
         return self._pinned
 
     def point(self, place: Place | None) -> None:

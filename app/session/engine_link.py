@@ -31,16 +31,29 @@ BUDGET_SECONDS = 0.008
 class EngineLike(Protocol):
     """What the window needs of `engine.worker.Engine`."""
 
-    def load(self, target: str, drafter: str = NO_DRAFTER) -> None: ...
-    def submit(self, request: Request) -> int: ...
-    def compare(self, request: CompareRequest) -> tuple[int, ...]: ...
-    def sample(self, request: SampleRequest) -> int: ...
-    def update(
-        self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None
-    ) -> None: ...
-    def stop(self, run_id: int) -> None: ...
-    def close(self, timeout: float = 5.0) -> bool: ...
-    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]: ...
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
+        """Loads a target and then a drafter for it, and reports by events; see `engine.worker.Engine.load`."""
+
+    def submit(self, request: Request) -> int:
+        """Queues an answer and returns its run id, which its events carry."""
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        """Queues answers that are decoded in turns, and returns their run ids in the order of the requests."""
+
+    def sample(self, request: SampleRequest) -> int:
+        """Queues short answers to be drawn many times, and returns the one id of the task."""
+
+    def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
+        """Changes a run from its next round on; None leaves a setting as it is."""
+
+    def stop(self, run_id: int) -> None:
+        """Ends a run or task soon; without effect once it has ended."""
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Ends the engine and waits at most `timeout` seconds for it; returns whether it has ended."""
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        """What happened since the last call, oldest first: at most `limit` events, and none after `budget` seconds."""
 
 
 class EngineLink(QObject):
@@ -78,6 +91,7 @@ class EngineLink(QObject):
         return self._loads > 0 or self._running > 0
 
     def load(self, target: str, drafter: str) -> None:
+        """Asks for a target and a drafter; what comes of it arrives through `received`."""
         self._loads += 1
         self._timer.setInterval(BUSY_MS)
         self._engine.load(target, drafter)
@@ -115,6 +129,7 @@ class EngineLink(QObject):
             self._engine.update(self._run, rule=rule, gamma=gamma, drafter=drafter)
 
     def stop(self) -> None:
+        """Asks the current run to end, whose last events still arrive; see `forget` for dropping them."""
         if self._run is not None:
             self._engine.stop(self._run)
 

@@ -25,27 +25,35 @@ class LaterEngine:
         return self._engine
 
     def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
+        """As `EngineLike.load`; starts the engine."""
         self.engine.load(target, drafter)
 
     def submit(self, request: Request) -> int:
+        """As `EngineLike.submit`; starts the engine."""
         return self.engine.submit(request)
 
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        """As `EngineLike.compare`; starts the engine."""
         return self.engine.compare(request)
 
     def sample(self, request: SampleRequest) -> int:
+        """As `EngineLike.sample`; starts the engine."""
         return self.engine.sample(request)
 
     def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
+        """As `EngineLike.update`; does nothing before the engine is started, when there is no run."""
         if self._engine is not None:
             self._engine.update(run_id, rule=rule, gamma=gamma, drafter=drafter)
 
     def stop(self, run_id: int) -> None:
+        """As `EngineLike.stop`; does nothing before the engine is started, when there is no run."""
         if self._engine is not None:
             self._engine.stop(run_id)
 
     def close(self, timeout: float = 5.0) -> bool:
+        """As `EngineLike.close`; True at once if the engine was never started."""
         return self._engine is None or self._engine.close(timeout)
 
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        """As `EngineLike.events`; empty before the engine is started."""
         return [] if self._engine is None else self._engine.events(limit, budget)

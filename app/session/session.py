@@ -82,6 +82,7 @@ class Answer:
 
     @property
     def running(self) -> bool:
+        """Whether more of the answer may come: it waits, reads the prompt or generates."""
         return self.state in ("waiting", "reading", "generating")
 
     @property
@@ -117,6 +118,7 @@ class Turn:
 
     @property
     def answers(self) -> list[Answer]:
+        """All answers to the prompt in the order in which they were asked for, the only one included."""
         return self.siblings or [self.answer]
 
     @property
@@ -181,6 +183,7 @@ class Session:
 
     @property
     def running(self) -> Answer | None:
+        """The newest answer while it is under way; None once it has ended, and during a replay."""
         answer = self.answer
         return answer if answer is not None and answer.running and not self.replaying else None
 
@@ -222,6 +225,7 @@ class Session:
         self.conversation += 1
 
     def add_turn(self, prompt: str, options: DecodingOptions, drafter: str, model: str = "") -> Answer:
+        """Appends a prompt and returns the empty answer to it, which waits from now on; `model` is what the target is called."""
         answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
         self.turns.append(Turn(prompt, answer))
         return answer

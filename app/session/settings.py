@@ -89,6 +89,7 @@ def _check(holds: bool, name: str, value: object) -> None:
 
 
 def settings_path() -> Path:
+    """The file in the user's data folder that keeps the settings; it need not exist yet."""
     return data_folder() / "settings.json"
 
 

@@ -32,6 +32,7 @@ class Shown(QObject):
 
     @property
     def answer(self) -> Answer | None:
+        """The answer that the views show; None in an empty conversation."""
         turns = self.session.turns
         return turns[self.turn].answer if turns else None
 

@@ -51,6 +51,7 @@ class Column:
 
 def _expected(rule: str) -> Callable[[Round], Value]:
     def mean(round_: Round) -> Value:
+        """The mean over the judged positions of a round; None where none was judged."""
         judged = round_.expected
         return sum(getattr(place, rule) for place in judged) / len(judged) if judged else None
 
@@ -140,6 +141,7 @@ class RoundModel(QAbstractTableModel):
             self.endInsertRows()
 
     def round_at(self, row: int) -> Round:
+        """The round in a row of the table as it is sorted now; there must be an answer."""
         assert self._answer is not None
         return self._answer.rounds[self._order[row]]
 
@@ -188,6 +190,7 @@ class RoundModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(COLUMNS)
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
+        """Text, alignment and, for the row pointed at, background of a cell; None for every other role."""
         if role == Role.DisplayRole:
             return COLUMNS[index.column()].text(self.round_at(index.row()))
         if role == Role.TextAlignmentRole:

@@ -52,6 +52,7 @@ class RoundTable(QTableView):
         cursor.pinned.connect(self._pinned)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets font, row height and the colour of the row pointed at, and fits each column to its widest sample."""
         self.setFont(themes.body_font(scale))
         self.rounds.lit_colour = QColor(theme.raised)
         self.verticalHeader().setMinimumSectionSize(1)
@@ -206,5 +207,6 @@ class TablePage(QWidget):
         self.copy_button.setEnabled(count > 0)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the table and the icon of the copy button."""
         self.table.set_look(theme, scale)
         tint(self.copy_button, theme, scale)

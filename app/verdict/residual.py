@@ -32,6 +32,7 @@ class Left:
 
     @property
     def words(self) -> str:
+        """The share to two decimals, as "low to high" where the bounds differ, or that it is below `LEAST_SHARE`."""
         if self.high < LEAST_SHARE:
             return f"< {LEAST_SHARE}"
         low, high = f"{self.low:.2f}", f"{self.high:.2f}"

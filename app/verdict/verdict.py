@@ -85,6 +85,7 @@ class Verdict:
 
     @property
     def state(self) -> str:
+        """What became of the token, as the word that card and screen reader use for it."""
         return STATE_WORDS[self.kind]
 
     @property
@@ -253,6 +254,7 @@ def probability(value: float) -> str:
 
 
 def ratio(value: float) -> str:
+    """A quotient or a margin of any size to about three digits, in scientific notation where decimals would read 0."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else _small(value)
 
 

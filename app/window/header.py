@@ -232,6 +232,7 @@ class Header(QWidget):
         self.changed.emit("seed", value)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Tints the buttons and makes the number fields just wide enough for their longest values."""
         for button in (self.compare, self.options, self.panel, self.menu, self.pin):
             tint(button, theme, scale)
         mono = themes.mono_font(scale, 13)

@@ -74,6 +74,7 @@ class Pages(QStackedWidget):
 
     @Slot()
     def open_conversation(self) -> None:
+        """Shows the conversation again and emits `turned`; a comparison goes on out of sight."""
         self.setCurrentIndex(0)
         self.turned.emit()
 
@@ -93,11 +94,13 @@ class Pages(QStackedWidget):
             self.comparing.go_to_divergence()
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the comparison, or keeps the look for when it is first opened."""
         self._look = (theme, scale)
         if self.compare is not None:
             self.compare.set_look(theme, scale)
 
     def set_ghosts(self, shown: bool) -> None:
+        """Shows or hides rejected and unjudged drafts in the comparison; one not yet opened reads the settings."""
         if self.compare is not None:
             self.compare.set_ghosts(shown)
 
@@ -111,6 +114,7 @@ def compare_commands(pages: Pages) -> list[Command]:
     """The comparison and its presets, for the menus."""
 
     def name(preset: str) -> str:
+        """The id of the command for a preset: "random-number" gives "compareRandomNumberAction"."""
         return "compare" + "".join(part.capitalize() for part in preset.split("-")) + "Action"
 
     return [

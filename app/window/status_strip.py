@@ -29,6 +29,7 @@ class Legend(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws the samples in the theme's colours and takes the size that they need at the text scale."""
         self._style = Style(theme, themes.body_font(scale), themes.mono_font(scale))
         font = themes.body_font(scale)
         font.setPixelSize(round(12 * scale))
@@ -94,12 +95,14 @@ class StatusStrip(QWidget):
             row.addWidget(widget)
 
     def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the legend and the button that shows ghosts."""
         self._theme = theme
         self.legend.set_look(theme, scale)
         self.ghosts.setIconSize(QSize(round(16 * scale), round(16 * scale)))
         self.show_ghosts(self.ghosts.isChecked())
 
     def show_ghosts(self, shown: bool) -> None:
+        """Brings the ghosts button to the setting; its icon shows the state, its tooltip says what a press would do."""
         self.ghosts.setChecked(shown)
         self.ghosts.setText("Ghosts")
         self.ghosts.setToolTip(f"{'Hide' if shown else 'Show'} rejected and unjudged drafts (F2)")

@@ -92,6 +92,7 @@ class Window(QMainWindow):
 
     @property
     def settings(self) -> Settings:
+        """What is in force from the next answer on, kept by the chat."""
         return self.chat.settings
 
     # Parts
@@ -347,6 +348,7 @@ class Window(QMainWindow):
     # Look
 
     def set_appearance(self, appearance: Appearance) -> None:
+        """Keeps the choice of theme and applies it at once; "system" follows the desktop."""
         self.chat.keep(appearance=appearance)
         self._apply_look()
 
@@ -378,12 +380,14 @@ class Window(QMainWindow):
 
     @Slot()
     def toggle_ghosts(self) -> None:
+        """Shows or hides rejected and unjudged drafts in conversation and comparison, and keeps the choice."""
         self.chat.keep(ghosts=not self.settings.ghosts)
         self.transcript.set_ghosts(self.settings.ghosts)
         self.pages.set_ghosts(self.settings.ghosts)
 
     @Slot()
     def toggle_panel(self) -> None:
+        """Keeps the other choice for the side panel, which the window follows as far as its width allows."""
         self.chat.keep(side_panel=not self.settings.side_panel)
 
     def open_page(self, page: PanelPage) -> None:
@@ -403,12 +407,15 @@ class Window(QMainWindow):
         self.chat.keep(charts=names)
 
     def larger(self) -> None:
+        """Enlarges all text by a tenth of its normal size, up to `MAX_SCALE`."""
         self._scale(self.settings.text_scale + 0.1)
 
     def smaller(self) -> None:
+        """Reduces all text by a tenth of its normal size, down to `MIN_SCALE`."""
         self._scale(self.settings.text_scale - 0.1)
 
     def normal(self) -> None:
+        """Sets all text back to its normal size."""
         self._scale(1.0)
 
     def _scale(self, scale: float) -> None:
@@ -434,15 +441,19 @@ class Window(QMainWindow):
 
     @Slot()
     def open_options(self) -> None:
+        """Opens the sampling options below their button in the header."""
         self.options.open_below(self.header.options)
 
     def show_shortcuts(self) -> None:
+        """Opens the sheet of keyboard shortcuts, made from the same list as the menus."""
         ShortcutSheet(self.commands, self).open()
 
     def focus_transcript(self) -> None:
+        """Puts the keyboard on the conversation, where arrow keys go from token to token."""
         self.transcript.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def focus_rule(self) -> None:
+        """Puts the keyboard on the button of the rule in force."""
         self.header.rule.buttons[self.settings.rule].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def export(self) -> None:
