@@ -40,6 +40,7 @@ class Control:
 
     @property
     def stopped(self) -> bool:
+        """Whether `stop` was called; looked at between rounds and between chunks of the prompt, from any thread."""
         return self._stopped.is_set()
 
     def update(

@@ -164,6 +164,10 @@ class _Run:
             caches.require_rollback(self.cache, "target")
 
     def rounds(self) -> Generator[Round, None, None]:
+        """Reads the prompt, then decodes until the answer ends; yields nothing if reading was cancelled.
+
+        Whatever ends it but an error, the drafter's cache is left exact. After an error both caches are of unknown content.
+        """
         if not self._prefill():
             return
         self.started = self.clock()
@@ -191,6 +195,7 @@ class _Run:
         read = caches.cache_length(self.cache) or 0
 
         def proceed(done: int, total: int) -> bool:
+            """Passes progress on to the control (tokens read, tokens to read); False once a stop was asked for."""
             self.control.on_prefill(done, total)
             return not self.control.stopped
 

@@ -14,6 +14,11 @@ from engine.values import DecodingOptions, Finish, ModelInfo, Round, Rule
 
 @dataclass(frozen=True, slots=True)
 class LoadStarted:
+    """A target begins to load; `name` is the name or path it was asked for by. `LoadFinished` or `LoadFailed` follows.
+
+    A drafter has no such event: its `LoadProgress`, if it loads anything, ends with `DrafterReady` or `DrafterRefused`.
+    """
+
     name: str
 
 
@@ -28,6 +33,8 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadFinished:
+    """A target can be used, its checksum included. Where `Engine.load` asks for the current one, `seconds` is 0."""
+
     model: ModelInfo
     seconds: float
 
@@ -50,12 +57,22 @@ class DrafterReady:
 
 @dataclass(frozen=True, slots=True)
 class DrafterRefused:
+    """A drafter does not fit the target or cannot be loaded; `message` gives the reason and says what to do.
+
+    An answer under way goes on with the drafter it has; one that was to begin with this one fails.
+    """
+
     name: str
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
+    """An answer begins: its models are loaded and its trace is open. One that is stopped or fails before that has no such event.
+
+    `drafter` is a name or path; `trace_path` is None where no trace can be written.
+    """
+
     run_id: int
     options: DecodingOptions
     """The options in force, the drawn seed among them."""
@@ -71,6 +88,11 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgress:
+    """Sent before the first and after every chunk of the prompt: `done` of `total` tokens are read.
+
+    Neither counts what a kept cache holds already, nor the last token, which the first round reads.
+    """
+
     run_id: int
     done: int
     total: int
@@ -148,6 +170,11 @@ class BenchStarted:
 
 @dataclass(frozen=True, slots=True)
 class BenchMeasured:
+    """One setting, or the plain baseline, has answered all turns of one prompt at one temperature, in the order of `row.order`.
+
+    The row of a setting waits for the plain run after it, with which it is compared as well.
+    """
+
     task_id: int
     row: BenchRow
 
@@ -194,6 +221,8 @@ class TrainingTold:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMeasured:
+    """The head was measured on held-out text: before the first step, and then at even intervals of the training."""
+
     task_id: int
     held_out: HeldOut
 
@@ -220,6 +249,11 @@ TaskEnd = TaskFinished | BenchFinished | SamplingFinished | TrainingFinished | T
 
 @dataclass(frozen=True, slots=True)
 class EngineFailed:
+    """Something failed outside an answer or task: starting the engine, closing it, or serving a request in a way nobody foresaw.
+
+    `message` is a sentence for the user. Whoever waits for an end (`RunFailed`, `TaskFailed`, `LoadFailed`) gets that as well.
+    """
+
     message: str
 
 

@@ -50,10 +50,12 @@ class PositionCounts:
 
     @property
     def conditional(self) -> float | None:
+        """Accepted / judged: the chance to be accepted once it is looked at. None without a verdict."""
         return _ratio(self.accepted, self.accepted + self.rejected)
 
     @property
     def unconditional(self) -> float | None:
+        """Accepted / proposed: the chance that this place is reached and accepted. None without a proposal."""
         return _ratio(self.accepted, self.proposed)
 
 
@@ -196,10 +198,12 @@ class Totals:
 
     @property
     def alpha(self) -> float | None:
+        """Accepted / (accepted + rejected) so far, leaving out unjudged proposals; None without a verdict."""
         return _ratio(self._accepted, self._accepted + self._rejected)
 
     @property
     def tau(self) -> float | None:
+        """Emitted tokens / rounds so far, the target's own token of each round included; None before the first round."""
         return _ratio(self._emitted, self._rounds)
 
     @property

@@ -38,6 +38,7 @@ class MlxBackend:
         self._target: tuple[str, Any] = ("", None)
 
     def load(self, name: str, progress: Progress) -> Any:
+        """As in `Backend`; refuses a model that cannot be a target, even if it loads."""
         model = self._models.load(name, progress)
         reason = self._models.target_reason(model)
         if reason is not None:
@@ -46,6 +47,7 @@ class MlxBackend:
         return model
 
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
+        """As in `Backend`; refuses any drafter for a target whose cache cannot be rolled back."""
         kind = kind_of(name)
         if name not in DRAFTERS:
             stated = self._read_json(Path(name).expanduser() / "config.json", required=False)
@@ -74,6 +76,7 @@ class MlxBackend:
         given: int = 0,
         clock: Clock | None = None,
     ) -> Generator[Round, None, None]:
+        """As in `Backend`, by `engine.decoding.decode`."""
         yield from self._decoding.decode(
             target, list(prompt), drafter, options, cache=cache, control=control, given=given, clock=clock
         )
@@ -81,6 +84,7 @@ class MlxBackend:
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
     ) -> Iterator[Finding]:
+        """As in `Backend`, by `engine.proof.checks`, imported when it is first wanted."""
         from engine.proof import checks as run
 
         others = self._lookups_and_head(target, drafter)
@@ -106,6 +110,7 @@ class MlxBackend:
         report: Callable[[str, float], None],
         measured: Callable[[HeldOut], None],
     ) -> Trained:
+        """As in `Backend`, by `engine.training.stages`, imported when it is first wanted."""
         from engine.training import stages as run
 
         return run.train(target, request, tell, report, measured)
@@ -113,37 +118,45 @@ class MlxBackend:
     def peer(
         self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
     ) -> Generator[PeerToken, None, None]:
+        """As in `Backend`, by `engine.bench.peers`, imported when it is first wanted."""
         from engine.bench import peers
 
         yield from peers.answer(target, draft, prompt, options, proceed)
 
     def finish_queued(self) -> None:
+        """As in `Backend`: MLX's default stream of this thread is empty afterwards."""
         self._mx.synchronize()
 
     def settle(self) -> None:
+        """As in `Backend`; collects Python's garbage too, so that arrays nobody holds are given back."""
         self._mx.synchronize()
         gc.collect()
         self._mx.clear_cache()
 
     def make_cache(self, target: Any) -> Any:
+        """As in `Backend`: one entry for each layer, as the model itself or mlx-lm makes them."""
         return self._cache.make_prompt_cache(target.model)
 
     def cache_length(self, cache: Any) -> int | None:
+        """As in `Backend`, by `engine.target.prompt_cache`."""
         return self._cache.cache_length(cache)
 
     def trim(self, cache: Any, length: int) -> bool:
+        """As in `Backend`; False leaves the cache untouched."""
         if self._cache.refusal(cache) is not None:
             return False
         self._cache.trim_to(cache, length, "target")
         return True
 
     def device(self) -> str:
+        """As in `Backend`: the name of the processor or graphics chip as MLX reports it."""
         return str(self._mx.device_info().get("device_name", self._mx.default_device()))
 
     def numerics(self, target: Any) -> Numerics:
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
     def close(self) -> None:
+        """As in `Backend`; gives back memory and this thread's streams."""
         self._mx.synchronize()
         self._mx.clear_cache()
         self._mx.clear_streams()

@@ -51,6 +51,7 @@ class ChiSquare:
 
     @property
     def p_value(self) -> float:
+        """Probability of a statistic this large or larger if all is well; 1 where there was too little to test."""
         return chi_square_tail(self.statistic, self.freedom)
 
     def notices(self, level: float) -> float | None:

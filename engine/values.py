@@ -204,6 +204,7 @@ class Milliseconds:
 
     @property
     def measured(self) -> bool:
+        """Whether the round was evaluated in stages, so that the parts are known."""
         return self.verify is not None
 
 
@@ -264,14 +265,17 @@ class Round:
 
     @property
     def accepted(self) -> int:
+        """Proposals before the first rejected one. A stop may have cut their tokens from `emitted`; this count keeps them."""
         return sum(proposal.status == "accepted" for proposal in self.proposals)
 
     @property
     def rejected(self) -> int:
+        """Proposals that were rejected: one, or none where all were accepted or nothing was proposed."""
         return sum(proposal.status == "rejected" for proposal in self.proposals)
 
     @property
     def unjudged(self) -> int:
+        """Proposals after the rejected one, of which nothing was found out."""
         return sum(proposal.status == "unjudged" for proposal in self.proposals)
 
 

@@ -43,10 +43,12 @@ class BenchTask(LongTask[BenchRequest]):
     purpose = "benchmarking"
 
     def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> BenchFinished:
+        """Runs the benchmark; rows and progress go out through `emit`. Raises Stopped, or Closing, to be broken off."""
         _Bench(self, backend, library, emit).run()
         return BenchFinished(self.id, complete=True)
 
     def cut_off(self) -> BenchFinished:
+        """The end of a benchmark that was stopped: the rows so far stand."""
         return BenchFinished(self.id, complete=False)
 
 
@@ -205,6 +207,7 @@ class _Bench:
 
     def _answer(self, setting: Setting, ids: Sequence[int], options: DecodingOptions, tick: Callable[[int], None]) -> Answer:
         def proceed(tokens: int) -> None:
+            """Called after every round or token with the answer's tokens so far. Raises Stopped if the task was stopped."""
             self._task.proceed()
             tick(tokens)
 

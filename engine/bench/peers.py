@@ -99,6 +99,7 @@ def _read(model: Any, prompt: Sequence[int], proceed: Callable[[], None]) -> lis
     """A cache that holds all but the last token of the prompt."""
 
     def report(done: int, total: int) -> bool:
+        """A progress callback of `read_prompt` that never cancels; `proceed` may raise instead."""
         proceed()
         return True
 

@@ -38,6 +38,7 @@ class Proposals:
 
     @property
     def gamma(self) -> int:
+        """How many tokens are proposed, known without evaluating them."""
         return int(self.tokens.shape[0])
 
     def is_copied(self, index: int) -> bool:
@@ -212,6 +213,7 @@ def hearing(listener: Listener, proceed: Proceed, first: int = 0) -> Proceed:
     read = 0
 
     def heard(done: int, total: int) -> bool:
+        """The `Proceed` that `hearing` returns: tells the listener of the rows that are new since the last call."""
         nonlocal read
         if done > read:
             listener.hear(first + read, done - read)

@@ -109,10 +109,12 @@ class Odds:
         self._judged = [PRIOR_WEIGHT] * len(PRIOR_ODDS)
 
     def of(self, match: int) -> float:
+        """The chance, from 0 to 1, that a token copied after a match of this many tokens is right; `match` is at least 1."""
         step = bisect_right(MATCH_STEPS, match) - 1
         return self._right[step] / self._judged[step]
 
     def learn(self, match: int, was_right: bool) -> None:
+        """Counts one verdict of the target on a token copied after a match of `match` >= 1 tokens."""
         step = bisect_right(MATCH_STEPS, match) - 1
         self._right[step] += was_right
         self._judged[step] += 1

@@ -31,6 +31,7 @@ def begin(
 
 
 def empty(name: str, palette: Palette, words: str) -> Drawing:
+    """A frame of the usual size with `words` in its middle, for a chart that has nothing to draw."""
     drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
     drawing.rect(LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP, stroke=palette.line, radius=6)
     drawing.text((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, words, anchor="middle")
@@ -52,6 +53,10 @@ def legend(drawing: Drawing, entries: Sequence[tuple[str, str, str]]) -> None:
 
 
 def bar(drawing: Drawing, x: float, y: float, width: float, height: float, kind: str, colour: str, title: str = "") -> None:
+    """A filled, light, hatched or outlined box, in pixels from the top left; what `kind` says shows without colour, too.
+
+    `title` is what a pointer held over it is told.
+    """
     match kind:
         case "hatch":
             drawing.rect(x, y, width, height, drawing.hatch(colour), title=title)

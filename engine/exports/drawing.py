@@ -86,6 +86,10 @@ class Drawing:
         radius: float = 0.0,
         title: str = "",
     ) -> None:
+        """A box by its top left corner and its size, of which less than 0 counts as 0.
+
+        `radius` rounds the corners; `title` is what a pointer held over it is told.
+        """
         inside = f"<title>{_written(title)}</title>" if title else ""
         self._parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(0.0, width))}" height="{_n(max(0.0, height))}" fill="{fill}"'
@@ -93,6 +97,7 @@ class Drawing:
         )
 
     def line(self, start: Point, end: Point, stroke: str, width: float = 1.0, dash: str = "") -> None:
+        """A straight line; `dash` is SVG's stroke-dasharray, "" for a solid line."""
         self._parts.append(
             f'<line x1="{_n(start[0])}" y1="{_n(start[1])}" x2="{_n(end[0])}" y2="{_n(end[1])}" stroke="{stroke}" '
             f'stroke-width="{_n(width)}"{_attributes(dash=dash)}/>'
@@ -142,6 +147,7 @@ class Drawing:
         self._parts.append(f"<g><title>{_written(title)}</title>")
 
     def end_group(self) -> None:
+        """Closes the group that `begin_group` opened."""
         self._parts.append("</g>")
 
     def hatch(self, colour: str) -> str:
@@ -217,13 +223,16 @@ class Frame:
     y: tuple[float, float]
 
     def at(self, x: float, y: float) -> Point:
+        """The place of a point, in pixels of the drawing."""
         return self.across(x), self.up(y)
 
     def across(self, x: float) -> float:
+        """Pixels from the left edge of the drawing at which the value `x` stands; one beyond the edges stands beyond them."""
         low, high = self.x
         return self.left + (x - low) / ((high - low) or 1.0) * (self.right - self.left)
 
     def up(self, y: float) -> float:
+        """Pixels from the top of the drawing at which the value `y` stands, kept between the edges; NaN if it is not finite."""
         low, high = self.y
         if not math.isfinite(y):
             return math.nan

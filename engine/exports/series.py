@@ -21,6 +21,7 @@ class Column:
 
     @property
     def proposals(self) -> float:
+        """Mean proposals of a round: the height of the column."""
         return self.accepted + self.rejected + self.unjudged
 
 

@@ -180,6 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
     shown = ""
 
     def show(step: str, fraction: float | None) -> None:
+        """Shows the step on standard error: over the same line in a terminal, else once for each step."""
         nonlocal shown
         line = step if fraction is None else f"{step}: {fraction:4.0%}"
         if sys.stderr.isatty():

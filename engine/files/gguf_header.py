@@ -75,6 +75,7 @@ class _Reader:
         self._size = size
 
     def header(self) -> Header:
+        """The whole header, read from the beginning of the file. Raises _Damaged with the rest of a sentence about the file."""
         if self._bytes(4, "is no GGUF file") != _MAGIC:
             raise _Damaged("is no GGUF file. Choose a .gguf file or an mlx-lm folder.")
         version = self._scalar("I")

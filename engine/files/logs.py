@@ -23,6 +23,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
     """Keeps quiet where the file cannot be written: the user was told in a sentence and must not get a traceback instead."""
 
     def handleError(self, record: logging.LogRecord) -> None:
+        """Drops a record that could not be written, where `logging` would print a traceback."""
         return
 
 

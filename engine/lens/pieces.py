@@ -49,6 +49,7 @@ class Piece:
 
     @property
     def ghost(self) -> bool:
+        """Whether it is a rejected or unjudged proposal, which is shown but is no part of the answer."""
         return self.kind in GHOSTS
 
 

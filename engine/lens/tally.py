@@ -36,6 +36,7 @@ class Series:
         self._length = 0
 
     def add(self, *values: float) -> None:
+        """Appends one row: as many numbers as the series is wide. Rows handed out before keep their values."""
         if self._length == len(self._store):
             self._store = np.concatenate((self._store, np.empty_like(self._store)))
         self._store[self._length] = values if self._width > 1 else values[0]
@@ -95,6 +96,7 @@ class Tally:
 
     @property
     def rounds(self) -> int:
+        """How many rounds were counted."""
         return len(self.statuses)
 
     @property

@@ -67,6 +67,7 @@ class HeadConfig:
 
     @property
     def head_size(self) -> int:
+        """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
 
 

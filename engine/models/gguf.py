@@ -65,12 +65,14 @@ def read_config(header: Header, name: str) -> dict[str, Any]:
         )
 
     def number(key: str, default: float | None = None) -> Any:
+        """A positive number of the metadata, the default where the key is missing. Raises DraftlightError for anything else."""
         value = metadata.get(f"llama.{key}", default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
             raise DraftlightError(f"{name} is damaged or incomplete: llama.{key} is {value!r}. Fetch it again.")
         return value
 
     def whole(key: str, default: int | None = None) -> int:
+        """As `number`, for one that has to be whole."""
         value = number(key, default)
         if not isinstance(value, int):
             raise DraftlightError(f"{name} is damaged: llama.{key} is {value!r}, no whole number. Fetch it again.")

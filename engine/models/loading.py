@@ -192,6 +192,7 @@ def _to_one_float_type(model: nn.Module) -> None:
     may_cast = getattr(model, "cast_predicate", lambda name: True)
 
     def cast(name: str, array: mx.array) -> mx.array:
+        """The parameter in the scales' type, if it is a float that may be narrowed; else the parameter itself."""
         return array.astype(narrow) if may_cast(name) and mx.issubdtype(array.dtype, mx.floating) else array
 
     model.update(tree_map_with_path(cast, model.parameters()))

@@ -186,6 +186,7 @@ class _GenerationBlocks(jinja2.ext.Extension):
     tags = {"generation"}
 
     def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        """Takes one `{% generation %}` block from the stream: a call block whose content `_render` gives back unchanged."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return jinja2.nodes.CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)

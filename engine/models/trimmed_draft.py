@@ -42,6 +42,7 @@ class CutModel(nn.Module):
 
     @property
     def layers(self) -> list[nn.Module]:
+        """The transformer layers, where mlx-lm looks for them when it makes a cache."""
         layers: list[nn.Module] = self.model.layers
         return layers
 

@@ -136,6 +136,7 @@ class _Steps:
         done, passed = self._done, 0
 
         def tick() -> None:
+            """Reports the step once more; past the expected number of ticks the bar stands still."""
             nonlocal passed
             self._report(name, min(1.0, done + share * min(1.0, passed / max(1, ticks))))
             passed += 1

@@ -22,6 +22,7 @@ class ProofTask(LongTask[ProveRequest]):
     purpose = "checking the pair"
 
     def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TaskFinished:
+        """Loads the pair, runs every check, and ends with the report, whose level depends on how many checks there were."""
         request = self.request
         target = library.target(request.target)
         drafter, note = _drafter(request.drafter, library)
@@ -45,6 +46,7 @@ class ProofTask(LongTask[ProveRequest]):
         return TaskFinished(self.id, report)
 
     def cut_off(self) -> TaskFinished:
+        """The end of checks that were stopped: no report, since its level takes all of them."""
         return TaskFinished(self.id, None)
 
 

@@ -55,6 +55,7 @@ class Process:
 
     @property
     def vocab_size(self) -> int:
+        """Width of the rows: at most `LIKELIEST` + 1, because the rarer tokens of a model are lumped into one."""
         return self.p.shape[1]
 
 
@@ -120,13 +121,16 @@ class _DrawnNoise(RoundNoise):
         self._shared, self._first, self._coins, self._residual = shared, first, coins, residual
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
+        """As in `RoundNoise`, by adding the noise that was drawn for these positions."""
         begin = first - self._first
         return mx.argmax(rows.scores + self._shared[begin : begin + rows.rows], axis=-1)
 
     def coins(self, count: int) -> mx.array:
+        """As in `RoundNoise`: the first `count` of those that were drawn."""
         return self._coins[:count]
 
     def residual(self, row: Distribution, index: mx.array) -> mx.array:
+        """As in `RoundNoise`, by adding the noise that was drawn for this position."""
         return mx.argmax(row.scores + mx.take(self._residual, index.reshape(1), axis=0), axis=-1)
 
 
@@ -134,6 +138,7 @@ def _corrected_from_p(judge: Judge) -> Judge:
     """The planted residual-from-p."""
 
     def judged(p: Distribution, q: Draft, proposals: mx.array, noise: RoundNoise) -> Judgement:
+        """The judge's verdict with the correction drawn from p instead of (p - q)+: a fault that `prove` has to notice."""
         verdict = judge(p, q, proposals, noise)
         rejected = mx.minimum(verdict.accepted, q.rows - 1)
         correction = noise.residual(p.row(rejected), rejected).reshape(()).astype(mx.int32)

@@ -137,6 +137,7 @@ class BenchRow:
 
     @property
     def setting(self) -> Setting:
+        """What was measured, without the prompt it was measured on."""
         return Setting(self.maker, self.drafter, self.rule, self.temperature, self.gamma)
 
 

@@ -97,6 +97,7 @@ class ProofReport:
 
     @property
     def passed(self) -> bool:
+        """Whether every check passed; a sound engine fails with probability `false_alarm`."""
         return all(check.passed for check in self.checks)
 
 

@@ -95,10 +95,12 @@ class TrainRequest:
 
     @property
     def work_folder(self) -> Path:
+        """Where text, features and checkpoints lie: `work`, or beside the output, with `.work` added to its name."""
         return self.output.with_name(self.output.name + ".work") if self.work is None else self.work
 
     @property
     def tokens_to_write(self) -> int:
+        """Answer tokens that the target writes itself: `write`, or what its default means here."""
         if self.write is not None:
             return self.write
         return 0 if self.text else DEFAULT_WRITE

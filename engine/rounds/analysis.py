@@ -42,6 +42,7 @@ class Row:
         return top_ids(self.probabilities) if self.only is None else (self.only,)
 
     def of(self, token: int) -> float:
+        """The probability of one token id."""
         return float(self.probabilities[token])
 
     @property
@@ -52,6 +53,7 @@ class Row:
         return max(0.0, -float(np.nansum(terms, dtype=np.float64)))  # 0 log 0 counts as 0
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
+        """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
         return tuple(Candidate(token, text_of(token), self.of(token)) for token in self.top if self.of(token) > 0)
 
 
@@ -66,6 +68,7 @@ def rows(logits: Floats, inverse_temperature: float) -> list[Row]:
 
 
 def one_hot(token: int, vocab_size: int) -> Row:
+    """The distribution (vocab,) of a proposal that was not drawn: 1 at its token id, 0 elsewhere."""
     probabilities = np.zeros(vocab_size, dtype=np.float32)
     probabilities[token] = 1
     return Row(probabilities, token)

@@ -32,6 +32,7 @@ class FixedGamma:
         self.gamma = gamma
 
     def choose(self) -> int:
+        """How many proposals to ask for: always the same number."""
         return self.gamma
 
     def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:

@@ -48,14 +48,17 @@ class Verdict:
         return min(self.accepted + 1, len(self.drafted))
 
     def status(self, index: int) -> Status:
+        """What became of the proposal at `index`, from 0; the first one not accepted is the rejected one."""
         if index < self.accepted:
             return "accepted"
         return "rejected" if index == self.accepted else "unjudged"
 
     def is_copied(self, index: int) -> bool:
+        """Whether the proposal at `index` was proposed outright instead of being drawn."""
         return self.proposals is not None and self.proposals.is_copied(index)
 
     def origin(self, index: int) -> Origin:
+        """Where the token at `index` among the emitted ones comes from."""
         if index < self.accepted:
             return "accepted"
         if not self.drafted:
@@ -151,6 +154,7 @@ class _Judged:
 
     @classmethod
     def of(cls, judgement: Judgement) -> _Judged:
+        """Evaluates the judgement and copies it. `acceptance` is None where no coin was compared, and limited to 1 elsewhere."""
         draws = None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)]
         if judgement.coins is None:
             return cls(None, None, draws)

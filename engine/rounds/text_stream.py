@@ -14,6 +14,7 @@ class CharacterStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def push(self, piece: bytes) -> str:
+        """The characters that the piece completes; bytes that are part of none become U+FFFD."""
         return self._decoder.decode(piece)
 
     def finish(self) -> str:

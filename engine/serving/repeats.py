@@ -24,6 +24,7 @@ class SampleTask(LongTask[SampleRequest]):
     purpose = "sampling"
 
     def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> SamplingFinished:
+        """Draws all samples; each is sent as `SampleTaken` once it is complete. Raises Stopped, or Closing, to be broken off."""
         sources = [_Source(request, self, backend, library) for request in self.request.requests]
         for index in range(self.request.samples):
             for place, source in enumerate(sources):
@@ -35,6 +36,7 @@ class SampleTask(LongTask[SampleRequest]):
         return SamplingFinished(self.id, complete=True)
 
     def cut_off(self) -> SamplingFinished:
+        """The end of sampling that was stopped: the samples so far stand."""
         return SamplingFinished(self.id, complete=False)
 
 

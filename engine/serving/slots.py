@@ -118,6 +118,7 @@ class Library:
 
     def _progress(self, name: str) -> Callable[[str, float | None], None]:
         def report(step: str, fraction: float | None) -> None:
+            """Sends `LoadProgress` for a step and its fraction (None where unknown). Raises Closing to break the loading off."""
             self._proceed()
             self._emit(LoadProgress(name, step, fraction))
 

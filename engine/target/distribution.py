@@ -68,10 +68,12 @@ class Distribution:
 
     @property
     def rows(self) -> int:
+        """How many distributions these are."""
         return self.logits.shape[0]
 
     @property
     def vocab_size(self) -> int:
+        """Width of the logits."""
         return self.logits.shape[1]
 
     @cached_property
@@ -110,6 +112,7 @@ class Distribution:
         return Distribution(mx.take(self.logits, mx.array(index).reshape(1), axis=0), self.inverse_temperature)
 
     def first(self, rows: int) -> Distribution:
+        """The first so many rows as distributions of their own."""
         return Distribution(self.logits[:rows], self.inverse_temperature)
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
@@ -133,16 +136,20 @@ class OneHot:
 
     @property
     def rows(self) -> int:
+        """How many distributions these are."""
         return self.ids.shape[0]
 
     @cached_property
     def probabilities(self) -> mx.array:
+        """(rows, vocab) float32, made when it is first asked for."""
         return (mx.arange(self.vocab_size)[None] == self.ids[:, None]).astype(mx.float32)
 
     def probability_of(self, ids: mx.array) -> mx.array:
+        """(rows,) float32, 1 where the id is the row's own and 0 elsewhere."""
         return (ids == self.ids).astype(mx.float32)
 
     def row(self, index: int | mx.array) -> OneHot:
+        """As `Distribution.row`."""
         return OneHot(mx.take(self.ids, mx.array(index).reshape(1)), self.vocab_size)
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:

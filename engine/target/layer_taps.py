@@ -30,6 +30,7 @@ class Taps:
         outputs = self._outputs
 
         def call(block: Any, *arguments: Any, **named: Any) -> Any:
+            """The layer's own forward pass; what it returns is kept, of a tuple the first entry, which is the hidden state."""
             output = kind.__call__(block, *arguments, **named)
             outputs[index] = output[0] if isinstance(output, tuple) else output
             return output

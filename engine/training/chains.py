@@ -88,6 +88,7 @@ def soft_loss(
     def loss(
         hidden: mx.array, head: mx.array, columns: mx.array, labels: mx.array, weights: mx.array
     ) -> tuple[mx.array, mx.array, mx.array]:
+        """() the loss, and beside it its gradients by `hidden` and `head`, which `backwards` hands on."""
         logits = (hidden @ head.T) * sharpness
         highest = logits.max(axis=-1, keepdims=True)
         powers = mx.exp(logits - highest)
@@ -113,6 +114,7 @@ def soft_loss(
     def backwards(
         primals: tuple[mx.array, ...], cotangents: tuple[mx.array, ...], outputs: tuple[mx.array, ...]
     ) -> tuple[mx.array, ...]:
+        """The gradients that the forward pass has worked out, scaled; only `hidden` and `head` have one."""
         _, by_hidden, by_head = outputs
         constants = (mx.zeros_like(primal) for primal in primals[2:])
         return cotangents[0] * by_hidden, cotangents[0] * by_head, *constants

@@ -137,6 +137,7 @@ class CpuLlama:
         return left
 
     def final(self, hidden: np.ndarray) -> np.ndarray:
+        """The last norm: (..., hidden) outputs of the last layer -> (..., hidden) what the output head reads."""
         return _norm(hidden, self.norm, self.epsilon)
 
     def _turn(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

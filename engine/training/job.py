@@ -18,10 +18,14 @@ class TrainTask(LongTask[TrainRequest]):
     purpose = "training the drafter"
 
     def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TrainingFinished:
+        """Runs the stages that were asked for on the target. Raises Stopped, or Closing, to be broken off."""
+
         def tell(line: str) -> None:
+            """Sends a line that a user may want to read again."""
             emit(TrainingTold(self.id, line))
 
         def measured(held_out: HeldOut) -> None:
+            """Sends a measurement on held-out text."""
             emit(TrainingMeasured(self.id, held_out))
 
         target = library.target(self.request.target)
@@ -30,4 +34,5 @@ class TrainTask(LongTask[TrainRequest]):
         )
 
     def cut_off(self) -> TrainingFinished:
+        """The end of a training that was stopped; the same request goes on with it."""
         return TrainingFinished(self.id, None)

@@ -167,6 +167,11 @@ def shuffled(examples: Sequence[Example], batch_tokens: int, generator: np.rando
 
 
 def groups(by_length: Sequence[Example], batch_tokens: int) -> list[list[Example]]:
+    """Batches of neighbours, each of at most `batch_tokens` padded tokens or of one record.
+
+    Args:
+        by_length: the shortest first, so that the newest record of a batch says how long its rows are.
+    """
     groups: list[list[Example]] = []
     for example in by_length:
         if not groups or (len(groups[-1]) + 1) * len(example) > batch_tokens:

@@ -28,6 +28,7 @@ class Record:
 
     @property
     def answer(self) -> np.ndarray:
+        """(answer tokens,) int32: what follows the prompt."""
         return self.tokens[self.prompt_length :]
 
 

@@ -100,6 +100,11 @@ class _Run:
         return config_for(self.target, taps)
 
     def stages(self) -> Trained:
+        """Runs the stages that were asked for, in their order.
+
+        Returns:
+            The folder, if it was written, and the best measurement, if the training was looked at.
+        """
         wanted = STAGES if self.request.stage is None else (self.request.stage,)
         reader = reader_for(self.target, self.config.taps) if {"text", "features"} & set(wanted) else None
         training: HeadTraining | None = None
@@ -159,6 +164,7 @@ class _Run:
         answers = _counting(self.report, "writing answers", wanted)
 
         def tick(what: str, tokens: int) -> None:
+            """Reports the step under way: of questions that they are being written, of answers the tokens that they have."""
             if what == "questions":
                 self.report("writing questions", 0.0)
             else:
@@ -310,6 +316,7 @@ def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
     began: tuple[float, int] | None = None
 
     def tick(done: int) -> None:
+        """Reports the tokens done so far, and once some time has passed their rate."""
         nonlocal began
         now = time.monotonic()
         began = began or (now, done)

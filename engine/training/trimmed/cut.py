@@ -273,6 +273,7 @@ def _train(training: Training, last: int, checkpoint: Path, every: int, origin: 
 
 
 def main() -> None:
+    """The command: trains to the last step, or to `--until`, and writes the draft model. With labels it prints a measurement."""
     options = parser().parse_args()
     settings = Settings(**{setting.name: getattr(options, setting.name) for setting in fields(Settings)})
     loaded = teacher.load_target(options.target)

@@ -112,6 +112,7 @@ def load_target(name: str) -> loading.LoadedModel:
 
 
 def main() -> None:
+    """The command: labels the held-out records and then the others. Files that are there already are kept."""
     parser = argparse.ArgumentParser(
         prog="python -m engine.training.trimmed.teacher", description="Soft labels of self-play text."
     )
