@@ -23,8 +23,8 @@ GHOSTS: frozenset[Kind] = frozenset(("rejected", "unjudged"))
 class Spot(NamedTuple):
     """A token of one answer: an index among its round's proposals or, behind them, among its emitted tokens.
 
-    As in `app.session.cursor.Place`, an accepted proposal is meant by its index there and not by that of the token it became. Spots
-    sort in reading order.
+    As in `app.session.cursor.Place`, an accepted proposal is meant by its index there and not by that of the token it became.
+    Spots sort in reading order.
 
     Attributes:
         own: the token is one the target added (correction, bonus or plain).

@@ -1,9 +1,9 @@
 """Loading a target or a draft model from wherever people have one. Whether two fit together is in `engine.models.pairing`.
 
 Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is
-a GGUF file, an mlx-lm folder, a folder of the format in `engine.models.trimmed_draft`, or an "organisation/model" id of the Hugging
-Face hub. What is here goes before the Hub, and what can only be a path never becomes a download. Code that comes with a model
-is never run.
+a GGUF file, an mlx-lm folder, a folder of the format in `engine.models.trimmed_draft`, or an "organisation/model" id of the
+Hugging Face hub. What is here goes before the Hub, and what can only be a path never becomes a download. Code that comes with a
+model is never run.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """A small draft model cut from the target: a few of its layers, its embedding, and a head for its most frequent tokens.
 
 Trained on text the target wrote for itself: on the sampled tokens, and if wanted further on the target's own distributions
-(`engine.training.trimmed.teacher`), with the total variation in the loss because `rejection` accepts one minus it (distillation on
-the model's own text: Zhou et al., DistillSpec, 2024). Soft labels of only a few hundred answers did harm: label many.
+(`engine.training.trimmed.teacher`), with the total variation in the loss because `rejection` accepts one minus it (distillation
+on the model's own text: Zhou et al., DistillSpec, 2024). Soft labels of only a few hundred answers did harm: label many.
 
     python -m engine.training.trimmed.cut --data TEXT --output FIRST --steps 1100
     python -m engine.training.trimmed.teacher --data TEXT --output LABELS
     python -m engine.training.trimmed.cut --data TEXT --labels LABELS --start FIRST --output FINAL --steps 300
 
-The same command goes on from its last checkpoint if it was interrupted. What is written is described in `engine.models.trimmed_draft`.
+The same command goes on from its last checkpoint if it was interrupted. What is written is described in
+`engine.models.trimmed_draft`.
 """
 
 from __future__ import annotations
