@@ -1,7 +1,8 @@
 """Decoding: models, drafters, acceptance rules, noise, traces and the thread that owns them.
 
-Lives here: everything that computes. Does not live here: anything that paints. No module of this package imports Qt or
-`app`; `types`, `theory`, `trace`, `metrics` and `export` do not import MLX either.
+Lives here: everything that computes. Does not live here: anything that paints; no module of this package imports Qt or `app`.
+Values, mathematics, traces, metrics and exports do not import MLX either; a contract in `pyproject.toml` lists them. A further
+rule is a function in `engine.acceptance`; the folders say in their `__init__` how each is added to.
 
 Importing any module of this package chooses MLX's BLAS first (`engine.blas`; it takes some 17 ms and does not import MLX), so no
 module has to mind the order of its imports.

@@ -1,1 +1,5 @@
-"""What window, terminal and report all tell of rounds: reading order, reasons, words, charts and series. No MLX."""
+"""What window, terminal and exports all tell of rounds: reading order, reasons, words, series, and what charts there are.
+
+No MLX, no Qt. Does not live here: how any of them draws it, and the figures of a whole answer (`engine.metrics`). A chart
+begins with an entry in `chart_kinds.CHARTS`, a series with one in `tally.Tally`.
+"""

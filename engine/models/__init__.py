@@ -1,8 +1,8 @@
 """Models: files and folders read, tokenizers, and which models can draft for which.
 
 Lives here: everything between a name or path and a `LoadedModel`. Does not live here: what a model's cache and layers allow
-(`engine.target`), and where files come from (`engine.files`). A further kind of model file is a reader beside `gguf`, reached
-from `loading`; refuse what cannot be right.
+(`engine.target`), and how files are fetched, hashed and checked (`engine.files`). A further kind of model file is a reader beside
+`gguf`, reached from `loading`; it refuses what it cannot read rightly.
 """
 
 from engine.models.loaded import LoadedModel

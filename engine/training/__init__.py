@@ -1,5 +1,7 @@
-"""Training of drafters: draft heads for any target (`run`, `draftlight train-drafter`; see README.md), and the older distilling
-of the draft model that is cut from the built-in target (`cut`, `teacher`, `selfplay`, each a command of its own).
+"""Training of drafters: draft heads for any target (`draftlight train-drafter`; see README.md), and the older draft model that is
+cut from the built-in target (`trimmed`, with text as `selfplay` reads it).
 
-Nothing here runs while the app decodes. What a training writes is loaded by `engine.models.draft_head` and `engine.models.loading`.
+`job` is the entrance for the engine thread and needs no MLX. Nothing here runs while the app decodes: what a training writes is
+loaded by `engine.models.draft_head` and `engine.models.trimmed_draft`. A stage is a name in `engine.requests.train.STAGES` and
+its part in `stages`.
 """
