@@ -12,13 +12,13 @@ SOURCES := app engine shaders tests packaging
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.complete ## make .venv with everything from the lock file
+setup: .venv/.complete ## create .venv from the lock file
 
 .venv/.complete: packaging/development.lock pyproject.toml packaging/setup.sh
 	@echo "Setting up .venv"
 	@bash packaging/setup.sh
 
-model: setup ## fetch the built-in model once (98 MB); later calls need no network
+model: setup ## download the built-in model once (98 MB); later runs need no network
 	@$(PY) -m engine.files.builtin
 
 run: setup model ## open the window
@@ -27,24 +27,24 @@ run: setup model ## open the window
 test: test-tools ## run the tests on all cores, in random order (PYTEST_ARGS=... are passed on)
 	$(PYTEST) $(PYTEST_ARGS)
 
-test-full: test-tools ## run all tests, the long ones too
+test-full: test-tools ## run all tests, including the long ones
 	$(PYTEST) -m "full or not full" $(PYTEST_ARGS)
 
 # Without root it names the command to run, and pytest says which tests it skipped for that.
 test-tools: setup model
 	@bash packaging/system_packages.sh --tests
 
-lint: setup ## style, types, and who may import whom
+lint: setup ## check style, types and import contracts
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-cache
 
-format: setup ## put the code in the shape that lint asks for
+format: setup ## format the code
 	$(PY) -m ruff check --fix $(SOURCES)
 	$(PY) -m ruff format $(SOURCES)
 
-lock: ## resolve the lock files anew for every platform
+lock: ## regenerate the lock files for every platform
 	@bash packaging/lock.sh
 
 wheel: setup ## build dist/draftlight-*.whl
@@ -55,11 +55,11 @@ wheel: setup ## build dist/draftlight-*.whl
 check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
 	@bash packaging/check_wheel.sh
 
-self-test: setup model ## load, decode, paint, quit
+self-test: setup model ## load the model, decode, draw the window, quit
 	@QT_QPA_PLATFORM=offscreen $(PY) -m app self-test
 
-bench-%: setup model ## print the figures of tests/benchmarks/NAME.py, for instance bench-noise (ARGS=... are passed on)
+bench-%: setup model ## run tests/benchmarks/NAME.py, for example bench-noise; ARGS="..." is passed on
 	@$(PY) -m tests.benchmarks.$(subst -,_,$*) $(ARGS)
 
-clean: ## remove what was built, .venv included
+clean: ## remove everything that was built, including .venv
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

@@ -205,7 +205,7 @@ def _optional_truth(value: object) -> bool | None:
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError(f"{value!r} is not a text")
+    raise ValueError(f"{value!r} is not a string")
 
 
 def _choice(value: object, choices: tuple[Choice, ...]) -> Choice:

@@ -153,7 +153,7 @@ class _Run:
             raise ValueError("stop needs a tokenizer: without one there is no text to look for it in")
         if self.context_length is not None and self.prompt_length >= self.context_length:
             raise DraftlightError(
-                f"The conversation is {self.prompt_length:,} tokens long and the model reads at most {self.context_length:,}. "
+                f"The conversation is {self.prompt_length:,} tokens long, but the model reads at most {self.context_length:,}. "
                 "Start a new chat or shorten the message."
             )
         if (caches.cache_length(self.cache) or 0) >= self.prompt_length:

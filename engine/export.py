@@ -87,7 +87,7 @@ def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light", plain: 
     """
     kind = next((kind for kind in CHARTS.values() if kind.name == chart), None)
     if kind is None:
-        raise DraftlightError(f"There is no chart {chart!r}; there are {', '.join(CHARTS)}.")
+        raise DraftlightError(f"There is no chart {chart!r}. Choose one of {', '.join(CHARTS)}.")
     if not traces:
         raise DraftlightError("There is no answer to draw.")
     palette, trace = DARK if theme == "dark" else LIGHT, traces[-1]
@@ -105,5 +105,5 @@ def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
     readers = {".json": read_json, ".csv": read_rounds_csv, ".parquet": read_rounds_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise DraftlightError(f"{path} cannot be read back: that is possible for {', '.join(readers)}.")
+        raise DraftlightError(f"{path} cannot be read back: only {', '.join(readers)} files can.")
     return reader(path)

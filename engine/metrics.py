@@ -311,11 +311,11 @@ def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
         if entry.proposals != entry.accepted + entry.rejected + entry.unjudged:
             found.append(f"Round {entry.index}: {entry.proposals} proposals, but not as many verdicts.")
         if entry.rejected > 1 or (entry.unjudged and not entry.rejected):
-            found.append(f"Round {entry.index}: {entry.rejected} rejected and {entry.unjudged} unjudged cannot be.")
+            found.append(f"Round {entry.index}: {entry.rejected} rejected and {entry.unjudged} unjudged is impossible.")
         if entry.emitted > entry.accepted + 1 or (entry.finish is None and entry.emitted != entry.accepted + 1):
             found.append(f"Round {entry.index}: {entry.accepted} accepted, but {entry.emitted} emitted.")
         if isinstance(round, Round) and any(proposal.status != "accepted" for proposal in round.proposals[: entry.accepted]):
-            found.append(f"Round {entry.index}: an accepted proposal stands after one that was not.")
+            found.append(f"Round {entry.index}: an accepted proposal comes after one that was not.")
     return tuple(found)
 
 

@@ -29,7 +29,7 @@ class MlxBackend:
             from engine.models import tokenizer_files
             from engine.target import prompt_cache as cache
         except ImportError as error:
-            raise DraftlightError(f"MLX cannot be used here ({error}). Install Draftlight again on macOS or Linux.") from error
+            raise DraftlightError(f"MLX is not available ({error}). Reinstall Draftlight on macOS or Linux.") from error
         self._mx = mlx.core
         self._cache = cache
         self._decoding = decoding
@@ -56,7 +56,7 @@ class MlxBackend:
             return LoadedDrafter(name, None)
         reason = self._models.cache_reason(target.model)
         if reason is not None:
-            raise DraftlightError(f"Nothing can draft for {target.name}: it {reason}")
+            raise DraftlightError(f"No drafter can be used with {target.name}: it {reason}")
 
         def load() -> Any:
             """The model of the drafter's name. A target that drafts for itself is loaded already."""

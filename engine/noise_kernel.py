@@ -136,10 +136,10 @@ def _agrees() -> bool:
         drawn, _ = gumbel_argmax(mx.array(logits), scale, mx.arange(rows, dtype=mx.uint32), stream)
         agrees = np.array(drawn).tolist() == expected.tolist()
     except Exception as error:  # a compiler or driver may raise anything; none of it may end the answer
-        _LOG.warning("The Metal kernel cannot run here, drawing without it: %s", error)
+        _LOG.warning("The Metal kernel cannot run here; continuing without it: %s", error)
         return False
     if not agrees:
-        _LOG.warning("The Metal kernel draws other tokens than its reference on this machine, drawing without it.")
+        _LOG.warning("The Metal kernel does not draw the same tokens as its reference on this machine; continuing without it.")
     return agrees
 
 

@@ -124,9 +124,9 @@ def load_table() -> Units:
     try:
         data = TABLE_FILE.read_bytes()
     except OSError as error:
-        raise DraftlightError(f"The noise table {TABLE_FILE.name} is missing: install Draftlight again.") from error
+        raise DraftlightError(f"The noise table {TABLE_FILE.name} is missing. Reinstall Draftlight.") from error
     if hashlib.sha256(data).hexdigest() != TABLE_SHA256:
-        raise DraftlightError(f"The noise table {TABLE_FILE.name} is damaged: install Draftlight again.")
+        raise DraftlightError(f"The noise table {TABLE_FILE.name} is damaged. Reinstall Draftlight.")
     table = np.frombuffer(data, "<i4").astype(np.int32)
     table.setflags(write=False)
     return table

@@ -189,7 +189,7 @@ def _header(path: Path, line: bytes, is_cut: bool) -> dict[str, Any]:
     except ValueError:
         if is_cut and (line.startswith(_OPENING) or _OPENING.startswith(line)):
             raise DraftlightError(
-                f"{path} was cut off inside its header, before the first round: nothing is left to read."
+                f"{path} ends inside its header, before the first round, so there is nothing to read."
             ) from None
         raise DraftlightError(f"{path} is not a Draftlight trace.") from None
     schema = header.pop("schema", None)
@@ -222,7 +222,7 @@ def _describe(number: int, count: int, is_open: bool, rounds: int, reason: str) 
     if number == count and is_open:
         return f"The answer was cut off: line {number} is incomplete. {_count(rounds)} complete."
     rest = count - number
-    after = f", and {rest} after it left unread" if rest else ""
+    after = f", and {rest} after it not read" if rest else ""
     return f"Line {number} is damaged ({reason}){after}. {_count(rounds)} complete."
 
 

@@ -98,7 +98,7 @@ class DecodingOptions:
         require(
             isinstance(self.stop, tuple) and all(isinstance(text, str) and text for text in self.stop),
             "stop",
-            "a list of non-empty texts",
+            "a list of non-empty strings",
             self.stop,
         )
         require(isinstance(self.analyse, bool), "analyse", "True or False", self.analyse)

@@ -18,6 +18,6 @@ compile --output-file packaging/runtime.lock
 compile --extra dev --constraint packaging/runtime.lock --output-file packaging/development.lock
 
 if grep -En '^torch==|://' packaging/*.lock; then
-    echo "The lock must hold neither torch nor addresses." >&2
+    echo "The lock files must contain neither torch nor URLs." >&2
     exit 1
 fi

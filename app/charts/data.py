@@ -152,19 +152,19 @@ def empty_words(name: ChartName, tally: Tally | None) -> str:
     if tally is None or not tally.rounds:
         return {
             "proposals": "Rounds appear here as they are judged.",
-            "alpha": "Alpha appears with the first verdict.",
-            "throughput": "Speed appears with the first rounds.",
-            "positions": "Which places hold shows after a few rounds.",
-            "tau": "Tokens per round appear with the first round.",
-            "lengths": "How far rounds get shows after a few of them.",
-            "times": "Times appear with the first round.",
+            "alpha": "Alpha appears after the first verdict.",
+            "throughput": "Throughput appears after the first rounds.",
+            "positions": "Acceptance by position appears after a few rounds.",
+            "tau": "Tau appears after the first round.",
+            "lengths": "Accepted lengths appear after a few rounds.",
+            "times": "Round times appear after the first round.",
         }[name]
     if name in ("proposals", "positions", "lengths") and not any(tally.gammas.keys() - {0}):
         return "Nothing was proposed."
     if name == "alpha" and not np.isfinite(tally.alphas.rows[:, 0]).any():
         return "Nothing was judged."
     if name == "throughput" and tally.rounds < 2:
-        return "Speed appears with the first rounds."
+        return "Throughput appears after the first rounds."
     return ""
 
 
@@ -184,7 +184,7 @@ def readout(name: ChartName, material: Material, round_: int) -> str:
     }[name].rows[first:last]
     known = rows[np.isfinite(rows if rows.ndim == 1 else rows[:, 0])]
     if not len(known):
-        return f"{where}: nothing known"
+        return f"{where}: no data"
     mean = known.mean(axis=0)
     if name == "proposals":
         form = "{:.0f}" if span.each == 1 else "{:.1f}"
@@ -204,7 +204,7 @@ def _time_words(tally: Tally, first: int, last: int) -> str:
     if len(staged):
         parts = staged[:, 1:].mean(axis=0)
         return ", ".join(f"{part} {milliseconds(value)}" for part, value in zip(PHASES, parts, strict=True))
-    return f"{milliseconds(float(tally.milliseconds.rows[first:last].mean()))}, not in stages"
+    return f"{milliseconds(float(tally.milliseconds.rows[first:last].mean()))}, not split by phase"
 
 
 def milliseconds(value: float) -> str:

@@ -23,11 +23,11 @@ def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Wo
         curves = [(colour, DASHES[rule], rule) for rule, (colour, _) in curve_styles(theme).items()]
         return _legend("expected:", *curves), _legend("", *curves), _said("lines: expected")
     if name == "alpha":
-        return _said("band: 95 % interval"), _said("95 %")
+        return _said("band: 95% interval"), _said("95%")
     if name == "throughput":
         return _throughput(material, theme)
     if name == "positions":
-        return _said("solid: once judged; light: of all drafted"), _said("solid: judged; light: drafted")
+        return _said("solid: accepted / judged; light: accepted / drafted"), _said("solid: judged; light: drafted")
     if name == "tau":
         lines = [(theme.accent, "━━", "measured")]
         if tally.taus[-1][1] == tally.taus[-1][1]:  # a number, so something is predicted
@@ -40,14 +40,14 @@ def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Wo
         return _legend("", (theme.correction, "╍╍", f"expected at alpha {alpha:.2f}")), _said("outline: expected")
     looks = phase_looks(theme)
     parts = [(looks[phase][0], "■", phase) for phase in PHASES]
-    return _legend("from below:", *parts), _legend("", *parts)
+    return _legend("bottom to top:", *parts), _legend("", *parts)
 
 
 def _throughput(material: Material, theme: Theme) -> tuple[Words, ...]:
     if not any(material.tally.gammas.keys() - {0}):
         return _said(f"{speed_note()}; a plain answer"), _said(speed_note()), _said("")
     if material.plain is None:
-        return _said(f"{speed_note()}; no baseline yet: answer once without a drafter"), _said("no baseline yet"), _said("")
+        return _said(f"{speed_note()}; no baseline yet: measure the plain speed"), _said("no baseline yet"), _said("")
     where = "measured" if material.plain_fits else "measured under other conditions"
     line = (theme.dim, "╍╍", f"plain {material.plain:.1f}, {where}")
     return _legend(f"{speed_note()}", line), _legend("", line), _legend("", (theme.dim, "╍╍", f"plain {material.plain:.1f}"))

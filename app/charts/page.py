@@ -61,7 +61,7 @@ class ChartsPage(QWidget):
         self.measure = QPushButton("Measure plain speed")
         self.measure.setObjectName("smallButton")
         self.measure.setAccessibleName("Measure the plain speed")
-        self.measure.setToolTip("Answers the last prompt briefly without a drafter, outside the conversation.")
+        self.measure.setToolTip("Runs the last prompt briefly without a drafter. The result is not added to the conversation.")
         self.measure.clicked.connect(self.baseline_wanted)
         self.sections["throughput"].extra.addWidget(self.measure)
         self._arrange()

@@ -35,7 +35,7 @@ class RoundRange(QWidget):
             button.setCheckable(True)
             button.setAccessibleName(f"Show {button.text().lower()}")
         self.slide = QScrollBar(Qt.Orientation.Horizontal)
-        self.slide.setAccessibleName("First round that shows")
+        self.slide.setAccessibleName("First visible round")
         self.slide.hide()
         top = QHBoxLayout()
         top.setSpacing(6)

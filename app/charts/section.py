@@ -73,7 +73,7 @@ class Section(QWidget):
         self.stale = True
         self._theme: Theme | None = None
         title = chart.kind.title
-        self.fold = icon_button("chevron", f"Fold {title}", self._turn)
+        self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
         self.title = QPushButton(title)
         self.title.setObjectName("sectionTitle")
         self.title.setAccessibleName(f"What {title} means")
@@ -82,7 +82,7 @@ class Section(QWidget):
         self.title.clicked.connect(self._explain)
         self.note = Note()
         self.extra = QHBoxLayout()
-        self.more = icon_button("more", f"Save {title}", self.menu_wanted.emit)
+        self.more = icon_button("more", f"Options for {title}", self.menu_wanted.emit)
         row = QHBoxLayout()
         row.setSpacing(2)
         row.addWidget(self.fold)

@@ -59,7 +59,7 @@ def bench(request: BenchRequest, json_path: Path | None = None) -> int:
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if not results.complete:
-        print("draftlight: stopped; the figures are of what was measured so far", file=sys.stderr)
+        print("draftlight: stopped; the figures cover what was measured so far", file=sys.stderr)
         return INTERRUPTED
     return 0
 

@@ -13,9 +13,9 @@ from engine.requests.bench import BenchRequest
 from engine.types import MAX_GAMMA, RULES, Rule
 
 DESCRIPTION = (
-    "Measure drafters, rules, temperatures and draft lengths on prompts, every one between two plain runs of the same prompt, "
-    "and mlx-lm's own loops beside them. A table goes to standard output, progress to standard error. Ctrl-C ends it with what "
-    "was measured so far."
+    "Benchmark drafters, rules, temperatures and draft lengths. Each setting runs between two plain runs (without a drafter) of "
+    "the same prompt, next to mlx-lm's own decoding loops. The table is printed to standard output, progress to standard error. "
+    "Ctrl-C stops and prints what has been measured so far."
 )
 _DEFAULT = BenchRequest.__dataclass_fields__
 _RULES = "rejection,gumbel"
@@ -31,21 +31,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help=f"as for --drafter of other commands (default: {', '.join(benched('builtin'))}, as far as they fit the target)",
     )
-    parser.add_argument("--rules", metavar="A,B", default=_RULES, help=f"of {', '.join(RULES)} (default: %(default)s)")
-    parser.add_argument("--temperatures", metavar="X,Y", default=_TEMPERATURES, help="default: %(default)s")
     parser.add_argument(
-        "--gamma", metavar="N,M", default=_GAMMAS, help=f"proposals in a round, 1 to {MAX_GAMMA} or auto (default: %(default)s)"
+        "--rules", metavar="A,B", default=_RULES, help=f"comma-separated, from {', '.join(RULES)} (default: %(default)s)"
+    )
+    parser.add_argument("--temperatures", metavar="X,Y", default=_TEMPERATURES, help="comma-separated (default: %(default)s)")
+    parser.add_argument(
+        "--gamma", metavar="N,M", default=_GAMMAS, help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)"
     )
     parser.add_argument(
-        "--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="lines of JSON with id, category and turns"
+        "--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"
     )
-    parser.add_argument("--limit", type=int, help="take only so many prompts, the categories in turn")
+    parser.add_argument("--limit", type=int, help="use at most this many prompts, taking the categories in turn")
     parser.add_argument(
-        "--max-tokens", type=int, default=_DEFAULT["max_tokens"].default, help="longest answer (default: %(default)s)"
+        "--max-tokens", type=int, default=_DEFAULT["max_tokens"].default, help="maximum tokens per answer (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="every draw follows from it (default: %(default)s)")
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="leave mlx-lm out")
-    parser.add_argument("--json", dest="json_path", metavar="OUT", type=Path, help="also write every run to this file")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="do not run mlx-lm for comparison")
+    parser.add_argument("--json", dest="json_path", metavar="OUT", type=Path, help="also write every run to this file, as JSON")
 
 
 def request_of(arguments: argparse.Namespace) -> BenchRequest:
@@ -70,7 +72,7 @@ def check_output(path: Path | None) -> None:
     if path is None:
         return
     if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent} to write {path.name} to")
+        raise ValueError(f"cannot write {path.name}: the folder {path.parent} does not exist")
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path} cannot be written")
 
@@ -78,7 +80,7 @@ def check_output(path: Path | None) -> None:
 def _list(name: str, text: str) -> tuple[str, ...]:
     entries = tuple(entry.strip() for entry in text.split(","))
     if not all(entries):
-        raise ValueError(f"{name} must be names or numbers with commas between, not {text!r}")
+        raise ValueError(f"{name} must be a comma-separated list, not {text!r}")
     return entries
 
 
@@ -86,7 +88,7 @@ def _rule(name: str) -> Rule:
     for rule in RULES:
         if rule == name:
             return rule
-    raise ValueError(f"rules must be of {', '.join(RULES)}, not {name!r}")
+    raise ValueError(f"rules must be from {', '.join(RULES)}, not {name!r}")
 
 
 def _temperature(text: str) -> float:

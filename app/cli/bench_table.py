@@ -9,7 +9,7 @@ from engine.bench.statistics import BenchFigures, Interval, noise_of_plain, summ
 from engine.drafter_kinds import NO_DRAFTER
 from engine.requests.bench import Setting
 
-_HEADINGS = ("", "drafter", "rule", "T", "gamma", "tokens/s", "plain", "speed-up", "", "alpha", "", "tau", "first s", "repeated")
+_HEADINGS = ("", "drafter", "rule", "T", "gamma", "tokens/s", "plain", "speed-up", "", "alpha", "", "tau", "TTFT s", "repeated")
 _TEXTS = ("drafter", "rule", "")
 _DASH = "-"
 
@@ -87,19 +87,24 @@ def _range(interval: Interval | None, digits: int) -> str:
 
 def _notes(results: Results, figures: tuple[BenchFigures, ...]) -> list[str]:
     lines = [
-        "Speed-up: tokens/s over the plain tokens/s just before and just after, geometric mean over prompts. Ranges: 95 %",
-        "bootstrap over prompts, too narrow for few of them. First s: seconds to the first token. Repeated: share of 4-grams",
-        "that the answer had used before; a repetitive answer helps every drafter. Measured with analyse off and phase_every 0.",
+        "Speed-up: tokens/s divided by the tokens/s of the plain runs just before and just after; geometric mean over prompts.",
+        "Ranges: 95% bootstrap intervals over prompts; with few prompts they are too narrow. TTFT s: time to first token in",
+        "seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Measured with analyse",
+        "off and phase_every 0.",
     ]
     noise = noise_of_plain(results.rows)
     if noise is not None:
-        lines.append(f"Plain runs of one prompt differed by a factor of {noise:.2f} in the median: the noise of this machine.")
+        lines.append(
+            f"Plain runs of the same prompt differed by a median factor of {noise:.2f}: the noise level of this machine."
+        )
     comparable = [row for row in results.rows if row.same_text is not None]
     if comparable:
         same = sum(row.same_text is True for row in comparable)
-        lines.append(f"{same} of {len(comparable)} answers that have to equal the plain one did; near-ties may part the others.")
+        lines.append(
+            f"{same} of {len(comparable)} answers that should equal the plain one did; near-ties can make the others differ."
+        )
     lines += results.setup.notes if results.setup is not None else ()
     lines += results.messages
     if not results.complete:
-        lines.append(f"INCOMPLETE: the figures are of the {len(results.rows)} measured before the end.")
+        lines.append(f"INCOMPLETE: stopped early; the figures cover the {len(results.rows)} measurements made by then.")
     return lines

@@ -64,16 +64,18 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="draftlight",
-        description="Chat with a local language model that decodes speculatively, and see it happen. "
-        "Without a command the window opens.",
-        epilog="`draftlight COMMAND --help` explains a command. Data lies in the platform's folder, or in $DRAFTLIGHT_HOME.",
+        description="Chat with a local language model and watch speculative decoding as it happens. "
+        "Without a command, the window opens.",
+        epilog="`draftlight COMMAND --help` explains a command. Data is in the platform's data folder or $DRAFTLIGHT_HOME.",
     )
     parser.add_argument("--version", action="version", version=f"draftlight {version()}")
     _add_models(parser, None)
     parser.set_defaults(command=_window)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_chat(commands.add_parser("chat", help="stream one answer to the terminal", description=_window_less("chat")))
-    _add_prove(commands.add_parser("prove", help="check exactness on a pair of models", description=_window_less("prove")))
+    _add_prove(
+        commands.add_parser("prove", help="check that decoding with a pair of models is exact", description=_window_less("prove"))
+    )
     _add_bench(
         commands.add_parser("bench", help="measure drafters, rules and draft lengths", description=bench_options.DESCRIPTION)
     )
@@ -83,23 +85,27 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser("replay", help="show a trace in the window, without a model", description=_window_less("replay"))
     )
     _add_models_command(commands.add_parser("models", help="list, download, check and remove models"))
-    _add_self_test(commands.add_parser("self-test", help="load, decode, paint and quit", description=_window_less("self-test")))
+    _add_self_test(
+        commands.add_parser(
+            "self-test", help="load the model, decode, draw the window and quit", description=_window_less("self-test")
+        )
+    )
     return parser
 
 
 def _window_less(command: str) -> str:
     return {
-        "chat": "Stream one answer. On a terminal accepted tokens are tinted, corrections underlined, bonus tokens slanted and "
-        "rejected proposals struck out where they stood; elsewhere, and with NO_COLOR set, the answer is plain text. "
-        "A line of figures goes to standard error. Ctrl-C stops the answer.",
-        "prove": "Check on the loaded models that decoding is exact: noise against known answers, what every rule emits against "
-        "the target's own probabilities, how often proposals are accepted against the closed forms, and one seed's text over "
-        "drafters and draft lengths. Takes minutes. The exit status is 0 if every check passes, 1 if one fails, and 3 if a "
-        "planted defect was not noticed.",
-        "replay": "Open a trace in the window: the same text, lanes and charts as while it was made, to play, step and scrub. "
+        "chat": "Stream one answer. On a terminal, accepted tokens are tinted, corrections underlined, bonus tokens italic and "
+        "rejected proposals struck through where they were proposed. Elsewhere, or if NO_COLOR is set, the answer is plain "
+        "text. A summary line goes to standard error. Ctrl-C stops the answer.",
+        "prove": "Check that decoding with these models is exact. Compares the noise with known answers, the tokens each rule "
+        "emits with the target's own probabilities, acceptance rates with their closed forms, and the text of one seed across "
+        "drafters and draft lengths. Takes a few minutes. The exit status is 0 if every check passes, 1 if any fails, and 3 "
+        "if a planted defect was not detected.",
+        "replay": "Open a trace in the window and play it, step through it or scrub it, with its text, rounds and charts. "
         "No model is loaded.",
-        "self-test": "Load the built-in model, decode a few tokens, paint the window, and quit. The exit status is 0 if all "
-        "of it works.",
+        "self-test": "Load the built-in model, decode a few tokens, draw the window, and quit. The exit status is 0 if "
+        "everything works.",
     }[command]
 
 
@@ -114,45 +120,66 @@ def _add_models(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def _add_chat(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prompt", metavar="PROMPT", help="what to ask; - reads it from standard input")
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt, or - to read it from standard input")
     _add_models(parser, argparse.SUPPRESS)
-    parser.add_argument("--system", metavar="TEXT", help="a system message before the prompt")
+    parser.add_argument("--system", metavar="TEXT", help="system prompt")
     parser.add_argument("--rule", choices=RULES, default=_DEFAULTS.rule, help="how proposals are judged (default: %(default)s)")
     parser.add_argument(
         "--gamma",
         type=_gamma,
         default="auto",
-        help=f"proposals in a round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
+        help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
     )
     parser.add_argument(
-        "--temperature", type=float, default=_DEFAULTS.temperature, help="0 takes the likeliest token (default: %(default)s)"
-    )
-    parser.add_argument("--top-p", type=float, default=_DEFAULTS.top_p, help="nucleus filter; 1 is off (default: %(default)s)")
-    parser.add_argument(
-        "--top-k", type=int, default=_DEFAULTS.top_k, help="keep the k likeliest; 0 is off (default: %(default)s)"
+        "--temperature", type=float, default=_DEFAULTS.temperature, help="0 takes the most likely token (default: %(default)s)"
     )
     parser.add_argument(
-        "--min-p", type=float, default=_DEFAULTS.min_p, help="drop unlikely tokens; 0 is off (default: %(default)s)"
+        "--top-p", type=float, default=_DEFAULTS.top_p, help="nucleus sampling; 1 turns it off (default: %(default)s)"
     )
     parser.add_argument(
-        "--repetition-penalty", type=float, default=_DEFAULTS.repetition_penalty, help="1 is off (default: %(default)s)"
+        "--top-k",
+        type=int,
+        default=_DEFAULTS.top_k,
+        help="keep only the k most likely tokens; 0 turns it off (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, help="repeats an answer; drawn if not given")
-    parser.add_argument("--max-tokens", type=int, default=_DEFAULTS.max_tokens, help="longest answer (default: %(default)s)")
-    parser.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end before this text; may be given again")
-    parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="leave out rejected proposals")
-    parser.add_argument("--json", dest="json_lines", action="store_true", help="print the lines of the answer's trace instead")
+    parser.add_argument(
+        "--min-p",
+        type=float,
+        default=_DEFAULTS.min_p,
+        help="drop tokens below this share of the most likely one; 0 turns it off (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--repetition-penalty",
+        type=float,
+        default=_DEFAULTS.repetition_penalty,
+        help="above 1 makes recent tokens less likely; 1 turns it off (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)")
+    parser.add_argument(
+        "--max-tokens", type=int, default=_DEFAULTS.max_tokens, help="maximum tokens in the answer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--stop", metavar="TEXT", action="append", default=[], help="stop sequence: the answer ends before it; can be repeated"
+    )
+    parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals")
+    parser.add_argument("--json", dest="json_lines", action="store_true", help="print the answer's trace as JSON Lines instead")
     parser.set_defaults(command=_chat, error=parser.error)
 
 
 def _add_prove(parser: argparse.ArgumentParser) -> None:
     _add_models(parser, argparse.SUPPRESS)
-    parser.add_argument("--seed", type=int, default=0, help="every draw follows from it (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--quick", dest="effort", action="store_const", const="quick", help="smaller samples, about a minute")
-    amount.add_argument("--thorough", dest="effort", action="store_const", const="thorough", help="larger samples, half an hour")
-    parser.add_argument("--json", dest="json_path", metavar="FILE", type=Path, help="also write everything to this file")
-    parser.add_argument("--plant", choices=PLANTS, help="plant this defect on purpose, to see that it is noticed")
+    amount.add_argument(
+        "--quick", dest="effort", action="store_const", const="quick", help="smaller samples; takes about a minute"
+    )
+    amount.add_argument(
+        "--thorough", dest="effort", action="store_const", const="thorough", help="larger samples; takes about half an hour"
+    )
+    parser.add_argument(
+        "--json", dest="json_path", metavar="FILE", type=Path, help="also write the full report to this file, as JSON"
+    )
+    parser.add_argument("--plant", choices=PLANTS, help="plant this defect on purpose, to see that the checks detect it")
     parser.set_defaults(command=_prove, error=parser.error, effort="default")
 
 
@@ -172,20 +199,22 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="TRACE", type=Path, help="a trace (*.jsonl), also one that was cut off")
+    parser.add_argument("path", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too")
     parser.set_defaults(command=_replay)
 
 
 def _add_models_command(parser: argparse.ArgumentParser) -> None:
-    parser.description = "What is on this machine."
+    parser.description = "List, download, check and remove models."
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    actions.add_parser("list", help="the built-in target and the models in the models folder").set_defaults(command=_models_list)
-    download = actions.add_parser("download", help="fetch the built-in target, unless it is there")
+    actions.add_parser("list", help="list the built-in target and the models in the models folder").set_defaults(
+        command=_models_list
+    )
+    download = actions.add_parser("download", help="download the built-in target if it is missing")
     download.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
     download.set_defaults(command=_models_download)
-    check = actions.add_parser("check", help="load a model, and a drafter for it, and say whether they can be used")
+    check = actions.add_parser("check", help="check whether a model, and optionally a drafter for it, can be used")
     check.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
-    check.add_argument("--drafter", metavar="DRAFTER", default=NO_DRAFTER, help="also check that this fits the model")
+    check.add_argument("--drafter", metavar="DRAFTER", default=NO_DRAFTER, help="also check that this drafter fits the model")
     check.set_defaults(command=_models_check)
     remove = actions.add_parser("remove", help="delete a model from the models folder")
     remove.add_argument("name", metavar="MODEL")
@@ -193,7 +222,7 @@ def _add_models_command(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_self_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--screenshots", metavar="FOLDER", type=Path, help="paint the main states into this folder")
+    parser.add_argument("--screenshots", metavar="FOLDER", type=Path, help="save screenshots of the main states in this folder")
     parser.set_defaults(command=_self_test)
 
 
@@ -273,7 +302,7 @@ def _prove(arguments: argparse.Namespace) -> int:
         arguments.error(str(error))
     json_path: Path | None = arguments.json_path
     if json_path is not None and not json_path.parent.is_dir():
-        arguments.error(f"there is no folder {json_path.parent} to write {json_path.name} to")
+        arguments.error(f"cannot write {json_path.name}: the folder {json_path.parent} does not exist")
     return prove(request, json_path)
 
 

@@ -13,12 +13,12 @@ from engine.errors import DraftlightError
 from engine.exports.tables import TABLES
 from engine.trace import Trace
 
-HELP = "answers from their traces, as data or as a report"
+HELP = "export answers from their traces, as data or as a report"
 DESCRIPTION = (
-    "Write answers from their traces. json is one document; csv and parquet are a table of rounds, with the proposals and the "
-    "answers beside it as NAME-proposals and NAME-answers; html is one file to read, with figures, charts, the answer and where "
-    "it came from, that loads nothing; svg and png are one chart and card a picture to share (.png or .svg), each of the last "
-    "answer. Parquet needs the package pyarrow: pip install 'draftlight[parquet]'."
+    "Export answers from their traces. json writes one document. csv and parquet write a table of rounds, plus the proposals and "
+    "the answers as NAME-proposals and NAME-answers. html writes one self-contained report with figures, charts, the answer and "
+    "its provenance; it loads nothing else. svg and png write one chart, and card a picture to share (.png or .svg), each of the "
+    "last answer. Parquet needs the package pyarrow: pip install 'draftlight[parquet]'."
 )
 FORMATS: tuple[str, ...] = (*export.FORMS, "png", "card")
 _FILES_ONLY = ("parquet", "png", "card")
@@ -30,17 +30,20 @@ _KNOWN = {ending for endings in _ENDINGS.values() for ending in endings}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces")
-    parser.add_argument("--format", choices=FORMATS, help="default: as --output ends, json without an ending")
+    parser.add_argument("--format", choices=FORMATS, help="default: from the extension of --output, else json")
+    parser.add_argument("--output", metavar="PATH", type=_output, help="a file or an existing folder (default: standard output)")
     parser.add_argument(
-        "--output", metavar="PATH", type=_output, help="a file, or a folder that exists; default: standard output"
+        "--table", choices=TABLES, default="rounds", help="which CSV table to print to standard output (default: %(default)s)"
     )
     parser.add_argument(
-        "--table", choices=TABLES, default="rounds", help="which CSV table goes to standard output (default: %(default)s)"
+        "--chart",
+        choices=tuple(export.CHARTS),
+        default="proposals",
+        help="which chart to draw as svg or png (default: %(default)s)",
     )
     parser.add_argument(
-        "--chart", choices=tuple(export.CHARTS), default="proposals", help="which chart svg and png show (default: %(default)s)"
+        "--theme", choices=("light", "dark"), default="light", help="colours of svg, png and card (default: %(default)s)"
     )
-    parser.add_argument("--theme", choices=("light", "dark"), default="light", help="of svg, png and card (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     output: Path | None = arguments.output
     form = _form_of(arguments)
     if output is None and form in _FILES_ONLY:
-        arguments.error(f"{form} needs a file to go to: --output FILE")
+        arguments.error(f"{form} cannot go to standard output: add --output FILE")
     traces = export.read_traces(trace_files(arguments.traces))
     for trace in traces:
         if trace.missing:
@@ -58,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     path = output / f"{traces[0].path.stem}.{_ENDINGS[form][0]}" if os.path.isdir(output) else output
     if any(os.path.realpath(path) == os.path.realpath(trace.path) for trace in traces):
-        raise DraftlightError(f"{path} is a trace to export, which would be lost. Give the export another name.")
+        raise DraftlightError(f"{path} is one of the traces to export and would be overwritten. Choose another name.")
     for written in _write(traces, form, path, arguments):
         print(written)
     return 0
@@ -94,7 +97,7 @@ def _output(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
     if text.endswith((os.sep, os.altsep or os.sep)) and not os.path.isdir(text):
-        raise argparse.ArgumentTypeError(f"there is no folder {text}; make it first, or name a file")
+        raise argparse.ArgumentTypeError(f"the folder {text} does not exist; create it first, or give a file name")
     return Path(text)
 
 
@@ -106,11 +109,11 @@ def _form_of(arguments: argparse.Namespace) -> str:
     ending = output.suffix.lower().lstrip(".") if output is not None and is_name else ""
     if form is None:
         if ending and ending not in _KNOWN:
-            arguments.error(f"no format is called .{ending}: add --format, or end the name in .{', .'.join(sorted(_KNOWN))}")
+            arguments.error(f"unknown extension .{ending}: add --format, or use .{', .'.join(sorted(_KNOWN))}")
         return ending or "json"
     fitting = _ENDINGS[form]
     if ending not in fitting and (ending in _KNOWN or (is_name and form in ("png", "card"))):
-        arguments.error(f"--format {form} needs a name that ends in .{' or .'.join(fitting)}")
+        arguments.error(f"--format {form} needs a file name ending in .{' or .'.join(fitting)}")
     return form
 
 

@@ -19,7 +19,7 @@ _TICK = 0.1
 def show_models() -> int:
     """List the built-in target and what else lies in the models folder."""
     path = builtin.builtin_path()
-    state = _size(path) if path.is_file() else "not fetched yet"
+    state = _size(path) if path.is_file() else "not downloaded yet"
     print(f"builtin\t{builtin.NAME}\t{state}")
     for entry in _local_models():
         print(f"{entry}\t{_size(entry)}")
@@ -29,7 +29,7 @@ def show_models() -> int:
 def download_model(name: str) -> int:
     """Fetch the built-in target unless it is there."""
     if name != "builtin":
-        raise DraftlightError(f"Only builtin can be downloaded, not {name}. Other models are used from where they lie.")
+        raise DraftlightError(f"Only builtin can be downloaded, not {name}. Other models are loaded from where they are stored.")
     steps: set[str] = set()
 
     def report(step: str, fraction: float | None) -> None:
@@ -77,7 +77,7 @@ def remove_model(name: str) -> int:
         path = folder / path
     resolved = path.resolve()
     if resolved == folder or folder not in resolved.parents:
-        raise DraftlightError(f"{name} is not in {folder}; Draftlight deletes nothing elsewhere.")
+        raise DraftlightError(f"{name} is not in {folder}; Draftlight only deletes models from that folder.")
     if not path.exists():
         raise DraftlightError(f"There is no {name} in {folder}.")
     try:

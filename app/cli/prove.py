@@ -20,8 +20,8 @@ from engine.worker import Engine
 INTERRUPTED = 130
 NOT_NOTICED = 3
 FORMAT = "draftlight.proof/1"
-_HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "notices", "verdict")
-_NUMBERS = ("sample", "statistic", "p-value", "notices")
+_HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "detectable", "verdict")
+_NUMBERS = ("sample", "statistic", "p-value", "detectable")
 
 
 def prove(request: ProveRequest, json_path: Path | None = None) -> int:
@@ -37,7 +37,7 @@ def prove(request: ProveRequest, json_path: Path | None = None) -> int:
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if end.report is None:
-        print("draftlight: stopped; nothing is concluded", file=sys.stderr)
+        print("draftlight: stopped before any conclusion", file=sys.stderr)
         return INTERRUPTED
     print(rendered(end.report))
     if json_path is not None:
@@ -49,11 +49,11 @@ def prove(request: ProveRequest, json_path: Path | None = None) -> int:
 
 def rendered(report: ProofReport) -> str:
     """The report as text."""
-    lines = [f"{report.target.name} with {report.drafter}, seed {report.seed}, {report.effort} amount, on {report.device}"]
+    lines = [f"{report.target.name} with {report.drafter}, seed {report.seed}, {report.effort} run, on {report.device}"]
     if report.note:
         lines.append(f"Note: {report.note}")
     if report.plant is not None:
-        lines.append(f"A DEFECT WAS PLANTED on purpose in the played rounds: {report.plant}, {DESCRIPTIONS[report.plant]}.")
+        lines.append(f"A DEFECT WAS PLANTED on purpose in the simulated rounds: {report.plant}, {DESCRIPTIONS[report.plant]}.")
     lines += ["", *_table(report.checks), "", *_details(report.checks), *_conclusion(report)]
     return "\n".join(lines)
 
@@ -92,19 +92,19 @@ def _conclusion(report: ProofReport) -> list[str]:
     failed = [check for check in report.checks if not check.passed]
     statistical = sum(check.p_value is not None for check in report.checks)
     lines = [
-        "Statistic: chi-square / degrees of freedom. Notices: a deviation of this size would have failed with 99 % probability;",
-        "it is the total variation of tokens, a rate of acceptance, or a number of accepted proposals a round.",
-        f"A check fails below p = {report.level:.2g}, so that a sound engine fails any of the {statistical} statistical checks "
+        "Statistic: chi-square / degrees of freedom. Detectable: the deviation (total variation over tokens, acceptance rate, or",
+        "accepted proposals per round) that would have failed the check with 99% probability.",
+        f"A check fails below p = {report.level:.2g}, so a correct engine fails one or more of {statistical} statistical checks "
         f"with probability {report.false_alarm:g}.",
         *_power(report),
         f"{len(report.checks) - len(failed)} of {len(report.checks)} checks passed in {report.seconds:.0f} s.",
     ]
     if report.plant is not None and failed:
-        lines.append(f"The planted defect was noticed by {len(failed)} checks. The engine itself is as it was.")
+        lines.append(f"The planted defect was detected by {len(failed)} checks. The engine itself is unchanged.")
     elif report.plant is not None:
-        lines.append("The planted defect was NOT noticed: it shows too little on this pair, or the sample was too small.")
+        lines.append("The planted defect was NOT detected: its effect on this pair is too small, or the sample was.")
     elif failed:
-        lines.append("This engine does not decode this pair exactly. Please report it with the output of --json.")
+        lines.append("Decoding with this pair is not exact. Please report this with the output of --json.")
     return lines
 
 
@@ -118,9 +118,9 @@ def _power(report: ProofReport) -> list[str]:
         sizes = [check.notices for check in report.checks if check.name == name]
         known = [size for size in sizes if size is not None]
         if sizes and len(known) == len(sizes):
-            lines.append(f"{what} {max(known):.3f} would have been noticed with 99 % probability.")
+            lines.append(f"{what} {max(known):.3f} would have been detected with 99% probability.")
         elif sizes:
-            lines.append(f"The sample for {name} is too small to be sure to notice anything.")
+            lines.append(f"The sample for {name} is too small to be sure of detecting a deviation.")
     return lines
 
 

@@ -23,7 +23,7 @@ def self_test(screenshots: Path | None, drafter: str) -> int:
     from app.cli.self_test_window import run
 
     status = run(screenshots)
-    print("painted the window" if status == 0 else "the window could not be painted")
+    print("drew the window" if status == 0 else "the window could not be drawn")
     return status
 
 
@@ -40,10 +40,10 @@ def _decode(path: Path, drafter: str) -> str:
     if isinstance(end, RunFailed):
         raise DraftlightError(end.message)
     if not ended:
-        raise DraftlightError("The engine thread did not end.")
+        raise DraftlightError("The engine thread did not stop.")
     trace = read(path)
     if trace.missing or len(trace.rounds) != len(rounds) or not end.tokens:
-        raise DraftlightError(f"The answer's trace is not right: {trace.missing or f'{len(trace.rounds)} rounds'}.")
+        raise DraftlightError(f"The answer's trace is wrong: {trace.missing or f'{len(trace.rounds)} rounds'}.")
     return f"decoded {end.tokens} tokens in {len(rounds)} rounds with {drafter}, {end.tokens / end.seconds:.1f} tokens/s"
 
 

@@ -41,7 +41,7 @@ def run(screenshots: Path | None) -> int:
             with contextlib.suppress(OSError):
                 Path(trace).unlink()
     if not problem and not window.ended_in_time:
-        problem = "The engine did not end."
+        problem = "The engine did not stop."
     for line in filter(None, [problem, *warnings]):
         print(f"self-test: {line}", file=sys.stderr)
     return 1 if problem or warnings else 0
@@ -71,12 +71,12 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     painted.append(picture("loading"))
     enough = 8 if screenshots is None else 40
     if not _wait(lambda: session.answer is None or session.answer.tally.rounds > enough or bool(trouble()), LOAD_SECONDS):
-        return "The first rounds did not come."
+        return "The first rounds never arrived."
     if trouble() or session.answer is None:
         return trouble() or "There is no answer."
     painted.append(picture("mid-answer"))
     if not _wait(lambda: session.running is None, ANSWER_SECONDS):
-        return "The answer did not end."
+        return "The answer never finished."
     if trouble():
         return trouble()
     window.panel.refresh()
@@ -84,8 +84,8 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     window.set_appearance("light")
     painted.append(picture("finished-light"))
     if screenshots is not None and not _compare(window, picture):
-        return "The comparison did not end."
-    return "" if all(painted) else "The window painted nothing."
+        return "The comparison never finished."
+    return "" if all(painted) else "The window drew nothing."
 
 
 def _compare(window: Window, picture: Callable[[str], bool]) -> bool:

@@ -43,7 +43,7 @@ def train(request: TrainRequest) -> int:
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if end.trained is None:
-        print(f"draftlight: stopped; the same command goes on with what lies in {request.work_folder}", file=sys.stderr)
+        print(f"draftlight: stopped; run the same command again to continue from {request.work_folder}", file=sys.stderr)
         return INTERRUPTED
     if end.trained.held_out is not None:
         print(rendered(end.trained.held_out))
@@ -56,7 +56,7 @@ def measured_line(held_out: HeldOut) -> str:
     """A measurement in one line."""
     agreement = " ".join(f"{value:.3f}" for value in held_out.agreement)
     overlap = " ".join(f"{value:.3f}" for value in held_out.overlap)
-    return f"step {held_out.step:,}, held out by position: agreement {agreement}, overlap {overlap}"
+    return f"step {held_out.step:,}, held-out text by draft position: agreement {agreement}, overlap {overlap}"
 
 
 def rendered(held_out: HeldOut) -> str:

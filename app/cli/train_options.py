@@ -10,9 +10,9 @@ from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, STAGES, SUFFIX
 
 HELP = "train a draft head for your model"
 DESCRIPTION = (
-    "Train a small head that drafts for one target, from the target's own features. Four stages, each of which goes on where it "
-    "was interrupted when the same command is given again: the target writes text for itself (or --text is read), its features "
-    "of that text are kept on disk, the head is trained and measured on held-out text, and the folder for --drafter is written."
+    "Train a small draft head for one target from that target's own features, in four stages: the target writes training text "
+    "(or --text is read), its features for that text are stored on disk, the head is trained and measured on held-out text, and "
+    "a folder for --drafter is written. After an interruption, run the same command again to continue."
 )
 _DEFAULT = TrainRequest.__dataclass_fields__
 
@@ -20,39 +20,41 @@ _DEFAULT = TrainRequest.__dataclass_fields__
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     parser.add_argument("--target", metavar="MODEL", default=argparse.SUPPRESS, help="builtin, a model folder or a .gguf file")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="where the head goes")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder for the trained head")
     text = parser.add_argument_group("text")
     text.add_argument(
-        "--text", metavar="PATH", type=Path, nargs="+", default=(), help=f"files or folders to read: {', '.join(SUFFIXES)}"
+        "--text", metavar="PATH", type=Path, nargs="+", default=(), help=f"files or folders to train on: {', '.join(SUFFIXES)}"
     )
     text.add_argument(
         "--write",
         metavar="TOKENS",
         type=int,
-        help=f"answer tokens the target writes itself (default: {DEFAULT_WRITE:,} without --text, else none)",
+        help=f"answer tokens that the target writes as training text (default: {DEFAULT_WRITE:,} without --text, else none)",
     )
     text.add_argument(
         "--temperature",
         metavar="X,Y",
         default="0,0.8",
-        help="of what it writes, in turn; 0 takes the likeliest token (default: %(default)s)",
+        help="used in turn for the written text; 0 takes the most likely token (default: %(default)s)",
     )
-    _number(text, "--longest", "longest", "tokens of a record; longer ones are cut")
+    _number(text, "--longest", "longest", "maximum tokens per record; longer ones are cut")
     head = parser.add_argument_group("head")
     head.add_argument(
         "--taps",
         metavar="A,B,C",
-        help="layers to read, counted from 0 (default: a third and two thirds up, last but one)",
+        help="layers to read, counted from 0 (default: one third and two thirds of the way up, and the last but one)",
     )
-    _number(head, "--vocabulary", "vocabulary", "tokens that it can propose")
-    head.add_argument("--start", metavar="FOLDER", type=Path, help="go on from this head, with its layers and vocabulary")
+    _number(head, "--vocabulary", "vocabulary", "number of tokens the head can propose")
+    head.add_argument(
+        "--start", metavar="FOLDER", type=Path, help="continue training this head, keeping its layers and vocabulary"
+    )
     training = parser.add_argument_group("training")
     length = training.add_mutually_exclusive_group()
-    length.add_argument("--minutes", type=float, help=f"how long to train (default: {DEFAULT_MINUTES:g})")
-    length.add_argument("--steps", type=int, help="how many steps to train instead")
+    length.add_argument("--minutes", type=float, help=f"minutes to train (default: {DEFAULT_MINUTES:g})")
+    length.add_argument("--steps", type=int, help="train for this many steps instead")
     _number(training, "--steps-back", "steps_back", "steps fed with the head's own features")
     training.add_argument(
-        "--learning-rate", type=float, default=_DEFAULT["learning_rate"].default, help="the highest (default: %(default)s)"
+        "--learning-rate", type=float, default=_DEFAULT["learning_rate"].default, help="peak learning rate (default: %(default)s)"
     )
     training.add_argument(
         "--variation",
@@ -65,20 +67,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WEIGHT",
         type=float,
         default=_DEFAULT["copied"].default,
-        help="of tokens that the n-gram drafter would get right; below 1 where it drafts too (default: %(default)s)",
+        help="weight of tokens that the n-gram drafter would get right; below 1 if it drafts too (default: %(default)s)",
     )
-    _number(training, "--batch-tokens", "batch_tokens", "tokens of a step; memory grows with them")
+    _number(training, "--batch-tokens", "batch_tokens", "tokens per training step; more tokens need more memory")
     _number(
         training,
         "--patience",
         "patience",
-        "stop early after so many measurements without a better one in the second half; 0 never does",
+        "in the second half, stop after this many measurements without improvement; 0 never stops early",
     )
-    _number(training, "--seed", "seed", "every draw follows from it")
+    _number(training, "--seed", "seed", "random seed")
     parser.add_argument(
-        "--work", metavar="FOLDER", type=Path, help="for text, features and checkpoints (default: the output's name with .work)"
+        "--work",
+        metavar="FOLDER",
+        type=Path,
+        help="folder for text, features and checkpoints (default: the --output name with .work)",
     )
-    parser.add_argument("--stage", choices=STAGES, help="run this one alone")
+    parser.add_argument("--stage", choices=STAGES, help="run only this stage")
 
 
 def _number(group: argparse._ArgumentGroup, option: str, name: str, meaning: str) -> None:
@@ -117,11 +122,11 @@ def _whole(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{name} must be whole numbers with commas between, not {text!r}") from None
+        raise ValueError(f"{name} must be comma-separated whole numbers, not {text!r}") from None
 
 
 def _temperature(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"temperature must be numbers with commas between, not {text!r}") from None
+        raise ValueError(f"temperature must be comma-separated numbers, not {text!r}") from None

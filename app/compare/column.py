@@ -25,10 +25,10 @@ from app.verdict.verdict import Verdict, judge
 from engine.lens.words import FINISHES
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
-POINT = "Point at a token, or go through them with Left and Right, to see the verdict on it in every column."
+POINT = "Hover over a token, or move with Left and Right, to see its verdict in every column."
 VERDICT_LINES = 3
 NARROW = 420
-IDLE = "Start to see the answer under these settings."
+IDLE = "Press Start to see the answer with these settings."
 
 
 class CompareColumn(QFrame):
@@ -84,7 +84,7 @@ class CompareColumn(QFrame):
         self.text.pointing.walked.connect(self._announce)
         self.verdict = QLabel(POINT)
         self.verdict.setObjectName("verdictLine")
-        self.verdict.setAccessibleName(f"Verdict on the token of column {letter}")
+        self.verdict.setAccessibleName(f"Token verdict in column {letter}")
         self.verdict.setWordWrap(True)
         self.verdict.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.cursor_place.moved.connect(self._show_verdict)
@@ -305,7 +305,7 @@ def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
         return []
     figures = [(number(answer.tokens_per_second, 1), "tokens/s")]
     if speed_up is not None:
-        figures.append((f"{speed_up:.2f}×", "of plain"))
+        figures.append((f"{speed_up:.2f}×", "plain"))
     if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
         figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
     figures.append((number(summary.tau), "tau"))

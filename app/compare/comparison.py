@@ -233,9 +233,7 @@ class Comparison:
         titles = [RULE_TITLES[column.rule] for column in (first, second) if not column.invariant]
         names = " and ".join(dict.fromkeys(titles))
         verb = "draw" if len(set(titles)) > 1 else "draws"
-        return [
-            f"{names} {verb} fresh noise in every round, so the texts follow one distribution without being equal word for word"
-        ]
+        return [f"{names} {verb} fresh noise in every round, so the texts share one distribution but need not be identical"]
 
     def _one_prompt(self, one: int, two: int) -> bool:
         return self.columns[one].prompt == self.columns[two].prompt
@@ -282,13 +280,13 @@ class Comparison:
         if gap is not None and gap.size < near_ties.limit(logits):
             precision = "" if gap.size < near_ties.FLOAT32 else f" in {logits}"
             what = (
-                f"the two best scores lie {gap.size:.2g} apart"
+                f"the two best scores differ by {gap.size:.2g}"
                 if gap.of == "margin"
-                else f"a token passes the filters by {gap.size:.2g} in one and not in the other"
+                else f"a token passes the filters by only {gap.size:.2g} in one text and not in the other"
             )
-            return "near-tie", f"A near-tie{precision}: {what}, and passes of different width differ in their last bits."
-        known = "" if gap is None else f", and a {gap.of} of {gap.size:.2g} is no near-tie"
-        return "unexpected", f"Not expected: these two texts have to be equal{known}. Please report it with both traces."
+            return "near-tie", f"Near-tie{precision}: {what}, and passes of different widths differ in their last bits."
+        known = "" if gap is None else f", and a {gap.of} of {gap.size:.2g} is not a near-tie"
+        return "unexpected", f"Unexpected: these two texts should be identical{known}. Please report this with both traces."
 
     @property
     def divergence(self) -> int | None:

@@ -46,7 +46,7 @@ class PromptField(QPlainTextEdit):
         super().__init__()
         self.setObjectName("comparePrompt")
         self.setAccessibleName(words)
-        self.setPlaceholderText("What every column answers" if words == "Prompt" else "What this column answers")
+        self.setPlaceholderText("Prompt for every column" if words == "Prompt" else "Prompt for this column")
         self.setTabChangesFocus(True)
         self.document().setDocumentMargin(3)
 
@@ -85,7 +85,7 @@ class CompareBar(QWidget):
         self.presets.setObjectName("presetButton")
         self.presets.setText("Presets")
         self.presets.setAccessibleName("Presets")
-        self.presets.setAccessibleDescription("Comparisons that are ready to start.")
+        self.presets.setAccessibleDescription("Ready-made comparisons.")
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.presets)
         for preset in PRESETS:
@@ -101,9 +101,9 @@ class CompareBar(QWidget):
         self.words.setObjectName("ruleNote")
         self.words.setWordWrap(True)
         self.seed = self._seed()
-        self.longest = self._spin("Longest answer", "Tokens after which an answer ends.", 1, LONGEST)
+        self.longest = self._spin("Max tokens", "Maximum number of tokens in an answer.", 1, LONGEST)
         self.samples = self._spin(
-            "Samples", "Short answers drawn and counted, each with the next seed. Off shows one answer of each side by side.", 0
+            "Samples", "Short answers to draw and count, each with the next seed. Off shows one answer per column instead.", 0
         )
         self.samples.setRange(0, MAX_SAMPLES)
         self.samples.setSpecialValueText("off")
@@ -124,7 +124,7 @@ class CompareBar(QWidget):
         seed = QLineEdit()
         seed.setObjectName("compareSeed")
         seed.setAccessibleName("Seed of every column")
-        words = "One seed for every column. Empty draws a new one for each comparison."
+        words = "The same seed for every column. Leave empty to draw a new one for each comparison."
         seed.setAccessibleDescription(words)
         seed.setToolTip(words)
         seed.setPlaceholderText("random")
@@ -149,7 +149,7 @@ class CompareBar(QWidget):
         for chip in (
             self.presets,
             Chip("Seed", self.seed),
-            Chip("Longest", self.longest),
+            Chip("Max tokens", self.longest),
             Chip("Samples", self.samples),
         ):
             flow.addWidget(chip)
@@ -249,21 +249,23 @@ class ColumnControls(QWidget):
         self._letter = letter
         self._scale = 1.0
         self.rule = QComboBox()
-        self._name(self.rule, "Rule", "How the proposals of this column are judged.")
+        self._name(self.rule, "Rule", "How this column's proposals are judged.")
         for rule in RULES:
             self.rule.addItem(RULE_TITLES[rule], rule)
             self.rule.setItemData(self.rule.count() - 1, RULE_NOTES[rule], Qt.ItemDataRole.ToolTipRole)
         self.drafter = ModelSelector()
         self._name(self.drafter, "Drafter", "What proposes tokens in this column.")
         self.gamma = QSpinBox()
-        self._name(self.gamma, "Gamma", "Gamma: tokens drafted in a round, 1 to 64; below 1 is automatic.")
+        self._name(self.gamma, "Gamma", "Gamma: proposals per round, 1 to 64. Step below 1 for auto.")
         self.gamma.setRange(0, MAX_GAMMA)
         self.gamma.setSpecialValueText("auto")
         self.temperature = QDoubleSpinBox()
-        self._name(self.temperature, "Temperature", "Temperature: 0 always takes the likeliest token; higher is more varied.")
+        self._name(
+            self.temperature, "Temperature", "Temperature: 0 always takes the most likely token; higher values are more varied."
+        )
         self.temperature.setRange(0, 5)
         self.temperature.setSingleStep(0.1)
-        self.prompt = PromptField(f"Prompt of column {letter}")
+        self.prompt = PromptField(f"Prompt for column {letter}")
         self.prompt.hide()
         for box in (self.rule, self.drafter):
             box.currentIndexChanged.connect(self._edited)

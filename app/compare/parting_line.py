@@ -20,7 +20,7 @@ class PartingLine(QFrame):
         self.words.setAccessibleName("First difference")
         self.words.setWordWrap(True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.go = QPushButton("Show it")
+        self.go = QPushButton("Show")
         self.go.setObjectName("quietButton")
         self.go.setAccessibleName("Show the first difference in every column")
         self.go.setToolTip("Show the first difference in every column (F7)")
@@ -47,10 +47,10 @@ def parting_words(comparison: Comparison) -> str:
     parts = []
     for letter, run in zip(LETTERS, comparison.columns, strict=False):
         if position >= len(run.tokens):
-            parts.append(f"{letter} has ended" if run.answer.finish is not None else f"{letter} has not come so far")
+            parts.append(f"{letter} has ended" if run.answer.finish is not None else f"{letter} has not reached it yet")
             continue
         token = run.tokens[position]
         shown = visible(token.text, token.bytes, running=True)
         known = [f"{name} {gap:.3g}" for name, gap in (("margin", token.margin), ("border", token.border)) if gap is not None]
-        parts.append(f"{letter} “{shown}” ({', '.join(known) or 'no margin'})")
+        parts.append(f"{letter} “{shown}” ({', '.join(known) or 'margin not recorded'})")
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

@@ -97,33 +97,33 @@ def _story_code(settings: Settings) -> Setup:
 PRESETS: tuple[Preset, ...] = (
     Preset(
         "rejection-gumbel",
-        "Rejection against Gumbel",
-        "One seed under both rules. Rejection accepts a little more; Gumbel keeps the text that the target writes by itself.",
+        "Rejection vs. Gumbel",
+        "The same seed under both rules. Rejection accepts a little more; Gumbel gives the text the target writes on its own.",
         _rejection_gumbel,
     ),
     Preset(
         "with-without",
         "With and without a drafter",
-        "Under Gumbel the drafter must not change a single token: only the time it takes.",
+        "Under Gumbel the drafter must not change a single token, only the time the answer takes.",
         _with_without,
     ),
     Preset(
         "random-number",
         "A random number",
-        "The target drafts for itself, many times. Match still accepts only the sum of the squared probabilities, because both "
-        "sides draw on their own; Gumbel and Rejection accept everything.",
+        "The target drafts for itself, many times. Match still accepts only the sum of the squared probabilities, because "
+        "drafter and target draw independently; Gumbel and Rejection accept everything.",
         _random_number,
     ),
     Preset(
         "three-times",
         "The same paragraph three times",
-        "The first copy stands in the prompt. Looking n-grams up finds it, so copies two and three light up.",
+        "The prompt contains the first copy. The n-gram drafter finds it, so copies two and three light up.",
         _three_times,
     ),
     Preset(
         "story-code",
-        "Story against code",
-        "Two prompts under the same settings: code is easier to foresee than a story.",
+        "Story vs. code",
+        "Two prompts with the same settings: code is easier to predict than a story.",
         _story_code,
     ),
 )

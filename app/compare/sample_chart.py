@@ -13,10 +13,10 @@ from app.look.wording import RULE_TITLES
 
 PAD = 14.0
 EXPLAINED = (
-    "<p>How often the first proposal of a sample was accepted. The bar is what was counted, the whisker its 95 % interval "
-    "(Wilson), the diamond what the closed form of the rule says. Where the target drafts for itself, that is 1 under Gumbel and "
-    "Rejection, and the sum of the squared probabilities under Match.</p>"
-    "<p>Below: how often each number from 1 to 10 stood at the beginning of the text; the last bar counts everything else.</p>"
+    "<p>How often the first proposal of a sample was accepted. The bar is the measured share, the whisker its 95% interval "
+    "(Wilson), and the diamond what theory predicts for the rule. If the target drafts for itself, that is 1 under Gumbel "
+    "and Rejection, and the sum of the squared probabilities under Match.</p>"
+    "<p>Below: how often the text began with each number from 1 to 10; the last bar counts everything else.</p>"
 )
 
 
@@ -63,12 +63,12 @@ class SampleChart(QWidget):
         if tally is None or tally.share is None or tally.interval is None:
             return "No samples yet."
         low, high = tally.interval
-        closed = "" if tally.expected is None else f" The closed form says {tally.expected:.3f}."
+        closed = "" if tally.expected is None else f" Theory predicts {tally.expected:.3f}."
         squares = "" if tally.squares is None else f" The sum of p times q is {tally.squares:.3f}."
         numbers = ", ".join(f"{number}: {tally.numbers[number]}" for number in NUMBERS if tally.numbers[number])
         return (
             f"First proposal accepted in {tally.accepted:,} of {tally.judged:,} samples, {tally.share:.3f}, "
-            f"95 % interval {low:.3f} to {high:.3f}.{closed}{squares} Numbers drawn: {numbers or 'none'}."
+            f"95% interval {low:.3f} to {high:.3f}.{closed}{squares} Numbers drawn: {numbers or 'none'}."
         )
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -131,13 +131,13 @@ class SampleChart(QWidget):
         if tally.expected is not None:
             x = track.left() + track.width() * min(1.0, tally.expected)
             self._diamond(painter, x, y + 8 * scale)
-            words = f"closed form of {RULE_TITLES[tally.setup.rule]}: {tally.expected:.3f}"
+            words = f"theory predicts for {RULE_TITLES[tally.setup.rule]}: {tally.expected:.3f}"
             y += 30 * scale
             self._diamond(painter, PAD + 5 * scale, y - 4 * scale)
             self._write(painter, PAD + 16 * scale, y, words, theme.dim)
         if tally.squares is not None:
             y += 19 * scale
-            self._write(painter, PAD + 16 * scale, y, f"sum of p × q at this place: {tally.squares:.3f}", theme.dim)
+            self._write(painter, PAD + 16 * scale, y, f"sum of p × q at this position: {tally.squares:.3f}", theme.dim)
         return y
 
     def _diamond(self, painter: QPainter, x: float, y: float) -> None:

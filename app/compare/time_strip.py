@@ -56,9 +56,9 @@ class RoundStrip(QWidget):
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setToolTip(
-            "<p>One bar for each round, as wide as it lasted, on a time axis that all columns share. "
-            "Its cells are the proposals: filled was accepted, hatched was rejected, outlined was never judged. "
-            "The dash above them is the target's own token. The turns of other columns are left out.</p>"
+            "<p>One bar per round; its width is the time it took, on a time axis that all columns share. "
+            "Its cells are the proposals: filled = accepted, hatched = rejected, outlined = unjudged. "
+            "The dash above them is the target's own token. Time spent on other columns is left out.</p>"
         )
         cursor.moved.connect(self._moved)
 

@@ -132,7 +132,7 @@ class CompareView(QWidget):
         if self.sampling and self._asked is not None:
             return f"Drawing {self._asked.samples:,} samples in each of {len(self.tallies)} columns"
         if self.comparison is not None and self.comparison.running:
-            return f"Comparing {len(self.comparison.columns)} answers, which take turns"
+            return f"Comparing {len(self.comparison.columns)} answers, one round each in turn"
         shown = self.comparison is not None or self.tallies
         return "Comparison done" if shown else "Ready to compare"
 

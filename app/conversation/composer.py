@@ -75,7 +75,7 @@ class Composer(QWidget):
         self.frame.setObjectName("composerFrame")
         self.edit = PromptEdit()
         self.frame.watch(self.edit)
-        self.edit_note = QLabel("Editing the last prompt. Escape keeps it as it was.")
+        self.edit_note = QLabel("Editing the last prompt. Press Esc to cancel.")
         self.edit_note.setObjectName("editNote")
         self.hint = QLabel()
         self.hint.setObjectName("composerHint")
@@ -135,7 +135,7 @@ class Composer(QWidget):
 
     def show_hint(self, words: str) -> None:
         """What to know while writing; empty for what the keys do."""
-        self.hint.setText(words or ("Esc stops" if self._running else "Enter sends, Shift+Enter starts a line"))
+        self.hint.setText(words or ("Esc to stop" if self._running else "Enter to send, Shift+Enter for a new line"))
 
     def set_editing(self, editing: bool) -> None:
         """Shows or hides the note that the last prompt is being edited; while it shows, Escape emits `abandoned`."""

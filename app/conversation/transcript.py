@@ -85,8 +85,8 @@ class Transcript(QAbstractScrollArea):
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
         self.setAccessibleDescription(
-            "Prompts and answers. Left and Right go from token to token and tell what became of it, with Ctrl from round to "
-            "round; Enter opens the verdict, Escape leaves it. Up, Down and Page keys scroll, Ctrl+A selects, Ctrl+C copies."
+            "Prompts and answers. Left and Right move between tokens and read out the verdict; with Ctrl they move between "
+            "rounds. Enter pins the verdict, Escape closes it. Up, Down and Page keys scroll, Ctrl+A selects all, Ctrl+C copies."
         )
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -95,11 +95,11 @@ class Transcript(QAbstractScrollArea):
         self.viewport().setMouseTracking(True)
         self.pointing = Pointing(self, Cursor(self) if cursor is None else cursor, self)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.latest = self._tool("Jump to the newest text", "down")
+        self.latest = self._tool("Jump to the latest text", "down")
         self.latest.clicked.connect(self._follow_from_button)
         self.copy_button = self._tool("Copy the answer", "copy")
         self.copy_button.clicked.connect(self.copy_answer)
-        self.regenerate_button = self._tool("Answer again", "regenerate")
+        self.regenerate_button = self._tool("Regenerate", "regenerate")
         self.regenerate_button.clicked.connect(self.regenerate)
         self.siblings = SiblingSwitch(self.viewport())
         self.siblings.stepped.connect(self._step)
@@ -482,7 +482,7 @@ class Transcript(QAbstractScrollArea):
         menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
         menu.addSeparator()
         idle = bool(self._answers) and self.session.running is None and not self.session.replaying
-        menu.addAction("Answer again", self.regenerate.emit).setEnabled(idle)
+        menu.addAction("Regenerate", self.regenerate.emit).setEnabled(idle)
         menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())

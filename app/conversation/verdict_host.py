@@ -212,18 +212,18 @@ class VerdictHost(QObject):
             return ""
         if not pinned:
             keys = "Enter" if self.transcript.pointing.walking else "Click"
-            return f"{keys}: keep this card and choose an alternative"
+            return f"{keys} to pin this card and choose an alternative"
         if self._can_branch(place):
             return "Choose an alternative to branch the answer from here"
         if session.running is not None:
-            return "Alternatives can be chosen when the answer has ended"
+            return "Alternatives can be chosen once the answer has finished"
         if place.turn != len(session.turns) - 1:
-            return "Only the newest answer can be branched"
+            return "Only the latest answer can be branched"
         if found[0].request is None:
             return "A recorded answer cannot be branched"
         if kept_before(*found) is None:
             return ""
-        return "Another target is loaded now, so this answer cannot be branched"
+        return "A different target is loaded, so this answer cannot be branched"
 
     @Slot(int)
     def _chosen(self, token: int) -> None:

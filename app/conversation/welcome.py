@@ -36,8 +36,8 @@ class Welcome(QScrollArea):
         title.setObjectName("emptyTitle")
         title.setWordWrap(True)
         text = QLabel(
-            "A small drafter proposes a few tokens, the target model checks them all at once. "
-            "What it accepts is tinted; what it rejects stays as a ghost where it would have stood."
+            "A small drafter proposes a few tokens and the target model checks them all at once. "
+            "Accepted tokens are tinted; rejected ones stay visible as ghosts where they were proposed."
         )
         text.setObjectName("emptyText")
         text.setWordWrap(True)

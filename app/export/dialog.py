@@ -34,7 +34,7 @@ def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
         return
     finally:
         QGuiApplication.restoreOverrideCursor()
-    others = f" and {' and '.join(name.name for name in written[1:])} beside it" if written[1:] else ""
+    others = f" and {' and '.join(name.name for name in written[1:])} in the same folder" if written[1:] else ""
     chat.said.emit(f"Exported to {written[0]}{others}.", "note")
     chat.keep(export_folder=str(path.parent), export_kind=kind.id)
     banner.offer("Show in folder", partial(show_folder, path.parent))

@@ -34,12 +34,12 @@ class ExportKind:
 
 
 KINDS: tuple[ExportKind, ...] = (
-    ExportKind("html", "Report to read, one file", ".html"),
+    ExportKind("html", "HTML: report in one file", ".html"),
     ExportKind("json", "JSON: settings, figures, rounds and proposals", ".json"),
     ExportKind("csv", "CSV: tables of rounds, proposals and answers", ".csv"),
     ExportKind("parquet", "Parquet: tables of rounds, proposals and answers", ".parquet"),
-    ExportKind("card", "Share card of the newest answer, picture", ".png"),
-    ExportKind("card-svg", "Share card of the newest answer, drawing", ".svg"),
+    ExportKind("card", "PNG: share card of the latest answer", ".png"),
+    ExportKind("card-svg", "SVG: share card of the latest answer", ".svg"),
 )
 FILTERS = ";;".join(kind.filter for kind in KINDS)
 

@@ -150,7 +150,7 @@ def _figure_words(trace: Trace, summary: Summary, plain_speed: float | None) -> 
     if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
         yield "Alpha", f"{summary.alpha:.2f}", f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
     if summary.tau is not None:
-        yield "Tau", f"{summary.tau:.2f}", "" if summary.predicted_tau is None else f"of {summary.predicted_tau:.2f}"
+        yield "Tau", f"{summary.tau:.2f}", "" if summary.predicted_tau is None else f"predicted {summary.predicted_tau:.2f}"
     if summary.draft_yield is not None:
         yield "Draft yield", f"{summary.draft_yield:.2f}", f"of {summary.proposals:,}"
     yield "Tokens", f"{summary.emitted:,}", f"in {summary.rounds:,} rounds"

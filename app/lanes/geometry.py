@@ -231,7 +231,7 @@ def time_words(round_: Round) -> str:
     """A round's time and its parts, as far as they are known."""
     times = round_.milliseconds
     if not times.measured:
-        return f"{milliseconds(times.total)} in all; its parts were not measured."
+        return f"{milliseconds(times.total)} in total, not split by phase."
     parts = ", ".join(f"{phase} {milliseconds(length)}" for phase, _, length in parts_of(round_))
     return f"{milliseconds(times.total)}: {parts}."
 

@@ -13,7 +13,7 @@ from app.look.command import escape_is_wanted
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 
-STEPS_NOTE = "The steps of the draft are drawn equally long: only their sum is measured."
+STEPS_NOTE = "Draft steps are drawn with equal lengths: only their total is measured."
 KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 
 
@@ -25,8 +25,8 @@ class Lanes(LaneView):
         self.setObjectName("lanes")
         self.setAccessibleName("Rounds")
         self.setAccessibleDescription(
-            "One row for each round. Up and Down go from round to round, Left and Right from token to token, "
-            "Return pins what is pointed at, plus and minus zoom."
+            "One row per round. Up and Down move between rounds, Left and Right between tokens, "
+            "Return pins the current one, plus and minus zoom."
         )
         self.accessible: object = None
         self.cursor_place = cursor

@@ -16,10 +16,10 @@ from app.session.cursor import Cursor
 from app.session.shown_answer import Shown
 from engine.types import Round
 
-KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not measured"))
+KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not split"))
 
 
-TITLE = "Rounds on the clock"
+TITLE = "Round timeline"
 
 
 class PhaseKey(QWidget):
@@ -91,15 +91,15 @@ class RoundsPage(QWidget):
         self.title.setObjectName("sectionTitle")
         self.title.setToolTip(f"<p>{DEFINITIONS['lanes']}</p>")
         self.key = PhaseKey()
-        self.clock = QPushButton("Answer clock")
+        self.clock = QPushButton("Absolute time")
         self.clock.setObjectName("clockButton")
         self.clock.setCheckable(True)
-        self.clock.setToolTip("<p>Rounds stand where they happened in the answer, instead of each beginning at 0.</p>")
-        self.clock.setAccessibleName("Answer clock")
-        self.clock.setAccessibleDescription("Rounds stand where they happened in the answer, instead of each beginning at 0.")
+        self.clock.setToolTip("<p>Place each round at its time in the answer instead of starting every round at 0.</p>")
+        self.clock.setAccessibleName("Absolute time")
+        self.clock.setAccessibleDescription("Place each round at its time in the answer instead of starting every round at 0.")
         self.clock.clicked.connect(self._clock_clicked)
         self.out = icon_button("zoom-out", "Zoom out (−)", self.lanes.zoom_out)
-        self.fit = icon_button("zoom-fit", "Fit a round to the width (0)", self.lanes.zoom_fit)
+        self.fit = icon_button("zoom-fit", "Fit to width (0)", self.lanes.zoom_fit)
         self.into = icon_button("zoom-in", "Zoom in (+)", self.lanes.zoom_in)
         self.lanes.zoomed.connect(self._show_zoom)
         self._arrange()

@@ -42,7 +42,7 @@ class LaneView(QAbstractScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what has moved is then not painted again
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.horizontalScrollBar().valueChanged.connect(self._scrolled_sideways)
-        self.latest = icon_button("down", "Follow the newest round", self.follow)
+        self.latest = icon_button("down", "Follow the latest round", self.follow)
         self.latest.setParent(self.viewport())
         self.latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.latest.hide()

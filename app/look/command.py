@@ -93,8 +93,8 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
     "In the conversation and in compared answers": (
         Keys("Previous or next token", ("Left", "Right")),
         Keys("Previous or next round", ("Ctrl+Left", "Ctrl+Right")),
-        Keys("Keep the verdict on a token, and choose an alternative", ("Return",)),
-        Keys("Let go of a token", ("Esc",)),
+        Keys("Pin a token's verdict and choose an alternative", ("Return",)),
+        Keys("Unpin a token", ("Esc",)),
         Keys("Scroll, also the verdict", ("Up", "Down", "PgUp", "PgDown", "Space")),
         Keys("Beginning and end", ("Home", "End")),
         Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),

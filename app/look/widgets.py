@@ -142,7 +142,7 @@ class RuleSelector(QFrame):
         super().__init__()
         self.setObjectName("ruleSelector")
         self.setAccessibleName("Acceptance rule")
-        self.setAccessibleDescription("How drafted tokens are judged. A change takes effect in the middle of an answer.")
+        self.setAccessibleDescription("How proposed tokens are judged. Can be changed during an answer.")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)

@@ -9,10 +9,10 @@ from engine.types import Rule
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 RULE_NOTES: dict[Rule, str] = {
-    "match": "Match: draft and target draw on their own; a proposal stands where both drew the same token.",
-    "rejection": "Rejection: a proposal stands with probability min(1, p/q); otherwise the target draws from what is left.",
-    "gumbel": "Gumbel: draft and target draw with the same noise, so they agree more often. The text is the target's own.",
-    "block": "Block: the proposals of a round are judged together; on average at least as many stand as under Rejection.",
+    "match": "Match: drafter and target draw independently; a proposal is accepted if both drew the same token.",
+    "rejection": "Rejection: a proposal is accepted with probability min(1, p/q); otherwise the target draws from the residual.",
+    "gumbel": "Gumbel: drafter and target draw with the same noise, so they agree more often. The text is the target's own.",
+    "block": "Block: the proposals of a round are judged together; on average at least as many are accepted as under Rejection.",
 }
 FITS_WORDS: dict[Fits, str] = {
     "any": "",
@@ -24,19 +24,19 @@ DEFINITIONS = {
     "throughput": f"Throughput: {FIGURES['throughput']}",
     "alpha": f"Alpha: {FIGURES['alpha']} ± is half the width of Wilson's 95 % interval.",
     "tau": f"Tau: {FIGURES['tau']} “of” is {FIGURES['predicted_tau']}.",
-    "tau_block": f"Tau: {FIGURES['tau']} Block judges jointly, so alpha predicts no tau.",
+    "tau_block": f"Tau: {FIGURES['tau']} Block judges jointly, so alpha predicts nothing.",
     "draft_yield": f"Draft yield: {FIGURES['draft_yield']}",
-    "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled was accepted, hatched and struck was "
-    "rejected, dashed was never judged; then the target's own token, underlined as a correction or dotted as a bonus. Below, its "
-    "time: draft, verify, judge and the rest in this order, in the rounds that were measured in stages; a plain bar in the "
-    "others, of which only the whole is known. A dotted line is a pause before the next round.",
+    "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled = accepted, hatched and struck out = "
+    "rejected, dashed = unjudged; then the target's own token, underlined for a correction or dotted for a bonus. Below, its "
+    "time: draft, verify, judge and other, in this order, for rounds timed by phase; a plain bar for the others, whose total "
+    "alone is known. A dotted line is a pause before the next round.",
     "speed_up": "Speed-up: throughput divided by that of a plain answer, one without a drafter, measured on the same prompt "
     "under the same settings, on the same model and machine. It is never derived from other figures.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. In a "
     "comparison the other answers' turns and loading do not count.",
-    "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends on the "
-    "seed and the place alone, so another drafter gives the same text, up to near-ties.",
-    "context": "Tokens the target holds in its cache, of all it can hold.",
+    "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends only on the "
+    "seed and the position, so another drafter gives the same text, except at near-ties.",
+    "context": "Tokens in the target's cache, out of its context length.",
     **{kind.key: kind.definition + kind.on_screen for kind in CHARTS.values()},
 }
 
@@ -46,10 +46,10 @@ def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str
     if drafter == NO_DRAFTER:
         return "Without a drafter there is nothing to judge: every rule gives the target's own text."
     if temperature == 0:
-        return "At temperature 0 every rule keeps what equals the target's arg-max, so switching rules changes nothing."
+        return "At temperature 0 every rule accepts only the target's argmax, so switching rules changes nothing."
     if not has_distribution:
         return (
-            f"{drafter_title(drafter)} proposes without probabilities, so every rule accepts with the target's p(x): "
+            f"{drafter_title(drafter)} proposes without probabilities, so every rule accepts with probability p(x): "
             "switching rules changes nothing measurable."
         )
     return ""

@@ -38,7 +38,7 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     """
     title, formula, here = FORMULAS[key]
     known = answer is not None and answer.tally.rounds > 0
-    lines = here(answer, baseline) if known and answer is not None else ("Nothing was decoded yet.",)
+    lines = here(answer, baseline) if known and answer is not None else ("Nothing has been decoded yet.",)
     joint = key == "tau" and known and answer is not None and answer.tally.jointly_judged
     return Definition(
         title, formula, tuple(filter(None, lines)) or ("Nothing was proposed.",), DEFINITIONS["tau_block" if joint else key]
@@ -74,7 +74,7 @@ def _alpha(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
         return ("Nothing was judged.",)
     return (
         f"{summary.accepted:,} / ({summary.accepted:,} + {summary.rejected:,}) = {summary.alpha:.3f}",
-        f"95 % interval {summary.alpha_low:.3f} to {summary.alpha_high:.3f}",
+        f"95% interval {summary.alpha_low:.3f} to {summary.alpha_high:.3f}",
         f"{summary.unjudged:,} unjudged proposals are left out",
     )
 
@@ -83,7 +83,7 @@ def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     value, low, high = (float(part) for part in answer.tally.alphas[-1])
     if value != value:
         return (f"Nothing was judged in the last {ALPHA_WINDOW} rounds.",)
-    return (f"Newest: {value:.3f}, interval {low:.3f} to {high:.3f}",)
+    return (f"Latest: {value:.3f}, 95% interval {low:.3f} to {high:.3f}",)
 
 
 def _tau(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
@@ -107,14 +107,14 @@ def _proposals(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 def _speed_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     newest = float(answer.tally.speeds[-1])
-    lately = "" if newest != newest else f"Newest: {newest:.1f} tokens/s"
+    lately = "" if newest != newest else f"Latest: {newest:.1f} tokens/s"
     return lately, *_throughput(answer, baseline), "" if baseline is None else baseline_words(baseline)
 
 
 def _positions(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     places = answer.tally.summary.by_position[:6]
     return tuple(
-        f"{place.position}: {place.accepted:,} of {place.accepted + place.rejected:,} judged, of {place.proposed:,} drafted"
+        f"{place.position}: {place.accepted:,} accepted of {place.accepted + place.rejected:,} judged, {place.proposed:,} drafted"
         for place in places
     )
 
@@ -128,30 +128,30 @@ def _lengths(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 def _times(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     shares = answer.tally.summary.shares
     if shares is None:
-        return ("No round was measured in stages yet.",)
+        return ("No round has been timed by phase yet.",)
     parts = ", ".join(f"{name} {getattr(shares, name):.0%}" for name in ("draft", "verify", "judge", "other"))
     return (f"{parts}, over {shares.rounds:,} of {answer.tally.rounds:,} rounds",)
 
 
 def _first_token(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    return (f"Here {seconds(answer.seconds_to_first_token)}",)
+    return (f"Here: {seconds(answer.seconds_to_first_token)}",)
 
 
 def _invariant(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     rules = " and ".join(RULE_TITLES[rule] for rule in answer.rules or [answer.options.rule])
     if not answer.invariant:
-        return (f"Not here: the text was judged by {rules}.",)
-    return (f"Here under {rules}, seed {answer.options.seed}",)
+        return (f"Does not apply here: the rule was {rules}.",)
+    return (f"Applies here: {rules}, seed {answer.options.seed}",)
 
 
 def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    return (f"Here {answer.cache_length:,} tokens",)
+    return (f"Here: {answer.cache_length:,} tokens",)
 
 
 TAU_FORMULA = "emitted tokens / rounds\npredicted: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
 FORMULAS: dict[str, tuple[str, str, Here]] = {
     "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
-    "speed_up": ("Speed-up", "throughput / throughput of a plain answer", _speed_up),
+    "speed_up": ("Speed-up", "throughput / throughput of a plain run", _speed_up),
     "alpha": ("Alpha", "accepted / (accepted + rejected)", _alpha),
     "tau": ("Tau", "emitted tokens / rounds", _tau),
     "draft_yield": ("Draft yield", "accepted / proposals", _draft_yield),
@@ -160,7 +160,7 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "throughput_plot": (CHARTS["throughput"].title, f"tokens of {SPEED_WINDOW} rounds / their seconds", _speed_lately),
     "positions_plot": (CHARTS["positions"].title, "accepted / judged, and accepted / drafted", _positions),
     "tau_plot": (CHARTS["tau"].title, TAU_FORMULA, _tau),
-    "lengths_plot": (CHARTS["lengths"].title, "alpha^k (1 − alpha), and alpha^gamma for all of them", _lengths),
+    "lengths_plot": (CHARTS["lengths"].title, "alpha^k (1 − alpha); if all are accepted, alpha^gamma", _lengths),
     "times_plot": (CHARTS["times"].title, "draft + verify + judge + other", _times),
     "first_token": ("First token", "", _first_token),
     "invariant": ("Same with any drafter", "", _invariant),

@@ -48,7 +48,7 @@ class Explaining(QObject):
             and self.can_measure
             and (baseline is None or not baseline.fits)
         ):
-            action = ("Measure the plain speed of this prompt", self.measure_plain)
+            action = ("Measure the plain speed for this prompt", self.measure_plain)
         self.popover.show_definition(define(key, answer, baseline), place, action)
 
     @property

@@ -66,7 +66,7 @@ class Figures(QWidget):
         if summary.alpha_low is not None and summary.alpha_high is not None:
             spread = f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
         self.tiles["alpha"].show_value(number(summary.alpha), spread)
-        predicted = "" if summary.predicted_tau is None else f"of {summary.predicted_tau:.2f}"
+        predicted = "" if summary.predicted_tau is None else f"pred. {summary.predicted_tau:.2f}"
         self.tiles["tau"].show_value(number(summary.tau), predicted)
         self.tiles["tau"].define(DEFINITIONS["tau_block" if answer.tally.jointly_judged else "tau"])
         self.tiles["draft_yield"].show_value(

@@ -58,8 +58,8 @@ class SidePanel(QWidget):
     def _arrange(self) -> None:
         self.tabs = QTabBar()
         self.tabs.setObjectName("panelTabs")
-        self.tabs.setAccessibleName("Pages of the panel")
-        self.tabs.setAccessibleDescription("Left and Right go to another page.")
+        self.tabs.setAccessibleName("Panel pages")
+        self.tabs.setAccessibleDescription("Left and Right switch pages.")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.stack = QStackedWidget()

@@ -23,7 +23,7 @@ from engine.errors import DraftlightError
 from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.trace import Trace
 
-KINDS = {".png": "PNG picture (*.png)", ".svg": "SVG drawing (*.svg)"}
+KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}
 
 
 class Saving(QObject):
@@ -35,10 +35,10 @@ class Saving(QObject):
         self._theme = "dark"
         self._chart: ChartName = "proposals"
         self.menu = QMenu(panel)
-        self.menu.setAccessibleName("What can be done with this chart")
+        self.menu.setAccessibleName("Chart options")
         self.save_png = self.menu.addAction("Save as PNG…", self._save_png)
         self.save_svg = self.menu.addAction("Save as SVG…", self._save_svg)
-        self.copy = self.menu.addAction("Copy the picture", self._copy_chart)
+        self.copy = self.menu.addAction("Copy image", self._copy_chart)
         self.menu.addAction("What this means", self._explain)
         panel.charts.menu_wanted.connect(self._open_menu)
 
@@ -79,7 +79,7 @@ class Saving(QObject):
     def _copy_chart(self) -> None:
         if svg := self.chart_svg(self._chart):
             QGuiApplication.clipboard().setImage(to_image(svg, pictures.PNG_FACTOR))
-            self.chat.said.emit(f"The picture of “{CHARTS[self._chart].title}” is on the clipboard.", "note")
+            self.chat.said.emit(f"“{CHARTS[self._chart].title}” was copied as an image.", "note")
 
     @Slot()
     def _explain(self) -> None:
@@ -94,7 +94,7 @@ class Saving(QObject):
         if trace is None:
             self._say_nothing_there()
             return
-        chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Folder for the pictures", str(self._folder()))
+        chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Choose a folder for the images", str(self._folder()))
         if chosen:
             folder = Path(chosen)
             self._write(partial(pictures.save_charts, trace, folder, self._theme, self._plain_speed()), folder / "charts")
@@ -153,7 +153,7 @@ class Saving(QObject):
             return
         finally:
             QGuiApplication.restoreOverrideCursor()
-        what = f"{path}" if path.suffix else f"Pictures of {len(CHARTS)} charts in {path.parent}"
+        what = f"{path}" if path.suffix else f"{len(CHARTS)} charts in {path.parent}"
         self.chat.said.emit(f"Saved: {what}.", "note")
         self.chat.keep(export_folder=str(path.parent))
         self.banner.offer("Show in folder", partial(show_folder, path.parent))

@@ -28,7 +28,7 @@ from app.replay.player import SPEEDS, TIMINGS, Player, Timing
 
 TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps"}
 TIMING_NOTES: dict[Timing, str] = {
-    "recorded": "Rounds come when they came in the recording.",
+    "recorded": "Rounds appear at their recorded times.",
     "even": "Every round takes the same time: half a second at speed 1.",
 }
 
@@ -79,12 +79,12 @@ class ReplayBar(QWidget):
         self._theme: Theme | None = None
         self._scale = 1.0
         self._end = 0
-        self.start = self._button("to-start", "To the start (Home)", lambda: self.moved.emit(0))
-        self.back = self._button("step-back", "One round back (,)", lambda: self.stepped.emit(-1))
+        self.start = self._button("to-start", "Go to start (Home)", lambda: self.moved.emit(0))
+        self.back = self._button("step-back", "Previous round (,)", lambda: self.stepped.emit(-1))
         self.play = self._button("play", "Play (Space)", self.toggled.emit)
         self.play.setObjectName("playButton")
-        self.forward = self._button("step-forward", "One round forward (.)", lambda: self.stepped.emit(1))
-        self.end = self._button("to-end", "To the end (End)", lambda: self.moved.emit(self._end))
+        self.forward = self._button("step-forward", "Next round (.)", lambda: self.stepped.emit(1))
+        self.end = self._button("to-end", "Go to end (End)", lambda: self.moved.emit(self._end))
         self.slider = ScrubSlider()
         self.slider.valueChanged.connect(self.moved)
         self.place = QLabel()
@@ -103,7 +103,7 @@ class ReplayBar(QWidget):
         self.close_button = QPushButton("Back to the conversation")
         self.close_button.setObjectName("replayClose")
         self.close_button.setAccessibleName("Back to the conversation")
-        self.close_button.setToolTip("Leave the replay (Esc)")
+        self.close_button.setToolTip("Close the replay (Esc)")
         self.close_button.clicked.connect(self.left)
         self._arrange()
 

@@ -170,7 +170,7 @@ class Chat(QObject):
         if answer.request is None or self.session.running is not None or self._plain is not None:
             return
         if answer.request.target != self.session.target:
-            self.said.emit("Another target is loaded now. Answer again to measure on it.", "note")
+            self.said.emit("A different target is loaded now. Regenerate the answer to measure with it.", "note")
             return
         try:
             self._plain = (self.link.submit(plain_request(answer.request)), answer)
@@ -232,7 +232,7 @@ class Chat(QObject):
         if reason != self._unsaved:
             self._unsaved = reason
             self.said.emit(
-                f"The settings could not be saved in {self._settings_path}: {reason}. They last until you quit.", "note"
+                f"The settings could not be saved to {self._settings_path}: {reason}. Your changes last until you quit.", "note"
             )
 
     def load_models(self) -> None:
@@ -265,7 +265,7 @@ class Chat(QObject):
         if isinstance(event, RunFailed):
             self.said.emit(f"The plain speed could not be measured. {event.message}", "error")
         elif answer.request is not None and self.session.baselines.add(answer.request, event) is None:
-            self.said.emit(f"The plain answer ended before {FEWEST_TOKENS} tokens: too short to measure a speed.", "note")
+            self.said.emit(f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed.", "note")
 
     def _react(self, event: Event) -> None:
         match event:
@@ -281,7 +281,7 @@ class Chat(QObject):
             case RunFinished(finish=finish, trace_error=trace_error):
                 self.finished.emit(f"Answer finished: {FINISHES[finish]}")
                 if trace_error:
-                    self.said.emit(f"{trace_error} The answer is whole, but its metrics cannot be exported.", "note")
+                    self.said.emit(f"{trace_error} The answer is complete, but its metrics cannot be exported.", "note")
             case RunFailed(_, message):
                 self.unanswered.emit(message)
             case EngineFailed(message):
@@ -298,7 +298,7 @@ class Chat(QObject):
             if not self.session.was_ready(refused):  # one that fitted an earlier target only is not wished for any longer
                 self._put_aside = refused
         going_on = "without a drafter" if before == NO_DRAFTER else f"with {drafter_title(before)}"
-        self.said.emit(f"{message} Answers go on {going_on}.", "error")
+        self.said.emit(f"{message} Continuing {going_on}.", "error")
         self.keep(drafter=before)
 
     def close(self) -> bool:

@@ -128,7 +128,7 @@ def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
             dropped.append(name)
         else:
             kept[name] = value
-    note = f"These settings were not usable and are back at their defaults: {', '.join(dropped)}." if dropped else ""
+    note = f"These settings were invalid and have been reset to their defaults: {', '.join(dropped)}." if dropped else ""
     return Settings(**kept), note
 
 

@@ -63,12 +63,12 @@ def _time(part: str) -> Callable[[Round], Value]:
 
 
 def _expected_column(title: str, rule: str) -> Column:
-    words = f"Mean closed-form probability that {RULE_TITLES[rule]} accepts, over the positions judged in this round."  # type: ignore[index]
+    words = f"Mean acceptance probability that theory predicts for {RULE_TITLES[rule]}, over the positions judged in this round."  # type: ignore[index]
     return Column(title, words, _expected(rule), "0.000", 3)
 
 
 def _time_column(part: str, words: str) -> Column:
-    return Column(f"{part} ms", words + " Measured only in rounds evaluated in stages.", _time(part), "verify ms", 1)
+    return Column(f"{part} ms", words + " Known only for rounds timed by phase.", _time(part), "verify ms", 1)
 
 
 COLUMNS = (
@@ -81,20 +81,20 @@ COLUMNS = (
     ),
     Column("Emitted", "Tokens that the round added to the answer.", lambda round_: len(round_.emitted), "Emitted"),
     Column("Proposals", "Tokens that the drafter proposed.", lambda round_: len(round_.proposals), "Proposals"),
-    Column("Accepted", "Proposals that the target agreed with.", lambda round_: round_.accepted, "Accepted"),
-    Column("Rejected", "The proposal that the target did not agree with.", lambda round_: round_.rejected, "Rejected"),
-    Column("Unjudged", "Proposals behind the rejected one, never judged.", lambda round_: round_.unjudged, "Unjudged"),
-    Column("ms", "Milliseconds that the round took in all.", _time("total"), "1,000.0", 1),
+    Column("Accepted", "Proposals that were accepted.", lambda round_: round_.accepted, "Accepted"),
+    Column("Rejected", "Proposals that were rejected, at most one per round.", lambda round_: round_.rejected, "Rejected"),
+    Column("Unjudged", "Proposals after the rejected one, never judged.", lambda round_: round_.unjudged, "Unjudged"),
+    Column("ms", "Total milliseconds of the round.", _time("total"), "1,000.0", 1),
     _time_column("draft", "Milliseconds of drafting."),
     _time_column("verify", "Milliseconds of the target's forward pass."),
     _time_column("judge", "Milliseconds of judging."),
-    _time_column("other", "The rest of the round's milliseconds."),
+    _time_column("other", "Remaining milliseconds of the round."),
     Column("Rows", "Rows of the target's forward pass.", lambda round_: round_.rows, "Rows"),
     _expected_column("E match", "match"),
     _expected_column("E gumbel", "gumbel"),
     _expected_column("E rejection", "rejection"),
-    Column("Rule", "The rule in force.", lambda round_: RULE_TITLES[round_.rule], "Rejection"),
-    Column("Drafter", "The drafter in force.", lambda round_: drafter_title(round_.drafter), "Small draft model"),
+    Column("Rule", "The rule used in this round.", lambda round_: RULE_TITLES[round_.rule], "Rejection"),
+    Column("Drafter", "The drafter used in this round.", lambda round_: drafter_title(round_.drafter), "Small draft model"),
     Column("Position", "Index of the round's first token, prompt included.", lambda round_: round_.position, "100,000"),
 )
 

@@ -99,7 +99,7 @@ class Verdict:
         lines = [f"“{self.token}” {self.state}. {self.where}.", f"Token {self.id}, bytes {self.data or 'none'}."]
         lines += [f"{figure.name} {figure.words}{f', {figure.note}' if figure.note else ''}." for figure in self.figures]
         lines.append(self.decision)
-        for title, side in (("Target's likeliest", self.target), ("Draft's likeliest", self.draft)):
+        for title, side in (("Target's most likely", self.target), ("Drafter's most likely", self.draft)):
             if side:
                 entries = (f"“{entry.token}” {probability(entry.probability)}{_marked(entry)}" for entry in side)
                 lines.append(f"{title}: {', '.join(entries)}.")
@@ -107,7 +107,7 @@ class Verdict:
             lines.append(f"Residual: {', '.join(f'“{left.token}” {left.words}' for left in self.residual)}.")
         if self.expected:
             entries = (f"{rule} {probability(value)}" for rule, value in self.expected)
-            lines.append(f"Expected to accept here: {', '.join(entries)}.")
+            lines.append(f"Expected acceptance here: {', '.join(entries)}.")
         return "\n".join([*lines, *self.unknown])
 
 
@@ -169,7 +169,7 @@ def _where(round_: Round, spot: Spot) -> str:
         if kind == "correction":
             place = f"in place of proposal {spot.at + 1} of {len(round_.proposals)}"
         elif kind == "bonus":
-            place = f"behind {len(round_.proposals)} accepted"
+            place = f"after {len(round_.proposals)} accepted"
         else:
             place = "no proposals"
     return f"round {round_.index + 1}, {place}, position {round_.position + spot.at:,}"
@@ -189,7 +189,7 @@ def _figures(round_: Round, spot: Spot, greedy: bool, near: float) -> tuple[Figu
     if q is not None and q == least:
         found.append(Figure("Draft q", probability(q), share=q, side="draft"))
     elif q is not None:
-        found.append(Figure("Draft q", f"≤ {probability(q)}", "below the draft's top five", side="draft"))
+        found.append(Figure("Draft q", f"≤ {probability(q)}", "outside the drafter's top five", side="draft"))
     if token.p is not None:
         found.append(Figure("Target p", probability(token.p), rank_words(token.id, target_top), token.p, "target"))
     if q and token.p is not None and not spot.own:
@@ -207,14 +207,14 @@ def _rule_figures(round_: Round, spot: Spot, greedy: bool, near: float) -> list[
         proposal = round_.proposals[spot.at]
         if proposal.acceptance is not None and not greedy:
             note = "given the block" if round_.rule == "block" else "given this token"
-            found.append(Figure("Chance to stand", probability(proposal.acceptance), note, proposal.acceptance))
+            found.append(Figure("Chance to accept", probability(proposal.acceptance), note, proposal.acceptance))
         if proposal.coin is not None:
             found.append(Figure("Coin u", probability(proposal.coin), share=proposal.coin))
     unjudged = not spot.own and round_.proposals[spot.at].status == "unjudged"
     stands = round_.emitted[spot.at] if spot.at < len(round_.emitted) and not unjudged else None
     if stands is not None and stands.margin is not None:
         scores = "logit" if greedy else "score"
-        note = f"near-tie of the best two {scores}s" if stands.margin < near else f"best {scores} over the second"
+        note = f"near-tie of the two best {scores}s" if stands.margin < near else f"best {scores} minus the second best"
         found.append(Figure("Margin", ratio(stands.margin), note))
     if stands is not None and stands.border is not None:
         note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"
@@ -240,8 +240,8 @@ def rank_words(token: int, top: tuple[Candidate, ...]) -> str:
         return ""
     place = next((place for place, entry in enumerate(top, start=1) if entry.id == token), None)
     if place is None:
-        return "below the top five" if len(top) >= 5 else "cannot be drawn"
-    return ("the likeliest", "2nd likeliest", "3rd likeliest", "4th likeliest", "5th likeliest")[place - 1]
+        return "outside the top five" if len(top) >= 5 else "cannot be drawn"
+    return ("most likely", "2nd most likely", "3rd most likely", "4th most likely", "5th most likely")[place - 1]
 
 
 def probability(value: float) -> str:

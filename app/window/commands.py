@@ -15,7 +15,7 @@ from app.session.settings import PanelPage, Settings
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import Opening
 
-APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Theme of the system", "dark": "Dark", "light": "Light"}
+APPEARANCE_TITLES: dict[Appearance, str] = {"system": "System theme", "dark": "Dark theme", "light": "Light theme"}
 
 
 class Commanded(Protocol):
@@ -65,27 +65,25 @@ def window_commands(window: Commanded) -> list[Command]:
     ]
     return [
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
-        Command("regenerateAction", "Answer again", "Chat", window.regenerate, ("Ctrl+R",)),
-        Command(
-            "previousAnswerAction", "Previous answer to the prompt", "Chat", partial(window.chat.show_sibling, -1), ("Ctrl+[",)
-        ),
-        Command("nextAnswerAction", "Next answer to the prompt", "Chat", partial(window.chat.show_sibling, 1), ("Ctrl+]",)),
-        Command("editAction", "Edit the last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
-        Command("copyAnswerAction", "Copy the answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
-        Command("stopAction", "Stop the answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
-        Command("openTraceAction", "Open a trace…", "Chat", window.opening.ask, ("Ctrl+O",)),
+        Command("regenerateAction", "Regenerate", "Chat", window.regenerate, ("Ctrl+R",)),
+        Command("previousAnswerAction", "Previous answer", "Chat", partial(window.chat.show_sibling, -1), ("Ctrl+[",)),
+        Command("nextAnswerAction", "Next answer", "Chat", partial(window.chat.show_sibling, 1), ("Ctrl+]",)),
+        Command("editAction", "Edit last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
+        Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
+        Command("stopAction", "Stop answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
+        Command("openTraceAction", "Open trace…", "Chat", window.opening.ask, ("Ctrl+O",)),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
-        Command("saveChartsAction", "Save the charts as pictures…", "Chat", window.saving.save_charts),
+        Command("saveChartsAction", "Save charts as images…", "Chat", window.saving.save_charts),
         Command("shareCardAction", "Share card…", "Chat", window.saving.save_card, ("Ctrl+Shift+S",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
-        Command("ghostsAction", "Ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
+        Command("ghostsAction", "Show ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
         Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
         *appearances,
         Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),
         Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
-        Command("normalAction", "Normal text", "View", window.normal, ("Ctrl+0",), group="text"),
+        Command("normalAction", "Reset text size", "View", window.normal, ("Ctrl+0",), group="text"),
         *compare_commands(window.pages),
-        Command("messageAction", "Go to the message", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
+        Command("messageAction", "Go to the message field", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
         Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
         Command("ruleAction", "Go to the rules", "Go", window.focus_rule, ("Ctrl+D",)),
         Command("roundsAction", "Go to the rounds", "Go", partial(window.open_page, "rounds"), ("Ctrl+1",)),

@@ -50,11 +50,9 @@ class Header(QWidget):
         self.wordmark = QLabel("Draftlight")
         self.wordmark.setObjectName("wordmark")
         self.target = self._selector(
-            "targetSelector", "Target model", "The model whose text this is. It checks every drafted token."
+            "targetSelector", "Target model", "The model that decides the text. It checks every proposed token."
         )
-        self.drafter = self._selector(
-            "drafterSelector", "Drafter", "What proposes tokens. A change takes effect in the middle of an answer."
-        )
+        self.drafter = self._selector("drafterSelector", "Drafter", "What proposes tokens. Can be changed during an answer.")
         self.rule = RuleSelector()
         self.rule.chosen.connect(lambda rule: self.changed.emit("rule", rule))
         self.gamma = self._gamma()
@@ -124,7 +122,7 @@ class Header(QWidget):
         box = QSpinBox()
         box.setObjectName("gammaControl")
         box.setAccessibleName("Gamma")
-        words = "Gamma: tokens drafted in a round, 1 to 64; below 1 is automatic. A change acts in the middle of an answer."
+        words = "Gamma: proposals per round, 1 to 64. Step below 1 for auto. Can be changed during an answer."
         box.setAccessibleDescription(words)
         box.setToolTip(words)
         box.setRange(0, MAX_GAMMA)
@@ -136,7 +134,9 @@ class Header(QWidget):
         box = QDoubleSpinBox()
         box.setObjectName("temperatureControl")
         box.setAccessibleName("Temperature")
-        words = "Temperature: 0 always takes the likeliest token; higher is more varied. Takes effect with the next answer."
+        words = (
+            "Temperature: 0 always takes the most likely token; higher values are more varied. Takes effect with the next answer."
+        )
         box.setAccessibleDescription(words)
         box.setToolTip(words)
         box.setRange(0, 5)
@@ -149,7 +149,7 @@ class Header(QWidget):
         self.seed.setObjectName("seedControl")
         self.seed.setAccessibleName("Seed")
         words = (
-            "Empty draws a new seed for each answer, shown here. A typed or pinned seed is used again. "
+            "Leave empty to draw a new seed for each answer; it is shown here. A typed or pinned seed is reused. "
             "Takes effect with the next answer."
         )
         self.seed.setAccessibleDescription(words)

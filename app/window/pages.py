@@ -118,7 +118,7 @@ def compare_commands(pages: Pages) -> list[Command]:
         return "compare" + "".join(part.capitalize() for part in preset.split("-")) + "Action"
 
     return [
-        Command("compareAction", "Compare, or back to the chat", "Compare", pages.toggle, ("F4",)),
+        Command("compareAction", "Show or hide the comparison", "Compare", pages.toggle, ("F4",)),
         Command("startCompareAction", "Start the comparison", "Compare", pages.start_compare, ("Ctrl+Return",)),
         Command("divergenceAction", "Go to the first difference", "Compare", pages.go_to_divergence, ("F7",)),
         *(

@@ -30,7 +30,7 @@ from engine.trace import Trace, read
 TICK_MS = 33
 TRACE_KINDS = "Traces (*.jsonl);;All files (*)"
 ENDING = ".jsonl"
-REPLAY_NOTE = "A replay: what it was made with stands above its text. These settings are for your next answer."
+REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings here apply to your next answer."
 
 
 class Host(Protocol):
@@ -98,7 +98,7 @@ class Opening(QObject):
     def open(self, path: Path) -> None:
         """Shows a trace, or says why that cannot be."""
         if self._window.session.running is not None:
-            self._say("An answer is under way. Stop it or let it finish, then open the trace.")
+            self._say("An answer is being generated. Stop it or let it finish, then open the trace.")
             return
         QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
         try:

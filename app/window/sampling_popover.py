@@ -20,11 +20,11 @@ from app.session.settings import Settings
 
 NUMBERS = (
     # setting, title, what it does, lowest, highest, step, decimals
-    ("top_p", "Top-p", "Keeps the likeliest tokens of this total probability. 1 is off.", 0.0, 1.0, 0.05, 2),
-    ("top_k", "Top-k", "Keeps this many of the likeliest tokens. 0 is off.", 0, 100_000, 10, 0),
-    ("min_p", "Min-p", "Drops tokens below this share of the likeliest one. 0 is off.", 0.0, 1.0, 0.01, 2),
-    ("repetition_penalty", "Repetition penalty", "Above 1 makes the last tokens less likely. 1 is off.", 0.1, 3.0, 0.05, 2),
-    ("max_tokens", "Longest answer", "Tokens after which an answer ends.", 1, 100_000, 64, 0),
+    ("top_p", "Top-p", "Keeps the most likely tokens up to this total probability. 1 turns it off.", 0.0, 1.0, 0.05, 2),
+    ("top_k", "Top-k", "Keeps only this many of the most likely tokens. 0 turns it off.", 0, 100_000, 10, 0),
+    ("min_p", "Min-p", "Drops tokens below this share of the most likely one's probability. 0 turns it off.", 0.0, 1.0, 0.01, 2),
+    ("repetition_penalty", "Repetition penalty", "Above 1 makes recent tokens less likely. 1 turns it off.", 0.1, 3.0, 0.05, 2),
+    ("max_tokens", "Max tokens", "Maximum number of tokens in an answer.", 1, 100_000, 64, 0),
 )
 
 
@@ -50,11 +50,11 @@ class OptionsPopover(QFrame):
         for name, title, words, lowest, highest, step, decimals in NUMBERS:
             box = self._number(name, title, words, lowest, highest, step, decimals)
             form.addRow(title, box)
-        self.stop = self._text("stop", "Stop texts", "One per line. The answer ends before the first that appears.", 2)
+        self.stop = self._text("stop", "Stop sequences", "One per line. The answer ends before the first one that appears.", 2)
         self.system = self._text(
-            "system_prompt", "System prompt", "Stands before the conversation. Empty leaves it to the model.", 4
+            "system_prompt", "System prompt", "Placed before the conversation. Leave empty for the model's default.", 4
         )
-        form.addRow("Stop texts", self.stop)
+        form.addRow("Stop sequences", self.stop)
         form.addRow("System prompt", self.system)
         hint = QLabel("These take effect with the next answer.")
         hint.setObjectName("fieldHint")

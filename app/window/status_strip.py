@@ -85,7 +85,7 @@ class StatusStrip(QWidget):
         self.ghosts.setCheckable(True)
         self.ghosts.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.ghosts.setAccessibleName("Show ghosts")
-        self.ghosts.setAccessibleDescription("Shows or hides rejected and unjudged drafts in the text.")
+        self.ghosts.setAccessibleDescription("Shows or hides rejected and unjudged proposals in the text.")
         self.ghosts.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 3, 12, 3)
@@ -105,7 +105,7 @@ class StatusStrip(QWidget):
         """Brings the ghosts button to the setting; its icon shows the state, its tooltip says what a press would do."""
         self.ghosts.setChecked(shown)
         self.ghosts.setText("Ghosts")
-        self.ghosts.setToolTip(f"{'Hide' if shown else 'Show'} rejected and unjudged drafts (F2)")
+        self.ghosts.setToolTip(f"{'Hide' if shown else 'Show'} rejected and unjudged proposals (F2)")
         self.ghosts.setIcon(themes.icon("ghosts" if shown else "ghosts-hidden", self._theme.dim))
 
     def show_session(self, session: Session, instead: str = "") -> None:
@@ -141,7 +141,7 @@ def phase_text(session: Session) -> str:
             return loading
         if answer is not None:
             return "Waiting for the engine"
-        return "Ready" if session.model is not None else "No model: choose a target above"
+        return "Ready" if session.model is not None else "No model loaded: choose a target above"
     match answer.state:
         case "reading":
             done, total = answer.prefill
@@ -164,7 +164,7 @@ def _loading_text(session: Session) -> str:
     elif kind_of(session.loading).fits == "builtin":
         name = f"the {name.lower()}"
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
-    share = f", {100 * session.load_fraction:.0f} %" if session.load_fraction is not None else ""
+    share = f", {100 * session.load_fraction:.0f}%" if session.load_fraction is not None else ""
     return f"Loading {name}{step}{share}"
 
 

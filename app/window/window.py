@@ -284,7 +284,7 @@ class Window(QMainWindow):
         self.panel.touch()
         self._show_status()
         waiting = session.model is None and session.loading is not None
-        self.composer.show_hint("You can write while the model loads." if waiting else "")
+        self.composer.show_hint("You can type while the model loads." if waiting else "")
         comparing = self.pages.comparing
         idle = answer is None and comparing is None and not session.replaying
         for name in ("regenerateAction", "editAction"):
@@ -395,7 +395,7 @@ class Window(QMainWindow):
         self.chat.keep(side_panel=True)
         self.panel.go_to(page)
         if self.panel.isHidden():
-            self.banner.show_message("The window is too narrow for the panel. Make it wider, or the text smaller.", "note")
+            self.banner.show_message("The window is too narrow for the panel. Make the window wider or the text smaller.", "note")
 
     @Slot(str)
     def _page_chosen(self, page: PanelPage) -> None:

@@ -26,17 +26,17 @@ def read_prompts(path: Path = OWN_PROMPTS, limit: int | None = None) -> tuple[Be
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is not a text file in UTF-8") from None
+        raise ValueError(f"{path} is not a UTF-8 text file") from None
     prompts: dict[str, BenchPrompt] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         prompt = _prompt(line, f"{path}, line {number}")
         if prompt.id in prompts:
-            raise ValueError(f"{path}, line {number}: the id {prompt.id!r} stands twice")
+            raise ValueError(f"{path}, line {number}: the id {prompt.id!r} is used twice")
         prompts[prompt.id] = prompt
     if not prompts:
-        raise ValueError(f"{path} holds no prompts")
+        raise ValueError(f"{path} contains no prompts")
     return _in_turn(tuple(prompts.values()))[:limit]
 
 
@@ -49,10 +49,10 @@ def _prompt(line: str, where: str) -> BenchPrompt:
         raise ValueError(f"{where}: not an object with id, category and turns")
     for name in ("id", "category"):
         if not isinstance(entry.get(name), str) or not entry[name]:
-            raise ValueError(f"{where}: {name} must be a text")
+            raise ValueError(f"{where}: {name} must be a non-empty string")
     turns = entry.get("turns")
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn.strip() for turn in turns):
-        raise ValueError(f"{where}: turns must be a list of texts")
+        raise ValueError(f"{where}: turns must be a list of non-empty strings")
     return BenchPrompt(entry["id"], entry["category"], tuple(turns))
 
 

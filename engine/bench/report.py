@@ -22,7 +22,8 @@ METHOD = {
     "seconds": "From the end of reading the prompt (all but its last token) to the last token; drafter and cache start empty.",
     "decoding": "Measured with analyse off and phase_every 0.",
     "peers": "mlx-lm's generate_step and speculative_generate_step on the same loaded models and prompts, read beforehand; its "
-    "rule is match, its draws are its own, it yields ids without texts. What it proposed in vain follows from its rounds' ends.",
+    "rule is match, it draws its own noise and yields ids without texts. Its rejected proposals are inferred from where its "
+    "rounds end.",
     "summary": "speedup is the geometric mean over prompts; alpha, tau and tokens_per_second are ratios of sums over prompts.",
     "intervals": f"Percentile bootstrap over prompts, {COVERAGE:.0%}, {RESAMPLES} resamples; too narrow for few prompts.",
     "repetition": "Share of the answer's 4-grams that had occurred in it before. A repetitive answer helps every drafter.",

@@ -86,7 +86,7 @@ def alpha_chart(tally: Tally, palette: Palette) -> Drawing:
         drawing,
         [
             ("solid", palette.accepted, f"last {ALPHA_WINDOW} rounds"),
-            ("light", palette.accepted, "95 % interval"),
+            ("light", palette.accepted, "95% interval"),
             ("4 4", palette.dim, f"answer {mean:.2f}"),
         ],
     )
@@ -98,8 +98,8 @@ def positions_chart(tally: Tally, palette: Palette) -> Drawing:
     places = tally.summary.by_position
     if not places:
         return axes.empty("positions", palette, "Nothing was proposed in this answer.")
-    words = "Acceptance by place: " + ", ".join(
-        f"{place.position}: {place.conditional:.2f} once judged" for place in places if place.conditional is not None
+    words = "Acceptance by position: " + ", ".join(
+        f"{place.position}: {place.conditional:.2f} of judged" for place in places if place.conditional is not None
     )
     drawing, frame = axes.begin("positions", palette, words, (0.5, len(places) + 0.5), (0, 1), CHARTS["positions"].across)
     width = min(34.0, (frame.across(1) - frame.across(0)) * 0.4)
@@ -111,7 +111,7 @@ def positions_chart(tally: Tally, palette: Palette) -> Drawing:
         ):
             if share is not None:
                 top = frame.up(share)
-                title = f"Place {place.position}: {place.accepted:,} of {many:,} {of} ({share:.2f})"
+                title = f"Position {place.position}: {place.accepted:,} of {many:,} {of} ({share:.2f})"
                 axes.bar(drawing, left + 1, top, width - 2, axes.BOTTOM - top, kind, palette.accepted, title)
     axes.legend(drawing, [("fill", palette.accepted, "accepted / judged"), ("light", palette.accepted, "accepted / drafted")])
     return drawing
@@ -145,7 +145,7 @@ def times_chart(tally: Tally, palette: Palette) -> Drawing:
     """Time of the rounds measured in stages, by phase."""
     found = series.phases(tally)
     if not found:
-        return axes.empty("times", palette, "No round of this answer was measured in stages.")
+        return axes.empty("times", palette, "No round of this answer was timed by phase.")
     looks = (
         ("draft", "hatch", palette.accepted),
         ("verify", "fill", palette.accepted),

@@ -45,10 +45,10 @@ def read_rounds_csv(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
         rows = []
         for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
             if list(row) != list(ROUND_COLUMNS):
-                raise ValueError("its columns are others")
+                raise ValueError("its columns are different")
             rows.append({name: unguarded(cell) if ROUND_COLUMNS[name] == "text" else cell for name, cell in row.items()})
         if not text.startswith(",".join(ROUND_COLUMNS)):
-            raise ValueError("its columns are others")
+            raise ValueError("its columns are different")
         return by_answer(rows)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise DraftlightError(f"{path} is not a table of rounds exported by Draftlight ({error}).") from None

@@ -55,7 +55,7 @@ def read_rounds_parquet(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
             table = parquet.read_table(file)
         about = json.loads((table.schema.metadata or {}).get(b"draftlight", b"{}"))
         if about.get("schema") != SCHEMA or about.get("table") != "rounds":
-            raise ValueError("it holds no table of rounds")
+            raise ValueError("it contains no table of rounds")
         return by_answer(table.to_pylist())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, arrow.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

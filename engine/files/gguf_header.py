@@ -76,8 +76,8 @@ class _Reader:
 
     def header(self) -> Header:
         """The whole header, read from the beginning of the file. Raises _Damaged with the rest of a sentence about the file."""
-        if self._bytes(4, "is no GGUF file") != _MAGIC:
-            raise _Damaged("is no GGUF file. Choose a .gguf file or an mlx-lm folder.")
+        if self._bytes(4, "is not a GGUF file") != _MAGIC:
+            raise _Damaged("is not a GGUF file. Choose a .gguf file or an mlx-lm folder.")
         version = self._scalar("I")
         if version not in _VERSIONS:
             raise _Damaged(f"is a GGUF file of version {version}; versions 2 and 3 are supported. Convert the model again.")
@@ -91,7 +91,7 @@ class _Reader:
         for _ in range(tensor_count):
             tensor, offset = self._tensor()
             if tensor.name in tensors:
-                raise _Damaged(f"is damaged: it holds the tensor {tensor.name} twice. Fetch it again.")
+                raise _Damaged(f"is damaged: it contains the tensor {tensor.name} twice. Download it again.")
             tensors[tensor.name] = tensor
             ends.append((offset, tensor))
         self._check_extents(metadata, ends)
@@ -100,29 +100,29 @@ class _Reader:
     def _check_extents(self, metadata: dict[str, Any], placed: list[tuple[int, TensorInfo]]) -> None:
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
-            raise _Damaged(f"is damaged: its alignment is {alignment!r}. Fetch it again.")
+            raise _Damaged(f"is damaged: its alignment is {alignment!r}. Download it again.")
         start = -(-self._file.tell() // alignment) * alignment
         for offset, tensor in placed:
             weights, size = BLOCKS[tensor.kind]
             end = start + offset + math.prod(tensor.shape) // weights * size
             if offset % alignment or end > self._size:
-                raise _Damaged(f"is cut off or damaged: {tensor.name} ends at byte {end} of {self._size}. Fetch it again.")
+                raise _Damaged(f"is incomplete or damaged: {tensor.name} ends at byte {end} of {self._size}. Download it again.")
 
     def _tensor(self) -> tuple[TensorInfo, int]:
         name = self._string()
         dimensions = self._scalar("I")
         if not 1 <= dimensions <= _MOST_DIMENSIONS:
-            raise _Damaged(f"is damaged: {name!r} has {dimensions} dimensions. Fetch it again.")
+            raise _Damaged(f"is damaged: {name!r} has {dimensions} dimensions. Download it again.")
         shape = tuple(self._scalar("Q") for _ in range(dimensions))[::-1]
         number = self._scalar("I")
         kind = _TYPE_NAMES.get(number, f"number {number}")
         if kind not in BLOCKS:
             raise _Damaged(
-                f"holds weights of type {kind} ({name}), which is not supported. "
+                f"contains weights of type {kind} ({name}), which is not supported. "
                 f"Choose a file quantised as {', '.join(BLOCKS)}, or an mlx-lm folder."
             )
         if not all(0 < extent < 2**31 for extent in shape) or shape[-1] % BLOCKS[kind][0]:
-            raise _Damaged(f"is damaged: {name} has the impossible shape {shape} for {kind}. Fetch it again.")
+            raise _Damaged(f"is damaged: {name} has the impossible shape {shape} for {kind}. Download it again.")
         return TensorInfo(name, shape, kind), self._scalar("Q")
 
     def _value(self, kind: int, nested: bool = False) -> Any:
@@ -131,7 +131,7 @@ class _Reader:
         if kind in _SCALARS:
             return self._scalar(_SCALARS[kind])
         if kind != _ARRAY or nested:
-            raise _Damaged(f"is damaged or too new: it holds a value of type {kind}. Fetch it again.")
+            raise _Damaged(f"is damaged or too new: it contains a value of the unknown type {kind}. Download it again.")
         element, count = self._scalar("I"), self._count()
         if element in _SCALARS:
             form = f"<{count}{_SCALARS[element]}"
@@ -143,21 +143,21 @@ class _Reader:
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            raise _Damaged("is damaged: a text in it is not UTF-8. Fetch it again.") from error
+            raise _Damaged("is damaged: a string in it is not UTF-8. Download it again.") from error
 
     def _count(self) -> int:
         count: int = self._scalar("Q")
         if count > _MOST_ENTRIES:
-            raise _Damaged(f"is damaged: it claims {count} entries. Fetch it again.")
+            raise _Damaged(f"is damaged: it claims to have {count} entries. Download it again.")
         return count
 
     def _scalar(self, form: str) -> Any:
         return struct.unpack("<" + form, self._bytes(struct.calcsize("<" + form)))[0]
 
-    def _bytes(self, count: int, otherwise: str = "is cut off: its header ends too early") -> bytes:
+    def _bytes(self, count: int, otherwise: str = "is incomplete: its header ends too early") -> bytes:
         if count > self._size:
-            raise _Damaged(f"{otherwise}. Fetch it again.")
+            raise _Damaged(f"{otherwise}. Download it again.")
         raw = self._file.read(count)
         if len(raw) < count:
-            raise _Damaged(f"{otherwise}. Fetch it again.")
+            raise _Damaged(f"{otherwise}. Download it again.")
         return raw

@@ -50,7 +50,7 @@ def explain(error: BaseException, doing: str) -> str:
         return str(error)
     _log.error("Failed while %s", doing, exc_info=error)
     if isinstance(error, MemoryError):
-        return f"The memory ran out while {doing}. Close other programs, or choose a smaller model."
+        return f"Out of memory while {doing}. Close other programs, or choose a smaller model."
     kind = type(error).__name__
     detail = f"{kind}: {error}" if str(error) else kind
-    return f"Something went wrong while {doing} ({detail}). The details are in {log_path()}."
+    return f"Something went wrong while {doing} ({detail}). Details are in {log_path()}."

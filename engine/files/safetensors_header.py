@@ -33,6 +33,6 @@ def check_safetensors(path: Path) -> None:
             if 8 + length + end > size:
                 raise ValueError(f"{name} ends at byte {8 + length + end} of {size}")
     except FileNotFoundError as error:
-        raise DraftlightError(f"{path} is missing. Fetch or convert the model again.") from error
+        raise DraftlightError(f"{path} is missing. Download or convert the model again.") from error
     except (OSError, ValueError, struct.error, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise DraftlightError(f"{path} is damaged: {error}. Fetch or convert the model again.") from error
+        raise DraftlightError(f"{path} is damaged: {error}. Download or convert the model again.") from error

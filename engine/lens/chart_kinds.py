@@ -100,7 +100,7 @@ CHARTS: dict[ChartName, ChartKind] = {
         ),
         ChartKind(
             "times",
-            "Time of a round",
+            "Time per round",
             "round",
             "milliseconds",
             "Where a round's time goes, in milliseconds: a stacked bar for each round that was measured in stages, which waits "

@@ -19,41 +19,41 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
     target = _drawn_by_target(round_, spot)
     if greedy:
         if stands:
-            return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; {drawn} is."
-        return f"At temperature 0 a proposal stands if it is the target's arg-max, whatever the rule; that is {target}."
+            return f"At temperature 0 every rule accepts only the target's argmax, which is {drawn}."
+        return f"At temperature 0 every rule accepts only the target's argmax, which is {target}."
     if round_.rule == "gumbel":
         if was_copied(round_, proposal):
             return _without_noise(round_, drawn, target, stands)
         if stands:
-            return f"Draft and target drew with the same noise, and both have their arg-max at {drawn}."
-        return f"Draft and target drew with the same noise: the draft's arg-max is {drawn}, the target's is {target}."
+            return f"Drafter and target drew with the same noise, and both drew {drawn}."
+        return f"Drafter and target drew with the same noise: the drafter drew {drawn}, the target {target}."
     if round_.rule == "match":
         if was_copied(round_, proposal):
             return _without_noise(round_, drawn, target, stands)
         if stands:
-            return f"Draft and target drew on their own, and both drew {drawn}."
-        return f"Draft and target drew on their own: the draft drew {drawn}, the target {target}."
+            return f"Drafter and target drew independently, and both drew {drawn}."
+        return f"Drafter and target drew independently: the drafter drew {drawn}, the target {target}."
     if round_.rule == "block":
         kept, many = round_.accepted, len(round_.proposals)
         return (
-            f"Block judges the proposals of a round together: it keeps the longest beginning whose own coin passes, here {kept} "
-            f"of {many}. So no coin decides alone."
+            f"Block judges the proposals of a round together: it accepts the longest prefix whose coin passes, here {kept} "
+            f"of {many}, so no single coin decides."
         )
     return _decision_by_coin(proposal)
 
 
 def _decision_by_coin(proposal: Proposal) -> str:
     if proposal.coin is None or proposal.p is None or not proposal.q:
-        return "Rejection keeps a proposal if its coin u is below p/q."
+        return "Rejection accepts a proposal if its coin u is below p/q."
     ratio = proposal.p / proposal.q
     coin, least = _told_apart(proposal.coin, ratio)
     if proposal.status == "accepted":
         if ratio >= 1:
-            return f"p/q is at least 1, so it stands whatever the coin; u was {coin}."
-        return f"The coin u = {coin} is below p/q = {least}, so it stands."
+            return f"p/q is at least 1, so the proposal is accepted whatever the coin (u = {coin})."
+        return f"The coin u = {coin} is below p/q = {least}, so the proposal is accepted."
     return (
-        f"The coin u = {coin} is not below p/q = {least}, so it falls. The target's token in its place is drawn from the "
-        "residual: what p has over q."
+        f"The coin u = {coin} is not below p/q = {least}, so the proposal is rejected. Its replacement is drawn from the "
+        "residual: max(p − q, 0), normalised."
     )
 
 
@@ -82,36 +82,36 @@ def _without_noise(round_: Round, drawn: str, target: str, stands: bool) -> str:
 def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
     if round_.rule == "block":
         return (
-            f"Block judges the proposals of a round together and kept {round_.accepted} of {len(round_.proposals)}. "
-            "This one stood behind the first that was not kept."
+            f"Block judges the proposals of a round together and accepted {round_.accepted} of {len(round_.proposals)}. "
+            "This one came after the first that was not accepted."
         )
     rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
     behind = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
-    return f"It stood behind {behind}, so it was never judged."
+    return f"It came after {behind}, so it was never judged."
 
 
 def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
     origin = round_.emitted[spot.at].origin
     if origin == "plain":
-        how = "the target's arg-max" if greedy else "drawn by the target with its noise for this position"
+        how = "the target's argmax" if greedy else "drawn by the target with its noise for this position"
         return f"Nothing was proposed in this round: the token is {how}."
     if origin == "bonus":
-        how = "the target's arg-max" if greedy else "drawn by the target"
-        return f"Every proposal was accepted, so the same pass gave one token more: {how}."
+        how = "the target's argmax" if greedy else "drawn by the target"
+        return f"Every proposal was accepted, so the same pass gave one extra token: {how}."
     rejected = round_.proposals[spot.at] if spot.at < len(round_.proposals) else None
     ghost = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
     if greedy:
-        return f"The target's arg-max, in place of {ghost}."
+        return f"The target's argmax, in place of {ghost}."
     if round_.rule in ("match", "gumbel"):
-        return f"What the target drew here, in place of {ghost}."
+        return f"The token that the target drew, in place of {ghost}."
     if rejected is not None and spot.at < len(round_.expected) and round_.expected[spot.at].rejection >= 1:
-        return f"Drawn by the target in place of {ghost}; p has nothing over q, so it was drawn from p."
+        return f"Drawn from p in place of {ghost}, because p never exceeds q and the residual is empty."
     if round_.rule == "block":
         weight = block_weight(round_)
         if weight is None or weight < 1:
             scale = "" if weight is None else f", with w = {weight:.3f} from the accepted proposals"
-            return f"Drawn from the residual in place of {ghost}: what w p has over q{scale}."
-    return f"Drawn from the residual in place of {ghost}: what p has over q, normalised."
+            return f"Drawn from the residual in place of {ghost}: max(w p − q, 0), normalised{scale}."
+    return f"Drawn from the residual in place of {ghost}: max(p − q, 0), normalised."
 
 
 def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
@@ -120,29 +120,29 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
     proposal = round_.proposals[spot.at] if not spot.own else None
     analysed = (proposal.q if proposal is not None else round_.emitted[spot.at].p) is not None
     if not analysed:
-        return ("This answer was made without analysis: its probabilities were not recorded.",)
+        return ("Analysis was off for this answer, so its probabilities were not recorded.",)
     if proposal is not None and proposal.status == "unjudged":
-        notes.append("Its p is not known: it would be that of a text that was not kept.")
+        notes.append("Its p is unknown: it would follow text that was rejected.")
     copied = spot.at < len(round_.proposals) and was_copied(round_, round_.proposals[spot.at])
     if greedy:
         unjudged = proposal is not None and proposal.status == "unjudged"
         alone = copied or spot.at >= len(round_.proposals)
-        which = "q is that" if unjudged else "p is that" if alone else "p and q are those"
-        notes.append(f"{which} of temperature 1 without filters: at temperature 0 there is only 0 and 1.")
+        which = "q is" if unjudged else "p is" if alone else "p and q are"
+        notes.append(f"{which} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
     elif copied and not kind_of(round_.drafter).has_distribution:
         notes.append("The drafter proposes without probabilities: q is 1 for its token, so every rule accepts with p.")
     elif copied:
         notes.append("The proposal here was copied: q is 1 for it, so every rule accepts it with p.")
     if spot.own and not greedy and round_.rule in ("rejection", "block") and round_.emitted[spot.at].origin == "correction":
-        notes.append("A residual draw has no margin on record.")
+        notes.append("No margin is recorded for a draw from the residual.")
     if spot.own and round_.emitted[spot.at].origin in ("bonus", "plain"):
-        notes.append("No proposal was judged here, so no rule expected anything.")
+        notes.append("No proposal was judged here, so there is no expected acceptance.")
     last = len(round_.emitted) - 1
     if round_.finish == "eos" and spot.at == last and (spot.own or round_.emitted[last].origin == "accepted"):
         notes.append("It ends the answer and adds no text.")
     if proposal is not None and proposal.status != "unjudged" and spot.at > last:
-        what = "it is not in the text" if proposal.status == "accepted" else "nothing stands in its place"
-        notes.append(f"The answer had ended before it, so {what}.")
+        what = "it is not in the text" if proposal.status == "accepted" else "nothing replaces it"
+        notes.append(f"The answer ended before this token, so {what}.")
     return tuple(notes)
 
 
@@ -154,7 +154,7 @@ def _drawn_by_target(round_: Round, spot: Spot) -> str:
         token = round_.emitted[spot.at]
         return f"“{visible(token.text, token.bytes)}”"
     known: Candidate | None = next((entry for entry in proposal.target_top if entry.id == drawn), None)
-    return f"“{visible_candidate(known)}”" if known is not None else "another token" if drawn is None else f"token {drawn}"
+    return f"“{visible_candidate(known)}”" if known is not None else "a different token" if drawn is None else f"token {drawn}"
 
 
 def _name(proposal: Proposal) -> str:

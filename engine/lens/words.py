@@ -8,7 +8,7 @@ from engine.types import Finish
 
 FINISHES: dict[Finish, str] = {
     "eos": "end of answer",
-    "stop": "stop text reached",
+    "stop": "stop sequence reached",
     "length": "length limit reached",
     "context": "context is full",
     "cancelled": "stopped",

@@ -111,8 +111,8 @@ class HeadModel(nn.Module):
         """Raises DraftlightError unless this is the target the head was trained for."""
         if self.config.target_sha256 and target.sha256 != self.config.target_sha256:
             raise DraftlightError(
-                f"This head was trained for another target than {target.name}. A head reads its target's features, so it fits "
-                "that one only. Train one with draftlight train-drafter, or choose ngram."
+                f"This head was not trained for {target.name}. A head reads its target's features, so it works with that "
+                "target only. Train one with draftlight train-drafter, or choose ngram."
             )
 
     def column_of(self, token: int) -> int | None:
@@ -183,7 +183,7 @@ def load_head(folder: Path) -> HeadModel:
     """
     config = read_json(folder / "config.json")
     if config.get("model_type") != MODEL_TYPE:
-        raise DraftlightError(f"{folder} holds no draft head: its config.json says {config.get('model_type')!r}.")
+        raise DraftlightError(f"{folder} is not a draft head: its config.json gives the model type {config.get('model_type')!r}.")
     path = folder / "model.safetensors"
     check_safetensors(path)
     try:
@@ -197,6 +197,8 @@ def load_head(folder: Path) -> HeadModel:
         head.set_dtype(mx.float32 if mx.default_device().type == mx.DeviceType.cpu else mx.bfloat16)
         mx.eval(head.parameters(), target_ids)
     except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
-        raise DraftlightError(f"{folder} is no usable draft head: its weights do not fit its config.json ({error}).") from error
+        raise DraftlightError(
+            f"{folder} is not a usable draft head: its weights do not match its config.json ({error})."
+        ) from error
     head.eval()
     return head

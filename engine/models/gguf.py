@@ -60,7 +60,7 @@ def read_config(header: Header, name: str) -> dict[str, Any]:
     architecture = metadata.get("general.architecture")
     if architecture != "llama":
         raise DraftlightError(
-            f"{name} holds a model of the architecture {architecture!r}; among GGUF files only 'llama' is supported. "
+            f"{name} contains a model of architecture {architecture!r}; the only GGUF architecture supported is 'llama'. "
             "Use the model's mlx-lm folder instead."
         )
 
@@ -68,14 +68,14 @@ def read_config(header: Header, name: str) -> dict[str, Any]:
         """A positive number of the metadata, the default where the key is missing. Raises DraftlightError for anything else."""
         value = metadata.get(f"llama.{key}", default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise DraftlightError(f"{name} is damaged or incomplete: llama.{key} is {value!r}. Fetch it again.")
+            raise DraftlightError(f"{name} is damaged or incomplete: llama.{key} is {value!r}. Download it again.")
         return value
 
     def whole(key: str, default: int | None = None) -> int:
         """As `number`, for one that has to be whole."""
         value = number(key, default)
         if not isinstance(value, int):
-            raise DraftlightError(f"{name} is damaged: llama.{key} is {value!r}, no whole number. Fetch it again.")
+            raise DraftlightError(f"{name} is damaged: llama.{key} is {value!r}, not a whole number. Download it again.")
         return value
 
     hidden, heads, blocks = whole("embedding_length"), whole("attention.head_count"), whole("block_count")
@@ -85,8 +85,8 @@ def read_config(header: Header, name: str) -> dict[str, Any]:
     layers = {int(match[1]) for match in map(_TENSOR.fullmatch, tensors) if match and match[1]}
     if embedding is None or embedding.shape[-1] != hidden or len(layers) != blocks or layers != set(range(len(layers))):
         raise DraftlightError(
-            f"{name} is damaged or a part of a model: its tensors do not make {blocks} layers of width {hidden}. "
-            "Choose a file of the whole model."
+            f"{name} is damaged or only part of a model: its tensors do not form {blocks} layers of width {hidden}. "
+            "Choose a file with the whole model."
         )
     scaling = metadata.get("llama.rope.scaling.type", "none")
     unsupported = {
@@ -128,7 +128,7 @@ def load_llama(path: Path, header: Header) -> tuple[Model, dict[str, Any]]:
     unknown = [name for name in header.tensors if not _is_known(name)]
     if unknown:
         raise DraftlightError(
-            f"{path.name} holds weights that a plain llama model does not have ({unknown[0]}). "
+            f"{path.name} contains weights that a plain llama model does not have ({unknown[0]}). "
             "Use the model's mlx-lm folder instead."
         )
     quantisation = {
@@ -146,7 +146,7 @@ def load_llama(path: Path, header: Header) -> tuple[Model, dict[str, Any]]:
             for layer in model.layers:
                 layer.self_attn.rope = FactoredRope(config["head_dim"], config["rope_theta"], factors)
     except (ValueError, RuntimeError, KeyError, OverflowError) as error:
-        raise DraftlightError(f"{path.name} is damaged: its weights do not fit its description ({error}).") from error
+        raise DraftlightError(f"{path.name} is damaged: its weights do not match its header ({error}).") from error
     model.eval()
     return model, config
 

@@ -62,7 +62,9 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
         return _load_gguf(path, builtin.NAME)
     if name_or_path == SMALL_DRAFT:
         if not BUILTIN_DRAFT.is_dir():
-            raise DraftlightError("This installation lacks the built-in draft model. Install Draftlight again, or choose ngram.")
+            raise DraftlightError(
+                "The built-in draft model is missing from this installation. Reinstall Draftlight, or choose ngram."
+            )
         return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target)
     path = Path(name_or_path).expanduser()
     if path.is_dir():
@@ -74,7 +76,7 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
         return _load_gguf(path, path.stem)
     if not _HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
-            f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or an organisation/model id of the Hub."
+            f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
         )
     return _load_folder(_from_hub(name_or_path, report), name_or_path, report, target)
 
@@ -133,7 +135,7 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
 def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:
     """A draft model that takes its embedding and tokenizer from the target it was cut from."""
     if config.get("target_sha256") != builtin.SHA256:
-        raise DraftlightError(f"{folder} was cut from a target that is not the built-in one, so its embedding is not to be had.")
+        raise DraftlightError(f"{folder} was made for a target other than the built-in one, so its embedding is not available.")
     if target is None or target.sha256 != builtin.SHA256:
         path = builtin.fetch_builtin()
         tokenizer = from_gguf(read_header(path).metadata, config["vocab_size"])
@@ -165,7 +167,7 @@ def _prepare(model: nn.Module) -> None:
             _to_one_float_type(model)
         mx.eval(model.parameters())
     except (ValueError, RuntimeError) as error:
-        raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Fetch the model again.") from error
+        raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Download the model again.") from error
 
 
 def runs_on_cpu() -> bool:
@@ -207,14 +209,14 @@ def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
 
 def _from_hub(name: str, report: Progress) -> Path:
     """The folder of a Hub model, downloaded unless it is there already."""
-    report(f"fetching {name} from the Hub", None)
+    report(f"downloading {name} from the Hugging Face Hub", None)
     try:
         folder = Path(snapshot_download(name, allow_patterns=_HUB_FILES))
     except Exception as error:  # network, authorisation and repository errors of several libraries
         organisation, model = name.split("/")
         beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
         raise DraftlightError(
-            f"{name} is neither a folder here nor could it be fetched from the Hub: {_first_line(error)} "
+            f"{name} is not a local folder and could not be downloaded from the Hugging Face Hub: {_first_line(error)} "
             f"{beside}Check the name and the network connection."
         ) from error
     if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):

@@ -34,13 +34,15 @@ def target_reason(model: LoadedModel) -> str | None:
     """Why the model cannot be a target, as a sentence; None if it can."""
     if model.target_ids is None:
         return None
-    return f"{model.name} can only draft: its output knows but a part of its target's tokens. Choose another target."
+    return (
+        f"{model.name} can only be used as a drafter: its output covers only part of its target's tokens. Choose another target."
+    )
 
 
 def cache_reason(model: Any) -> str | None:
     """Why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
     reason = refusal(make_prompt_cache(model))
-    return None if reason is None else f"cannot take back rejected proposals: {reason}."
+    return None if reason is None else f"cannot roll back rejected proposals: {reason}."
 
 
 def _vocabulary_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
@@ -67,9 +69,12 @@ def _head_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
     ids = cast(list[int], drafter.target_ids.tolist())
     outside = [token for token in ids if not 0 <= token < len(target.vocabulary)]
     if outside:
-        return f"The trimmed head of {drafter.name} names token {outside[0]}, but {target.name} has {len(target.vocabulary)}."
+        return (
+            f"The trimmed head of {drafter.name} contains token {outside[0]}, but {target.name} has only "
+            f"{len(target.vocabulary)} tokens."
+        )
     if len(set(ids)) != len(ids):
-        return f"The trimmed head of {drafter.name} names a token twice."
+        return f"The trimmed head of {drafter.name} contains a token twice."
     return None
 
 

@@ -162,7 +162,7 @@ class Tokenizer:
                 messages=turns, tools=None, documents=None, add_generation_prompt=add_generation_prompt, **_UNNAMED | self.named
             )
         except Exception as error:  # a template is a program, and raises whatever Python raises
-            raise DraftlightError(f"The model's chat template does not take this conversation: {error}") from error
+            raise DraftlightError(f"The model's chat template does not accept this conversation: {error}") from error
 
     @cached_property
     def _template(self) -> jinja2.Template:

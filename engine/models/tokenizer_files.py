@@ -82,10 +82,10 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
     tokens, merges = metadata.get("tokenizer.ggml.tokens"), metadata.get("tokenizer.ggml.merges")
     if kind is None or not isinstance(tokens, list):
-        raise DraftlightError("The file holds no tokenizer. Choose a GGUF file of a whole model.")
+        raise DraftlightError("The file contains no tokenizer. Choose a GGUF file with a whole model.")
     if kind != "gpt2" or not isinstance(merges, list):
         raise DraftlightError(
-            f"The file's tokenizer is of the kind {kind!r}; in GGUF files only byte-level BPE ('gpt2') is supported. "
+            f"The file's tokenizer is of type {kind!r}; the only GGUF tokenizer type supported is byte-level BPE ('gpt2'). "
             "Use the model's mlx-lm folder instead."
         )
     if not isinstance(pre, str) or pre not in _WORD_SPLITS:
@@ -95,11 +95,11 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         )
     types = metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens)
     if not isinstance(types, list):
-        raise DraftlightError(f"The file's tokenizer is damaged: its token types are {types!r}. Fetch the file again.")
+        raise DraftlightError(f"The file's tokenizer is damaged: its token types are {types!r}. Download the file again.")
     if len(types) != len(tokens) or len(tokens) > width or len(set(tokens)) != len(tokens):
         raise DraftlightError(
             f"The file's tokenizer is damaged: {len(set(tokens))} different tokens of {len(tokens)}, {len(types)} token types, "
-            f"{width} embeddings. Fetch the file again."
+            f"{width} embeddings. Download the file again."
         )
     bos, eos, turn_end = (metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "eot"))
     for end in (bos, eos, turn_end):
@@ -135,7 +135,7 @@ def _byte_level_backend(ids: dict[str, int], merges: list[str], pre: str) -> Bac
         pairs = [(first, second) for first, second in (merge.split(" ") for merge in merges)]
         backend = Backend(models.BPE(vocab=ids, merges=pairs, ignore_merges=pre in _WHOLE_WORDS_FIRST))
     except Exception as error:  # tokenizers raises bare Exception for merges of unknown tokens
-        raise DraftlightError(f"The file's tokenizer is damaged: {error}. Fetch the file again.") from error
+        raise DraftlightError(f"The file's tokenizer is damaged: {error}. Download the file again.") from error
     backend.pre_tokenizer = _WORD_SPLITS[pre]
     return backend
 
@@ -159,18 +159,18 @@ def from_folder(folder: Path, width: int) -> Tokenizer:
         described["added_tokens"] = [token for token in added.values() if not token.get("special")]
         plain = Backend.from_str(json.dumps(described))
     except Exception as error:  # tokenizers raises bare Exception for what it cannot read
-        raise DraftlightError(f"{path} cannot be read: {error}. Fetch or convert the model again.") from error
+        raise DraftlightError(f"{path} cannot be read: {error}. Download or convert the model again.") from error
     for backend in (plain, full):
         backend.no_truncation()
         backend.no_padding()
     known = full.get_vocab(with_added_tokens=True)
     if max(known.values(), default=0) >= width:
         raise DraftlightError(
-            f"{path} has tokens up to id {max(known.values())}, the model only {width}. They do not fit together."
+            f"{path} has token ids up to {max(known.values())}, but the model has only {width} tokens: they do not match."
         )
     decoder = json.dumps(described.get("decoder"))
     if '"ByteLevel"' not in decoder and '"ByteFallback"' not in decoder and '"Metaspace"' not in decoder:
-        raise DraftlightError(f"{path} decodes in a way that is not supported (byte-level and SentencePiece-like ones are).")
+        raise DraftlightError(f"{path} uses a decoder that is not supported (byte-level and SentencePiece-like decoders are).")
     to_bytes = _byte_level if '"ByteLevel"' in decoder else _byte_fallback
     vocabulary: list[bytes | None] = [None] * width
     for token, index in known.items():
@@ -203,7 +203,7 @@ def read_json(path: Path, required: bool = True) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise DraftlightError(f"{path.parent} has no {path.name}, so it is no model folder.") from error
+        raise DraftlightError(f"{path.parent} has no {path.name}, so it is not a model folder.") from error
     except (OSError, ValueError) as error:
         raise DraftlightError(f"{path} cannot be read: {error}") from error
     if not isinstance(value, dict):

@@ -64,6 +64,8 @@ def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tupl
         shared = [(f"model.embed_tokens.{name}", array) for name, array in embedding.items() if isinstance(array, mx.array)]
         model.load_weights(own + shared)
     except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
-        raise DraftlightError(f"{folder} is no usable draft model: its weights do not fit its config.json ({error}).") from error
+        raise DraftlightError(
+            f"{folder} is not a usable draft model: its weights do not match its config.json ({error})."
+        ) from error
     model.eval()
     return model, target_ids

@@ -79,7 +79,7 @@ def prove(
     if plant is not None and (drafter is None or (plant in NEEDS_DISTRIBUTION and not drafter.has_distribution)):
         name = "no drafter" if drafter is None else drafter.name
         raise DraftlightError(
-            f"{plant} ({DESCRIPTIONS[plant]}) cannot be planted with {name}: it needs proposals that are drawn. "
+            f"{plant} ({DESCRIPTIONS[plant]}) cannot be planted with {name}: it needs a drafter that draws its proposals. "
             "Choose a draft model."
         )
     steps = _Steps(report)
@@ -92,7 +92,7 @@ def prove(
             settings.append(Setting(label, tuple(rows for rows in read if rows is not None), options.gamma == "auto"))
             if not settings[-1].contexts:
                 raise DraftlightError(
-                    f"{drafter.name} proposed nothing in {amount.contexts} answers, so there is nothing to check it by. "
+                    f"{drafter.name} proposed nothing in {amount.contexts} answers, so there is nothing to check. "
                     "Try --thorough, or another drafter."
                 )
     logits = [rows.logits for setting in settings for rows in setting.contexts][: amount.contexts]
@@ -102,7 +102,7 @@ def prove(
     for number, setting in enumerate(settings):
         own_seed = seed + SEEDS_APART * (number + 1)
         for rule in RULES:
-            step = steps.next(f"playing rounds: {rule}, {setting.label}", 0.05, amount.texts // 500 + 1)
+            step = steps.next(f"simulating rounds: {rule}, {setting.label}", 0.05, amount.texts // 500 + 1)
             yield from played_rounds(setting, rule, amount.texts, own_seed, plant, step)
             yield same_as_decoding(setting, rule, own_seed)
         if drafter is not None and drafter.has_distribution:
@@ -118,7 +118,7 @@ def prove(
     if drafter is not None:
         drafters = [*others, drafter]
         runs = amount.prompts * (1 + 2 * len(drafters) * len(amount.gammas))
-        step = steps.next("texts under one seed", 0.25, round(runs * amount.tokens * 0.8))
+        step = steps.next("comparing texts of one seed", 0.25, round(runs * amount.tokens * 0.8))
         yield from invariance(target, drafters, amount.prompts, amount.tokens, amount.gammas, seed, step)
 
 

@@ -145,7 +145,7 @@ class Contexts:
         caches.trim_to(self._cache, 0, "target")
         room = self._target.context_length - len(prompt)
         if room < 2:
-            raise DraftlightError(f"{self._target.name} reads too few tokens for the built-in prompts.")
+            raise DraftlightError(f"The context of {self._target.name} is too short for the built-in prompts.")
         options = DecodingOptions(temperature=self._options.temperature, seed=len(prompt), max_tokens=min(length, room - 1))
         text = list(prompt)
         for current in decode(self._target, prompt, None, options.replace(analyse=False, phase_every=0), cache=self._cache):

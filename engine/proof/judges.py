@@ -120,6 +120,6 @@ def _coupling(label: str, rule: Rule, process: Process, played: Played) -> Findi
 
 
 def _accepted_count(label: str, played: Played) -> Finding:
-    detail = f"measured {played.accepted.mean():.4f} a round, sum of acceptances {played.expected.mean():.4f}"
+    detail = f"measured {played.accepted.mean():.4f} per round, sum of acceptances {played.expected.mean():.4f}"
     outcome = mean(played.accepted - played.expected)
     return Finding("accepted count", "block", label, len(played.accepted), outcome, "accepted count", detail)

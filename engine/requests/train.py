@@ -84,13 +84,13 @@ class TrainRequest:
             require(math.isfinite(temperature) and temperature >= 0, "temperature", "numbers of at least 0", temperature)
         if self.minutes is not None:
             require(math.isfinite(self.minutes) and self.minutes > 0, "minutes", "a number above 0", self.minutes)
-            require(self.steps is None, "minutes", "left out where steps are given", self.minutes)
+            require(self.steps is None, "minutes", "omitted when steps is given", self.minutes)
         require(math.isfinite(self.learning_rate) and self.learning_rate > 0, "learning-rate", "above 0", self.learning_rate)
         require(math.isfinite(self.variation) and self.variation >= 0, "variation", "at least 0", self.variation)
         require(0 <= self.copied <= 1, "copied", "a number from 0 to 1", self.copied)
         if self.taps is not None:
             orderly = bool(self.taps) and min(self.taps) >= 0 and list(self.taps) == sorted(set(self.taps))
-            require(orderly, "taps", "layers counted from 0, each once, in rising order", self.taps)
+            require(orderly, "taps", "distinct layer numbers from 0, in ascending order", self.taps)
         require(self.stage is None or self.stage in STAGES, "stage", f"one of {', '.join(STAGES)}", self.stage)
 
     @property

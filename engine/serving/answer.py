@@ -322,10 +322,10 @@ def prompt_of(target: Any, request: Request) -> list[int]:
         read = target.tokenizer.encode(request.messages[-1].content)
     prompt = [int(token) for token in read]
     if not prompt:
-        raise DraftlightError("There is nothing to go on with: the prompt is empty.")
+        raise DraftlightError("The prompt is empty. Type some text first.")
     if len(prompt) >= target.context_length:
         raise DraftlightError(
-            f"The conversation is {len(prompt):,} tokens long and {target.name} reads at most {target.context_length:,}. "
+            f"The conversation is {len(prompt):,} tokens long, but {target.name} reads at most {target.context_length:,}. "
             "Start a new chat or shorten the message."
         )
     return prompt

@@ -32,15 +32,17 @@ def beginning(target: Any, given: Sequence[int], options: DecodingOptions, promp
     if wrong is not None:
         raise DraftlightError(f"The answer cannot begin with token {wrong}: {target.name} has tokens 0 to {size - 1}.")
     if any(token in target.eos_ids for token in given):
-        raise DraftlightError("There is nothing to go on with: this token ends the answer. Choose another.")
+        raise DraftlightError("This token ends the answer, so nothing could follow it. Choose another.")
     if len(given) >= options.max_tokens:
         raise DraftlightError(
-            f"The answer has {options.max_tokens:,} tokens at most, and it would begin with {len(given):,}. "
-            "Allow a longer answer, or branch earlier."
+            f"The answer may have at most {options.max_tokens:,} tokens, and the branch already has {len(given):,}. "
+            "Increase Max tokens, or branch earlier."
         )
     if prompt_tokens + len(given) >= target.context_length:
-        raise DraftlightError(f"The answer fills the {target.context_length:,} tokens that {target.name} reads. Branch earlier.")
+        raise DraftlightError(
+            f"The answer already fills the context of {target.context_length:,} tokens of {target.name}. Branch earlier."
+        )
     text = AnswerText(target.tokenizer, (), frozenset()).begin(given)
     if any(stop in text for stop in options.stop):
-        raise DraftlightError("There is nothing to go on with: this token completes a stop text. Choose another.")
+        raise DraftlightError("This token completes a stop sequence, which ends the answer. Choose another.")
     return Beginning(tuple(given), text)

@@ -82,5 +82,5 @@ def embedding_of(model: Any) -> Any:
     inner = getattr(model, "language_model", model)
     embedding = getattr(getattr(inner, "model", inner), "embed_tokens", None)
     if embedding is None:
-        raise DraftlightError("This target keeps its token embedding where Draftlight does not find it, so no head fits it.")
+        raise DraftlightError("Draftlight cannot find this target's token embedding, so no head can be used with it.")
     return embedding

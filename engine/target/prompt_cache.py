@@ -26,10 +26,10 @@ follows: sized by the clock, one seed would have as many texts as a machine has 
 SMALLEST_CHUNK, LARGEST_CHUNK = 16, 2048
 
 UNTRIMMABLE = {
-    "RotatingKVCache": "it forgets the oldest tokens (sliding window), so rejected tokens cannot be taken back past the window",
-    "ChunkedKVCache": "it forgets whole chunks, so rejected tokens cannot be taken back across a chunk",
-    "ArraysCache": "it is a recurrent state, from which tokens cannot be taken back",
-    "MambaCache": "it is a recurrent state, from which tokens cannot be taken back",
+    "RotatingKVCache": "it drops the oldest tokens (sliding window), so rejected tokens cannot be rolled back past the window",
+    "ChunkedKVCache": "it drops whole chunks, so rejected tokens cannot be rolled back across a chunk",
+    "ArraysCache": "it is a recurrent state, which cannot be rolled back",
+    "MambaCache": "it is a recurrent state, which cannot be rolled back",
 }
 
 __all__ = [

@@ -128,14 +128,14 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
     for file in files:
         for folder, records in parts_of(file, features):
             if not folder.exists():
-                raise DraftlightError(f"{file.name} has no features yet, or not all. Run the stage features first.")
+                raise DraftlightError(f"{file.name} does not have all its features yet. Run --stage features first.")
             first = 0
             for record in records:
                 found.append(Example(record.tokens.astype(np.int32), record.prompt_length, record.group, folder, first))
                 first += len(record.tokens)
             if len(_map(folder, "ids")) != first:
                 raise DraftlightError(
-                    f"{folder} holds the features of another text than {file}. Remove it and run the command again."
+                    f"{folder} contains the features of a different text than {file}. Remove it and run the command again."
                 )
     return found
 

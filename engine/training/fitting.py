@@ -21,9 +21,9 @@ Report = Callable[[str, float], None]
 def ended(training: HeadTraining, patience: int) -> str:
     """Why there is nothing left to train, or an empty text."""
     if training.fraction >= 1:
-        return "It ran to its end."
+        return "Training ran to the end."
     if patience and training.progress.since_best >= patience:
-        return f"It stopped early: {patience} measurements in a row were not better."
+        return f"Training stopped early: no improvement in {patience} measurements in a row."
     return ""
 
 

@@ -76,9 +76,9 @@ def card(facts: Facts) -> str:
 def _title(facts: Facts) -> str:
     return (
         f"# A draft head for {facts.target}\n\n"
-        "Proposes tokens for one target model, from that model's features; Draftlight takes the folder as `--drafter FOLDER`. "
-        "It changes what the target writes in no way, only how fast. It works with no other target: the weights' SHA-256 has "
-        f"to be\n\n    {facts.config.target_sha256}"
+        "Proposes tokens for one target model, from that model's features. To use it, pass this folder to Draftlight as "
+        "`--drafter FOLDER`. It changes only how fast the target writes, never what it writes. It works with no other target: "
+        f"the SHA-256 of the target's weights must be\n\n    {facts.config.target_sha256}"
     )
 
 
@@ -88,12 +88,12 @@ def _text(facts: Facts) -> str:
         how = "greedily" if temperature == 0 else f"at temperature {temperature:g}"
         lines.append(f"- Written by the target, {how}: {records:,} answers, {answers:,} answer tokens ({tokens:,} in all).")
     if facts.given[0]:
-        lines.append(f"- Given: {facts.given[0]:,} records, {facts.given[1]:,} tokens, from")
+        lines.append(f"- Provided text: {facts.given[0]:,} records, {facts.given[1]:,} tokens, from")
         lines += [f"  - `{name}` (SHA-256 {digest})" for name, digest in facts.sources]
     lines += [
-        f"- Trained on {facts.trained[0]:,} records with {facts.trained[1]:,} tokens. Held out, by a hash of prompt or document: "
-        f"{facts.held_out[0]:,} records, {facts.held_out[1]:,} tokens; at most {training.MOST_HELD_OUT} records are measured.",
-        f"- Labels: the target's {LABELS} likeliest tokens at each position, at temperature {1 / lessons.SHARPNESS:g}.",
+        f"- Trained on {facts.trained[0]:,} records with {facts.trained[1]:,} tokens. Held out by hash of prompt or document: "
+        f"{facts.held_out[0]:,} records, {facts.held_out[1]:,} tokens; at most {training.MOST_HELD_OUT} of them are measured.",
+        f"- Labels: the target's {LABELS} most likely tokens at each position, at temperature {1 / lessons.SHARPNESS:g}.",
     ]
     return "\n".join(lines)
 
@@ -105,10 +105,10 @@ def _head(facts: Facts) -> str:
             "## Head",
             "",
             f"- Reads the outputs of the target's layers {', '.join(map(str, config.taps))}, counted from 0.",
-            f"- Proposes {facts.columns:,} of {config.vocab_size:,} tokens: {facts.coverage:.1%} of the held-out answers.",
+            f"- Proposes {facts.columns:,} of {config.vocab_size:,} tokens, {facts.coverage:.1%} of the held-out answer tokens.",
             f"- One layer: hidden size {config.hidden_size}, {config.num_attention_heads} heads of {config.head_size}, "
-            f"{config.num_key_value_heads} for keys and values, {config.intermediate_size} inside. Stored as float16.",
-            f"- First weights: {facts.start}.",
+            f"{config.num_key_value_heads} for keys and values, feed-forward size {config.intermediate_size}. Stored as float16.",
+            f"- Initial weights: {facts.start}.",
         )
     )
 
@@ -122,10 +122,10 @@ def _training(facts: Facts) -> str:
         (
             "## Training",
             "",
-            f"- {progress.step:,} steps of at most {plan.batch_tokens:,} padded tokens in {progress.seconds / 60:.1f} minutes; "
-            f"planned were {planned}. {facts.ended}{kept}",
-            f"- Chains of {plan.steps_back} steps fed their own features; each further step weighs {lessons.DECAY:g} of the one "
-            f"before, positions in prompts {lessons.PROMPT_WEIGHT:g}{_copies(plan)}.",
+            f"- {progress.step:,} steps of at most {plan.batch_tokens:,} padded tokens in {progress.seconds / 60:.1f} minutes "
+            f"(planned: {planned}). {facts.ended}{kept}",
+            f"- Chains of {plan.steps_back} steps that read their own features. Each step has {lessons.DECAY:g} times the weight "
+            f"of the one before; positions in prompts have weight {lessons.PROMPT_WEIGHT:g}{_copies(plan)}.",
             f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
             "at the end (running mean).",
             f"- AdamW, betas {training.BETAS[0]:g} and {training.BETAS[1]:g}, weight decay {training.WEIGHT_DECAY:g}, gradient "
@@ -138,16 +138,17 @@ def _training(facts: Facts) -> str:
 def _copies(plan: Plan) -> str:
     if plan.copied == 1:
         return ""
-    return f", tokens that follow from a copy of {lessons.SHORTEST_COPY} tokens or more {plan.copied:g}"
+    return f", tokens that follow a copy of {lessons.SHORTEST_COPY} or more tokens weight {plan.copied:g}"
 
 
 def _measured(facts: Facts) -> str:
     lines = [
         "## Held-out acceptance by draft position",
         "",
-        "Each position by itself, given that the tokens before it are the text's. *Agreement*: drafter and target have the same "
-        "likeliest token, which is acceptance at temperature 0. *Overlap*: mean sum of min(p, q) with both at temperature 0.8, "
-        "which is acceptance under `rejection` there; p over its labels.",
+        "Each draft position is measured separately, with the text itself as the tokens before it. *Agreement*: share of "
+        "positions where drafter and target have the same most likely token, which is the acceptance rate at temperature 0. "
+        "*Overlap*: mean of the sum of min(p, q) with both at temperature 0.8 and p over its labels, which is the acceptance "
+        "rate of `rejection` there.",
         "",
     ]
     progress = facts.progress
@@ -160,10 +161,10 @@ def _measured(facts: Facts) -> str:
     overlap = ", ".join(f"{share:.3f}" for share in facts.as_written.overlap)
     lines += [
         "",
-        f"The output rows were multiplied by {facts.sharper:g} after that: on held-out text this gives the largest overlap, "
-        f"{overlap} by position. Agreement is not changed by it.",
+        f"After training, the output rows were multiplied by {facts.sharper:g}, the factor with the largest overlap on held-out "
+        f"text: {overlap} by position. This does not change agreement.",
     ]
-    lines += ["", f"{progress.measured[0].positions:,} positions at the first draft position."]
+    lines += ["", f"{progress.measured[0].positions:,} positions were measured at the first draft position."]
     return "\n".join(lines)
 
 
@@ -174,5 +175,5 @@ def _row(measured: HeldOut, kept: bool) -> str:
 
 def _again(facts: Facts) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
-    peak = f" MLX held at most {size(facts.progress.peak_bytes)} while training, target included."
-    return f"## Made by\n\n    {facts.command or 'unknown command'}\n\non {facts.device}, with {versions}.{peak}"
+    peak = f" Peak memory held by MLX during training: {size(facts.progress.peak_bytes)}, including the target."
+    return f"## How to make it again\n\n    {facts.command or 'unknown command'}\n\non {facts.device}, with {versions}.{peak}"

@@ -30,7 +30,7 @@ def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
     size = getattr(args, "head_dim", None) or (hidden // wanted if wanted else 64)
     size = next(candidate for candidate in (int(size), 64, 32, 16, 8, 4, 2, 1) if hidden % candidate == 0)
     if size % 2:
-        raise DraftlightError(f"No head fits {target.name}: its hidden size of {hidden} is odd.")
+        raise DraftlightError(f"No head can be made for {target.name}: its hidden size, {hidden}, is odd.")
     heads = hidden // size
     kv_heads = min(heads, int(getattr(args, "num_key_value_heads", None) or heads))
     while heads % kv_heads:
@@ -102,7 +102,7 @@ def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) 
     head.require_target(target)
     if taps is not None and tuple(taps) != head.config.taps:
         own = ",".join(map(str, head.config.taps))
-        raise DraftlightError(f"The head in {folder} reads the layers {own}. Leave --taps out to go on from it.")
+        raise DraftlightError(f"The head in {folder} reads layers {own}. Omit --taps to continue from it.")
     head.set_dtype(mx.float32)
     head.train()
     return head

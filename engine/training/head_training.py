@@ -237,7 +237,9 @@ class HeadTraining:
             kept = json.loads(described["progress"])
             mx.eval(self.head.parameters(), self.optimiser.state)
         except (RuntimeError, ValueError, KeyError) as error:
-            raise DraftlightError(f"The checkpoint {file} is damaged ({error}). Remove it to train anew.") from error
+            raise DraftlightError(
+                f"The checkpoint {file} is damaged ({error}). Remove it to start the training again."
+            ) from error
         measured = tuple(held_out(one) for one in kept["measured"])
         best = None if kept["best"] is None else held_out(kept["best"])
         self.progress = Progress(**{**kept, "measured": measured, "best": best})

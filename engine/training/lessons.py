@@ -48,7 +48,9 @@ def split(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
     """
     groups = {example.group for example in examples}
     if len(groups) < 2:
-        raise DraftlightError("There is too little text to hold some out: give at least two different documents or chats.")
+        raise DraftlightError(
+            "There is too little text to hold some out for measuring. Give at least two different documents or chats."
+        )
     limit = max(HELD_OUT_SHARE * 2**32, min(groups) + 1)
     return [one for one in examples if one.group >= limit], [one for one in examples if one.group < limit]
 

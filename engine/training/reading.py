@@ -41,7 +41,7 @@ def reader_for(target: LoadedModel, taps: Sequence[int]) -> Reader:
     """
     reason = cache_reason(target.model)
     if reason is not None:
-        raise DraftlightError(f"A head for {target.name} would be of no use: it {reason}")
+        raise DraftlightError(f"A head for {target.name} could not be used: it {reason}")
     tapped = TargetReader(target.model, taps)
     if runs_on_cpu() and CpuLlama.fits(target.model):
         return CpuLlama(target.model, taps)
@@ -87,7 +87,7 @@ class _TargetBatch:
         kinds = {type(layer).__name__ for layer in make_prompt_cache(model) if type(layer) is not KVCache}
         if kinds:
             raise DraftlightError(
-                f"This target cannot write in batches: its cache is a {', '.join(sorted(kinds))}. Give it text with --text."
+                f"This target cannot write in batches: its cache is a {', '.join(sorted(kinds))}. Provide text with --text."
             )
         lengths = [len(prompt) - 1 for prompt in prompts]
         self._cache = [BatchKVCache([0] * len(prompts)) for _ in make_prompt_cache(model)]

@@ -60,7 +60,7 @@ def read(source: Path, max_length: int | None = None) -> list[Record]:
     """
     files = sorted(source.glob("*.npz")) if source.is_dir() else [source]
     if not files or not files[0].is_file():
-        raise DraftlightError(f"No training text (.npz) at {source}.")
+        raise DraftlightError(f"There is no training text (.npz) in {source}.")
     return [record for file in files for record in _read_file(file, max_length)]
 
 
@@ -82,7 +82,7 @@ def split(records: Sequence[Record], held_out: int, seed: int) -> tuple[list[Rec
     """Training records in a shuffled order, and `held_out` others that are never trained on."""
     order = np.random.default_rng(seed).permutation(len(records))
     if held_out >= len(records):
-        raise DraftlightError(f"Only {len(records)} records: cannot hold out {held_out}.")
+        raise DraftlightError(f"There are only {len(records)} records, so {held_out} cannot be held out.")
     return [records[i] for i in order[held_out:]], [records[i] for i in order[:held_out]]
 
 

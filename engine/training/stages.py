@@ -66,7 +66,7 @@ def check_output(folder: Path) -> None:
         return
     config = folder / "config.json"
     if not config.is_file() or read_json(config).get("model_type") != MODEL_TYPE:
-        raise DraftlightError(f"{folder} holds something else than a draft head. Choose an empty or new folder for --output.")
+        raise DraftlightError(f"{folder} contains something other than a draft head. Choose an empty or new folder for --output.")
 
 
 class _Run:
@@ -93,7 +93,9 @@ class _Run:
             return self.start.config
         layers = len(getattr(self.target.model, "layers", ()))
         if not layers:
-            raise DraftlightError(f"No head fits {self.target.name}: its layers are not where mlx-lm's models have them.")
+            raise DraftlightError(
+                f"No head can be made for {self.target.name}: its layers are not where mlx-lm models keep them."
+            )
         taps = self.request.taps or default_taps(layers)
         if max(taps) >= layers:
             raise DraftlightError(f"{self.target.name} has {layers} layers, counted from 0: it has no layer {max(taps)}.")
@@ -139,7 +141,7 @@ class _Run:
         per_token = self._bytes_per_token()
         if request.tokens_to_write:
             expected = round(TOKENS_PER_ANSWER_TOKEN * request.tokens_to_write)
-            what = f"About {expected:,} tokens of text with features"
+            what = f"Storing about {expected:,} tokens of text with features"
             self.tell(work.require_space(expected * per_token - _held(work.features), what))
         if sources:
             self._given(sources)
@@ -173,12 +175,12 @@ class _Run:
         writer = Writer(self.target, reader, self.work.text, self.longest, request.temperatures, request.seed, tick)
         written = writer.write(wanted)
         if written > 1.5 * wanted:
-            self.tell(f"{written:,} answer tokens lie there already, more than the {wanted:,} asked for; all are used.")
+            self.tell(f"{written:,} answer tokens are already there, more than the {wanted:,} requested; all of them are used.")
 
     def _records(self) -> list[texts.Record]:
         files = texts.files(self.work.text)
         if not files:
-            raise DraftlightError(f"There is no text in {self.work.text} yet. Run the stage text first.")
+            raise DraftlightError(f"There is no text in {self.work.text} yet. Run --stage text first.")
         return [record for file in files for record in texts.load(file)]
 
     # Features
@@ -192,7 +194,7 @@ class _Run:
         records = self._records()
         total = _count(records)
         missing = max(0, total * self._bytes_per_token() - _held(work.features))
-        self.tell(work.require_space(missing, "What is missing of the features"))
+        self.tell(work.require_space(missing, "The rest of the features"))
         tick = _counting(self.report, "reading features", total)
         features.cache(reader, texts.files(work.text), work.features, self.vocabulary, tick)
         self.tell(f"Features: {total:,} tokens, {size(_held(work.features))} in {work.features}.")
@@ -204,7 +206,7 @@ class _Run:
         request, work = self.request, self.work
         examples = features.examples(texts.files(work.text), work.features)
         if not examples:
-            raise DraftlightError(f"There is no text in {work.text} yet. Run the stages text and features first.")
+            raise DraftlightError(f"There is no text in {work.text} yet. Run --stage text and --stage features first.")
         train, held_out = split(examples)
         if self.start is None:
             ids = frequent_tokens(train, min(request.vocabulary, self.vocabulary), self.vocabulary)
@@ -251,34 +253,36 @@ class _Run:
     def _train(self, training: HeadTraining) -> None:
         patience = self.request.patience
         if ended(training, patience):
-            self.tell("The training is at its end already.")
+            self.tell("Training is already complete.")
             return
         weights = dict(tree_flatten(training.head.trainable_parameters()))
         parameters = sum(array.size for array in weights.values())
-        self.tell(self.work.require_space(8 * 4 * parameters, "Room for two checkpoints and the best weights"))
+        self.tell(self.work.require_space(8 * 4 * parameters, "Storing two checkpoints and the best weights"))
         longest = max(map(len, training.train))
         memory = memory_needed(self.config, len(training.head.target_ids), training.plan, longest, parameters)
-        self.tell(f"Training takes about {size(memory)} of memory beside the target; --batch-tokens makes it less or more.")
+        self.tell(f"Training needs about {size(memory)} of memory in addition to the target; --batch-tokens changes this.")
         if training.progress.step:
-            self.tell(f"Going on at step {training.progress.step:,}.")
+            self.tell(f"Continuing at step {training.progress.step:,}.")
         before = mx.set_cache_limit(FREED_BYTES)
         mx.reset_peak_memory()
         try:
             run_to_end(training, self.work.train, patience, self.report, self.measured)
         finally:
             mx.set_cache_limit(before)
-        self.tell(f"{ended(training, patience)} MLX held at most {size(training.progress.peak_bytes)}, target included.")
+        self.tell(
+            f"{ended(training, patience)} Peak memory held by MLX: {size(training.progress.peak_bytes)}, including the target."
+        )
 
     # The folder
 
     def _folder(self, training: HeadTraining) -> None:
         best = training.progress.best
         if best is None:
-            raise DraftlightError(f"There are no trained weights in {self.work.train} yet. Run the stage train first.")
+            raise DraftlightError(f"There are no trained weights in {self.work.train} yet. Run --stage train first.")
         training.load_weights(weights_file(self.work.train, best))
         sharper = training.sharpen()
         save_head(training.head, self.request.output, head_card.card(self._facts(training, sharper, training.measure())))
-        self.tell(f"The head lies in {self.request.output}; use it with --drafter {self.request.output}.")
+        self.tell(f"The head is in {self.request.output}. Use it with --drafter {self.request.output}.")
 
     def _facts(self, training: HeadTraining, sharper: float, as_written: HeldOut) -> head_card.Facts:
         files = texts.files(self.work.text)
@@ -288,7 +292,7 @@ class _Run:
         spoken = np.concatenate([one.tokens[one.prompt_length :] for one in held_out])
         sources = self.work.settings().get("text", {}).get("sources", [])
         start = self.request.start
-        origin = "random, and copies of the target's last layer where shapes allow"
+        origin = "copied from the target's last layer where shapes allow, otherwise random"
         return head_card.Facts(
             target=self.target.name,
             config=self.config,
@@ -301,8 +305,8 @@ class _Run:
             coverage=float(np.isin(spoken, ids).mean()),
             plan=training.plan,
             progress=training.progress,
-            start=origin if start is None else f"the head with the SHA-256 {file_sha256(start / 'model.safetensors')}",
-            ended=ended(training, self.request.patience) or "It was not at its end when this folder was written.",
+            start=origin if start is None else f"the head with SHA-256 {file_sha256(start / 'model.safetensors')}",
+            ended=ended(training, self.request.patience) or "Training was not complete when this folder was written.",
             command=self.request.command,
             device=str(mx.device_info().get("device_name", mx.default_device())),
             versions=provenance.versions(),
@@ -321,7 +325,7 @@ def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
         now = time.monotonic()
         began = began or (now, done)
         passed = now - began[0]
-        rate = f", {(done - began[1]) / passed:.0f} a second" if passed > _RATE_AFTER else ""
+        rate = f", {(done - began[1]) / passed:.0f} per second" if passed > _RATE_AFTER else ""
         report(f"{what}, {done:,} of {total:,} tokens{rate}", min(1.0, done / total))
 
     return tick

@@ -91,12 +91,12 @@ def find(sources: Sequence[Path]) -> list[Path]:
         if source.is_dir():
             inside = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
             if not inside:
-                raise DraftlightError(f"There is no text in {source}: no file that ends in {', '.join(SUFFIXES)}.")
+                raise DraftlightError(f"There is no text in {source}: no file name ends in {', '.join(SUFFIXES)}.")
             found += inside
         elif not source.is_file():
             raise DraftlightError(f"There is no text at {source}. Give a file or a folder.")
         elif source.suffix.lower() not in SUFFIXES:
-            raise DraftlightError(f"{source} is no text that can be read: it does not end in {', '.join(SUFFIXES)}.")
+            raise DraftlightError(f"{source} is not a supported text file: its name does not end in {', '.join(SUFFIXES)}.")
         else:
             found.append(source)
     return found
@@ -115,7 +115,7 @@ def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> I
                 if len(record.tokens) >= SHORTEST and record.prompt_length < len(record.tokens):
                     yield record
         except (OSError, UnicodeDecodeError) as error:
-            raise DraftlightError(f"{source} cannot be read as text ({error}). Text has to be UTF-8.") from error
+            raise DraftlightError(f"{source} cannot be read as text ({error}). Text must be UTF-8.") from error
 
 
 def in_files(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -162,8 +162,8 @@ def _lines(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
                 if isinstance(error, UnicodeDecodeError):
                     raise
                 raise DraftlightError(
-                    f'{path}, line {number}, is no chat: it has to be JSON with "messages" (each with role and content, the '
-                    'last one of the assistant), with "prompt" and "answer", or with "text".'
+                    f'{path}, line {number}, is not a chat: it must be JSON with "messages" (each with role and content, the '
+                    'last one from the assistant), with "prompt" and "answer", or with "text".'
                 ) from error
 
 
@@ -177,7 +177,7 @@ def _line(entry: Any, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
         turns = (("user", "prompt"), ("assistant", "answer"))
         messages = [{"role": role, "content": _string(entry[name])} for role, name in turns]
     if len(messages) < 2 or messages[-1]["role"] != "assistant":
-        raise ValueError("the last message has to be the assistant's")
+        raise ValueError("the last message must be from the assistant")
     yield chat_record(messages, tokenizer, longest)
 
 

@@ -36,7 +36,7 @@ class Work:
             for part in (self.text, self.features, self.train):
                 part.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DraftlightError(f"The work folder {folder} cannot be made: {error.strerror or error}.") from error
+            raise DraftlightError(f"The work folder {folder} cannot be created: {error.strerror or error}.") from error
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -45,7 +45,9 @@ class Work:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise DraftlightError(f"Another training uses {self.folder}. Wait for it, or choose another --work.") from error
+                raise DraftlightError(
+                    f"Another training run is using {self.folder}. Wait for it to finish, or choose another --work."
+                ) from error
             yield
 
     def settle(self, stage: str, settings: Mapping[str, Any]) -> None:
@@ -63,11 +65,11 @@ class Work:
             return
         changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
         if changed:
-            told = "; ".join(f"{name} was {_short(before.get(name))}, now it is {_short(now.get(name))}" for name in changed)
+            told = "; ".join(f"{name} was {_short(before.get(name))} and is now {_short(now.get(name))}" for name in changed)
             raise DraftlightError(
-                f"The {stage} in {self.folder} was begun with other settings: {told}. Give the same ones to go on, "
-                f"another --work to begin anew, or remove the folder {self.folder / stage} and the entry "
-                f'"{stage}" of {path}.'
+                f"The stage {stage} in {self.folder} was started with other settings: {told}. Use the same settings to continue, "
+                f"or another --work to start again, or remove the folder {self.folder / stage} and the entry "
+                f'"{stage}" in {path}.'
             )
 
     def settings(self) -> dict[str, Any]:
@@ -79,8 +81,8 @@ class Work:
         free = shutil.disk_usage(self.folder).free
         if needed + _SPARE > free:
             raise DraftlightError(
-                f"{for_what} needs {size(needed)} in {self.folder}, but only {size(free)} are free there. Make room, choose "
-                "another --work, or less text (--write)."
+                f"{for_what} needs {size(needed)} in {self.folder}, but only {size(free)} are free there. Free space, choose "
+                "another --work, or write less text (--write)."
             )
         return f"{for_what} needs {size(needed)} in {self.folder}; {size(free)} are free."
 
@@ -91,7 +93,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DraftlightError(f"{path} cannot be read ({error}). Remove it and the folders beside it to begin anew.") from error
+        raise DraftlightError(f"{path} cannot be read ({error}). Remove it and the folders next to it to start again.") from error
     return kept if isinstance(kept, dict) else {}
 
 

@@ -103,7 +103,7 @@ class Writer:
                     self._forget_note()
                 self._take(path)
             if self._tokens == before:
-                raise DraftlightError(f"{self._target.name} ends its answers at once, so it cannot write text. Give --text.")
+                raise DraftlightError(f"{self._target.name} ends its answers immediately, so it cannot write text. Use --text.")
             number += 1
         return self._tokens
 
@@ -125,7 +125,9 @@ class Writer:
             self._material.turns += json.loads(path.read_text(encoding="utf-8"))
             number += 1
             if number >= 3 and not self._material.turns:
-                raise DraftlightError(f"{self._target.name} ends no question of its own, so it cannot write text. Give --text.")
+                raise DraftlightError(
+                    f"{self._target.name} never finishes a question of its own, so it cannot write text. Use --text."
+                )
 
     def _round(self, number: int, missing: int) -> Iterator[_Batch]:
         """Batches of similar length; all of them depend on what was written in earlier rounds only. Near the end, as many
@@ -138,7 +140,7 @@ class Writer:
         ]
         fitting = sorted((prompt for prompt in made if len(prompt) <= room), key=len)
         if not fitting:
-            raise DraftlightError(f"No prompt fits into {room} tokens. Give a larger --longest.")
+            raise DraftlightError(f"No prompt fits into {room} tokens. Increase --longest.")
         groups: list[list[list[int]]] = []
         while fitting:
             # Prompts are sorted: the last one of a group is its longest.

@@ -183,7 +183,7 @@ class Training:
         """Go on from a checkpoint. Raises DraftlightError if it belongs to a training of other origin."""
         arrays, described = cast(tuple[dict[str, mx.array], dict[str, str]], mx.load(str(file), return_metadata=True))
         if described.get("origin") != origin:
-            raise DraftlightError(f"{file} belongs to a training with other settings. Remove it or choose another output.")
+            raise DraftlightError(f"{file} belongs to a training run with other settings. Remove it or choose another output.")
         state = cast(dict[str, Any], tree_unflatten(list(arrays.items())))
         self.draft.update(state["draft"])
         self.optimiser.state = state["optimiser"]
@@ -237,9 +237,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, required=True, help="folder for the draft model and its checkpoint")
     parser.add_argument("--target", default="builtin", help="the target, as engine.models.loading knows it")
     parser.add_argument("--labels", type=Path, help="soft labels of this text, from engine.training.trimmed.teacher")
-    parser.add_argument("--start", type=Path, help="an earlier draft model to go on from, instead of the target's layers")
-    parser.add_argument("--until", type=int, help="stop at this step and write what is there, instead of training to --steps")
-    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps between two checkpoints")
+    parser.add_argument("--start", type=Path, help="an earlier draft model to continue from, instead of the target's layers")
+    parser.add_argument(
+        "--until", type=int, help="stop at this step and write the model as it is, instead of training to --steps"
+    )
+    parser.add_argument("--checkpoint-every", type=int, default=50, help="steps between checkpoints")
     for setting in fields(Settings):
         name = "--" + setting.name.replace("_", "-")
         if setting.name == "layers":

@@ -94,7 +94,7 @@ def read(folder: Path, records: Sequence[selfplay.Record]) -> dict[int, Labels]:
         with np.load(file) as arrays:
             ids, logs, answers = arrays["ids"], arrays["logs"], arrays["answers"]
         if not np.array_equal(answers, np.concatenate([record.answer for record in shard])):
-            raise DraftlightError(f"{file} labels other text than the one given.")
+            raise DraftlightError(f"{file} has labels for a different text than the one given.")
         ends = np.cumsum([len(record.answer) for record in shard])[:-1]
         for index, pair in enumerate(zip(np.split(ids, ends), np.split(logs, ends), strict=True)):
             found[start + index] = Labels(*pair)
@@ -121,9 +121,7 @@ def main() -> None:
     parser.add_argument("--target", default="builtin", help="the target, as engine.models.loading knows it")
     parser.add_argument("--seed", type=int, default=0, help="as given to engine.training.trimmed.cut")
     parser.add_argument("--held-out", type=int, default=160, help="as given to engine.training.trimmed.cut")
-    parser.add_argument(
-        "--records", type=int, help="label only the first so many of the shuffled records, rounded up to whole files"
-    )
+    parser.add_argument("--records", type=int, help="label only this many of the shuffled records, rounded up to whole files")
     options = parser.parse_args()
     target = load_target(options.target).model
     records, held_out = selfplay.split(selfplay.read(options.data), options.held_out, options.seed)
