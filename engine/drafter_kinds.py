@@ -84,7 +84,7 @@ HEAD_FOLDER = "draftlight_head"
 DRAFTERS: dict[str, DrafterKind] = {
     kind.name: kind
     for kind in (
-        DrafterKind(NO_DRAFTER, "None", "The target writes every token by itself.", "", has_distribution=False),
+        DrafterKind(NO_DRAFTER, "None", "The target generates every token itself.", "", has_distribution=False),
         DrafterKind(
             NGRAM,
             "N-gram",
@@ -97,7 +97,7 @@ DRAFTERS: dict[str, DrafterKind] = {
         DrafterKind(
             "ngram-mod",
             "N-gram hashing (ngram-mod)",
-            "Copies long repeats only, which it finds by hashing n-grams as llama.cpp does.",
+            "Copies only long repeats, found by hashing n-grams as llama.cpp does.",
             "engine.drafters.ngram_mod:build",
             has_distribution=False,
             sets_own_length=True,
@@ -105,7 +105,7 @@ DRAFTERS: dict[str, DrafterKind] = {
         DrafterKind(
             HEAD,
             "Trained head",
-            "One small layer that reads the target's own features, and copies what followed the same words before.",
+            "One small layer that reads the target's own features; also copies what followed the same words earlier.",
             "engine.drafters.feature_head:build",
             fits="builtin",
             sets_own_length=True,
@@ -114,7 +114,7 @@ DRAFTERS: dict[str, DrafterKind] = {
         DrafterKind(
             SMALL_DRAFT,
             "Small draft model",
-            "A small language model that was distilled from the target.",
+            "A small language model distilled from the target.",
             "engine.drafters.draft_model:build",
             fits="builtin",
             sets_own_length=True,

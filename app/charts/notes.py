@@ -45,7 +45,7 @@ def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Wo
 
 def _throughput(material: Material, theme: Theme) -> tuple[Words, ...]:
     if not any(material.tally.gammas.keys() - {0}):
-        return _said(f"{speed_note()}; a plain answer"), _said(speed_note()), _said("")
+        return _said(f"{speed_note()}; a plain run"), _said(speed_note()), _said("")
     if material.plain is None:
         return _said(f"{speed_note()}; no baseline yet: measure the plain speed"), _said("no baseline yet"), _said("")
     where = "measured" if material.plain_fits else "measured under other conditions"

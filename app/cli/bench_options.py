@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drafters",
         metavar="A,B",
-        help=f"as for --drafter of other commands (default: {', '.join(benched('builtin'))}, as far as they fit the target)",
+        help=f"comma-separated, named as for --drafter (default: those of {', '.join(benched('builtin'))} that fit the target)",
     )
     parser.add_argument(
         "--rules", metavar="A,B", default=_RULES, help=f"comma-separated, from {', '.join(RULES)} (default: %(default)s)"

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:
         _log.exception("The command failed")
-        print(f"draftlight: something went wrong ({type(error).__name__}). The details are in {log_path()}.", file=sys.stderr)
+        print(f"draftlight: something went wrong ({type(error).__name__}). Details are in {log_path()}.", file=sys.stderr)
         return 1
 
 

@@ -193,7 +193,7 @@ class LanePainter:
 
     def _name_part(self, painter: QPainter, part: QRectF, phase: Phase, length: float, lane: Lane) -> None:
         rows = f" {lane.round.rows} row{'s' * (lane.round.rows != 1)}" if phase == "verify" else ""
-        words = f"{'parts not measured' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
+        words = f"{'not split by phase' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
         visible = part.intersected(QRectF(lane.left, part.top(), lane.right - lane.left, part.height()))
         shown = self.elided(words, visible.width() - 8)
         if shown:

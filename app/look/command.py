@@ -84,51 +84,51 @@ class Keys:
 
 
 ELSEWHERE: dict[str, tuple[Keys, ...]] = {
-    "In the message": (
+    "In the message field": (
         Keys("Send the message", ("Return",)),
         Keys("New line", ("Shift+Return",)),
-        Keys("Edit the last prompt, from an empty message", ("Up",)),
-        Keys("Give up editing", ("Esc",)),
+        Keys("Edit the last prompt, if the field is empty", ("Up",)),
+        Keys("Cancel editing", ("Esc",)),
     ),
     "In the conversation and in compared answers": (
         Keys("Previous or next token", ("Left", "Right")),
         Keys("Previous or next round", ("Ctrl+Left", "Ctrl+Right")),
         Keys("Pin a token's verdict and choose an alternative", ("Return",)),
         Keys("Unpin a token", ("Esc",)),
-        Keys("Scroll, also the verdict", ("Up", "Down", "PgUp", "PgDown", "Space")),
-        Keys("Beginning and end", ("Home", "End")),
+        Keys("Scroll, including the verdict", ("Up", "Down", "PgUp", "PgDown", "Space")),
+        Keys("Go to start or end", ("Home", "End")),
         Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),
     ),
-    "In the rounds": (
+    "In the round timeline": (
         Keys("Previous or next round", ("Up", "Down", "PgUp", "PgDown")),
         Keys("Previous or next token of the round", ("Left", "Right")),
-        Keys("First and newest round", ("Home", "End")),
+        Keys("First or latest round", ("Home", "End")),
         Keys("Zoom in, zoom out, fit", ("+", "=", "-", "0")),
-        Keys("Keep a token or round, or let go of it", ("Return", "Space")),
-        Keys("Let go", ("Esc",)),
+        Keys("Pin or unpin a token or round", ("Return", "Space")),
+        Keys("Unpin it", ("Esc",)),
     ),
     "In a chart": (
         Keys("Previous or next round, ten rounds", ("Left", "Right", "PgUp", "PgDown")),
-        Keys("First and newest round", ("Home", "End")),
+        Keys("First or latest round", ("Home", "End")),
         Keys("Scroll", ("Shift+Left", "Shift+Right")),
         Keys("Show fewer or more rounds", ("+", "-")),
-        Keys("Keep a round", ("Return", "Space")),
-        Keys("Let go of a round", ("Esc",)),
+        Keys("Pin or unpin a round", ("Return", "Space")),
+        Keys("Unpin a round", ("Esc",)),
     ),
     "In the table": (
-        Keys("Keep a round, or let go of it", ("Return",)),
-        Keys("Let go", ("Esc",)),
-        Keys("Copy", ("Ctrl+C",)),
+        Keys("Pin or unpin a round", ("Return",)),
+        Keys("Unpin it", ("Esc",)),
+        Keys("Copy the selected rows, or all", ("Ctrl+C",)),
     ),
     "In a replay": (
         Keys("Play or pause", ("Space",)),
-        Keys("One round back or forward", (",", ".")),
-        Keys("Beginning and end, on the bar", ("Home", "End")),
-        Keys("Leave the replay", ("Esc",)),
+        Keys("Previous or next round", (",", ".")),
+        Keys("Go to start or end, on the bar", ("Home", "End")),
+        Keys("Close the replay", ("Esc",)),
     ),
 }
 """By what has the keyboard."""
-ESCAPE = "Esc first closes a menu, a list or an explanation, then lets go of a token or round, and only then stops the answer."
+ESCAPE = "Esc first closes a menu, a list or an explanation, then unpins a token or round, and only then stops the answer."
 
 
 def escape_is_wanted(event: QEvent, holds: Callable[[], bool]) -> bool:

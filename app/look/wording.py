@@ -22,18 +22,18 @@ FITS_WORDS: dict[Fits, str] = {
 }
 DEFINITIONS = {
     "throughput": f"Throughput: {FIGURES['throughput']}",
-    "alpha": f"Alpha: {FIGURES['alpha']} ± is half the width of Wilson's 95 % interval.",
-    "tau": f"Tau: {FIGURES['tau']} “of” is {FIGURES['predicted_tau']}.",
+    "alpha": f"Alpha: {FIGURES['alpha']} ± is half the width of Wilson's 95% interval.",
+    "tau": f"Tau: {FIGURES['tau']} The prediction follows from alpha: {FIGURES['predicted_tau']}.",
     "tau_block": f"Tau: {FIGURES['tau']} Block judges jointly, so alpha predicts nothing.",
     "draft_yield": f"Draft yield: {FIGURES['draft_yield']}",
     "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled = accepted, hatched and struck out = "
     "rejected, dashed = unjudged; then the target's own token, underlined for a correction or dotted for a bonus. Below, its "
     "time: draft, verify, judge and other, in this order, for rounds timed by phase; a plain bar for the others, whose total "
     "alone is known. A dotted line is a pause before the next round.",
-    "speed_up": "Speed-up: throughput divided by that of a plain answer, one without a drafter, measured on the same prompt "
-    "under the same settings, on the same model and machine. It is never derived from other figures.",
+    "speed_up": "Speed-up: throughput divided by that of a plain run (without a drafter), measured on the same prompt "
+    "with the same settings, model and machine. It is never derived from other figures.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. In a "
-    "comparison the other answers' turns and loading do not count.",
+    "comparison, loading and the other answers' turns do not count.",
     "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends only on the "
     "seed and the position, so another drafter gives the same text, except at near-ties.",
     "context": "Tokens in the target's cache, out of its context length.",
@@ -67,7 +67,7 @@ def drafter_title(name: str) -> str:
 
 def drafter_note(kind: DrafterKind) -> str:
     """What a drafter does and what it fits."""
-    own_length = "With gamma on auto it decides how many tokens to propose." if kind.sets_own_length else ""
+    own_length = "With gamma set to auto, it decides how many tokens to propose." if kind.sets_own_length else ""
     return " ".join(filter(None, (kind.does, own_length, FITS_WORDS[kind.fits])))
 
 

@@ -56,7 +56,7 @@ def _throughput(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     speed = answer.tokens_per_second
     if baseline is None or speed is None:
-        return ("Nobody has measured a plain answer to this prompt under these settings yet.",)
+        return ("No plain run of this prompt with these settings has been measured yet.",)
     if not baseline.fits:
         return (baseline_words(baseline),)
     return (f"{speed:.1f} / {baseline.throughput:.1f} tokens/s = {speed / baseline.throughput:.2f}", baseline_words(baseline))
@@ -64,7 +64,7 @@ def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 def baseline_words(baseline: Baseline) -> str:
     """Where the plain throughput comes from."""
-    which = "this prompt" if baseline.fits else "another prompt or under other settings, so no speed-up is given"
+    which = "this prompt" if baseline.fits else "another prompt or with other settings, so no speed-up is shown"
     return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {baseline.tokens:,} tokens on {which}."
 
 

@@ -76,7 +76,7 @@ def alpha_chart(tally: Tally, palette: Palette) -> Drawing:
     mean = tally.summary.alpha
     if mean is None:
         return axes.empty("alpha", palette, "Nothing was judged in this answer.")
-    words = f"Alpha over the last {ALPHA_WINDOW} rounds with its 95 % interval; {mean:.2f} over the whole answer."
+    words = f"Alpha over the last {ALPHA_WINDOW} rounds with its 95% interval; {mean:.2f} over the whole answer."
     drawing, frame = axes.begin("alpha", palette, words, (0, tally.rounds), (0, 1), "round")
     alphas, low, high = (_points(frame, kept, values) for values in found.T)
     drawing.band(high, low, palette.accepted, 0.2)
@@ -152,9 +152,9 @@ def times_chart(tally: Tally, palette: Palette) -> Drawing:
         ("judge", "fill", palette.correction),
         ("other", "outline", palette.dim),
     )
-    words = f"Milliseconds of {len(tally.phases):,} measured rounds by phase."
+    words = f"Milliseconds of {len(tally.phases):,} rounds timed by phase."
     top = max(sum(parts) for _, parts in found) * 1.05 or 1.0
-    drawing, frame = axes.begin("times", palette, words, (0, 1), (0, top), "measured rounds, in order", "none")
+    drawing, frame = axes.begin("times", palette, words, (0, 1), (0, top), "rounds timed by phase, in order", "none")
     width = (axes.RIGHT - axes.LEFT) / len(found)
     for index, (first, spent) in enumerate(found):
         low = 0.0

@@ -58,7 +58,7 @@ def read_json(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
             raise ValueError(f"its schema is {document['schema']}")
         return {str(answer["trace"]): tuple(_counts(entry) for entry in answer["rounds"]) for answer in document["answers"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DraftlightError(f"{path} does not hold metrics exported by Draftlight ({error}).") from None
+        raise DraftlightError(f"{path} does not contain metrics exported by Draftlight ({error}).") from None
 
 
 def _answer(trace: Trace, name: str) -> dict[str, Any]:

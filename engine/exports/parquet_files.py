@@ -69,7 +69,7 @@ def _pyarrow() -> tuple[Any, Any]:
     except ImportError:
         raise DraftlightError(
             "Parquet needs the package pyarrow, which is not installed: pip install 'draftlight[parquet]'. "
-            "CSV and JSON hold the same tables without it."
+            "CSV and JSON contain the same tables without it."
         ) from None
     return pyarrow, pyarrow.parquet
 

@@ -107,13 +107,14 @@ def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
             _figure(summary.alpha),
             interval,
             f"{FIGURES['alpha']} Here {summary.accepted:,} of {summary.accepted + summary.rejected:,}, with {summary.unjudged:,} "
-            "unjudged. Beside it Wilson's 95 % interval.",
+            "unjudged. The range is Wilson's 95% interval.",
         ),
         (
             "Tau",
             _figure(summary.tau),
             predicted,
-            f"{FIGURES['tau']} Predicted is {FIGURES['predicted_tau']}. Nothing is predicted under Block, which judges jointly.",
+            f"{FIGURES['tau']} The predicted value is {FIGURES['predicted_tau']}. Block has no prediction, because it judges "
+            "jointly.",
         ),
         (
             "Draft yield",

@@ -69,7 +69,7 @@ def write_together(files: Mapping[Path, Content]) -> None:
 
 def _explained(path: Path, error: OSError | ValueError) -> NotWritten:
     number, reason = getattr(error, "errno", None), getattr(error, "strerror", None) or str(error)
-    advice = "Make room on the disk and try again." if number in DISK_FULL else "Choose another folder or name."
+    advice = "Free some disk space and try again." if number in DISK_FULL else "Choose another folder or name."
     explained = NotWritten(f"{path} cannot be written: {reason}. {advice}")
     explained.errno, explained.strerror = number, reason
     return explained

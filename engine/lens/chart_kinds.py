@@ -45,20 +45,20 @@ CHARTS: dict[ChartName, ChartKind] = {
             "Proposals per round",
             "round",
             "proposals",
-            "One column per round (in a long answer the mean of neighbouring rounds): filled was accepted, hatched was rejected, "
-            "outlined was never judged. The lines are the accepted tokens to expect per round under each rule: a + a² + … + "
-            "a^gamma, where a is the rule's mean closed-form probability to accept at the positions judged in the last "
+            "One column per round (in a long answer, the mean of neighbouring rounds): filled = accepted, hatched = rejected, "
+            "outlined = unjudged. The lines are the accepted tokens that theory predicts per round under each rule: a + a² + … + "
+            "a^gamma, where a is the rule's mean predicted acceptance probability at the positions judged in the last "
             f"{EXPECTED_WINDOW} rounds.",
-            on_screen=" What is out of sight of a far longer draft was never judged either.",
+            on_screen=" If a draft is too long to fit, the cells that are cut off were unjudged too.",
         ),
         ChartKind(
             "alpha",
             f"Alpha, last {ALPHA_WINDOW} rounds",
             "round",
             "alpha",
-            f"Accepted / (accepted + rejected) over the last {ALPHA_WINDOW} rounds. The band is Wilson's 95 % interval, as if "
-            "verdicts were independent.",
-            in_pictures=" Dashed: of the whole answer.",
+            f"Accepted / (accepted + rejected) over the last {ALPHA_WINDOW} rounds. The band is Wilson's 95% interval, treating "
+            "verdicts as independent.",
+            in_pictures=" Dashed: whole answer.",
         ),
         ChartKind(
             "throughput",
@@ -66,17 +66,17 @@ CHARTS: dict[ChartName, ChartKind] = {
             "round",
             "tokens per second",
             f"Emitted tokens per second over the last {SPEED_WINDOW} rounds.",
-            on_screen=" The dashed line is the measured throughput of a plain answer of the same target; without one there is no "
+            on_screen=" The dashed line is the measured throughput of a plain run of the same target; without one there is no "
             "line.",
-            in_pictures=" Across are the seconds since the prompt was read. Dashed: of the whole answer.",
+            in_pictures=" The horizontal axis shows seconds since the prompt was read. Dashed: whole answer.",
         ),
         ChartKind(
             "positions",
             "Acceptance by position",
             "position in the round",
             "share accepted",
-            "Proposals by their place in the round. Solid: accepted / judged, once a place is looked at. Light: accepted / "
-            "drafted, which counts places never reached.",
+            "Acceptance by position in the round. Solid: accepted / judged, over judged proposals only. Light: accepted / "
+            "drafted, which includes positions that were never reached.",
             per_round=False,
         ),
         ChartKind(
@@ -84,8 +84,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "Tau, measured and predicted",
             "round",
             "tokens per round",
-            "Emitted tokens per round since the answer began. The dashed line is what alpha so far predicts: the mean over "
-            "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Under Block there is none, because it judges jointly.",
+            "Emitted tokens per round since the answer began. The dashed line is what alpha predicts so far: the mean over "
+            "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Block has no prediction, because it judges jointly.",
             open=False,
         ),
         ChartKind(
@@ -93,8 +93,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "Accepted lengths",
             "accepted proposals",
             "rounds",
-            "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is what to expect if each proposal were "
-            "accepted with chance alpha, whatever came before it; under Block there is none.",
+            "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is the expected count if each proposal "
+            "were accepted with probability alpha, independently of the others; Block has none.",
             per_round=False,
             open=False,
         ),
@@ -103,10 +103,10 @@ CHARTS: dict[ChartName, ChartKind] = {
             "Time per round",
             "round",
             "milliseconds",
-            "Where a round's time goes, in milliseconds: a stacked bar for each round that was measured in stages, which waits "
-            "for each stage and so takes a little longer.",
-            on_screen=" Of the other rounds only the whole time is known: the short lines.",
-            in_pictures=" In a long answer a bar is the mean of neighbouring ones.",
+            "Where a round's time goes, in milliseconds. A stacked bar is a round timed by phase; waiting for each phase makes "
+            "it a little slower.",
+            on_screen=" For the other rounds only the total is known: the short lines.",
+            in_pictures=" In a long answer, a bar is the mean of neighbouring rounds.",
             open=False,
         ),
     )

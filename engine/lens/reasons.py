@@ -23,13 +23,13 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
         return f"At temperature 0 every rule accepts only the target's argmax, which is {target}."
     if round_.rule == "gumbel":
         if was_copied(round_, proposal):
-            return _without_noise(round_, drawn, target, stands)
+            return _without_noise(drawn, target, stands)
         if stands:
             return f"Drafter and target drew with the same noise, and both drew {drawn}."
         return f"Drafter and target drew with the same noise: the drafter drew {drawn}, the target {target}."
     if round_.rule == "match":
         if was_copied(round_, proposal):
-            return _without_noise(round_, drawn, target, stands)
+            return _without_noise(drawn, target, stands)
         if stands:
             return f"Drafter and target drew independently, and both drew {drawn}."
         return f"Drafter and target drew independently: the drafter drew {drawn}, the target {target}."
@@ -74,9 +74,8 @@ def was_copied(round_: Round, proposal: Proposal) -> bool:
     return not kind_of(round_.drafter).has_distribution or (proposal.q == 1 and len(proposal.draft_top) == 1)
 
 
-def _without_noise(round_: Round, drawn: str, target: str, stands: bool) -> str:
-    found = "copied from earlier in the text" if kind_of(round_.drafter).has_distribution else "looked up"
-    return f"{drawn} was {found}, not drawn; the target drew {'the same' if stands else target}."
+def _without_noise(drawn: str, target: str, stands: bool) -> str:
+    return f"{drawn} was copied from earlier in the text, not drawn; the target drew {'the same token' if stands else target}."
 
 
 def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
@@ -130,9 +129,11 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         which = "q is" if unjudged else "p is" if alone else "p and q are"
         notes.append(f"{which} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
     elif copied and not kind_of(round_.drafter).has_distribution:
-        notes.append("The drafter proposes without probabilities: q is 1 for its token, so every rule accepts with p.")
+        notes.append(
+            "The drafter proposes without probabilities: q is 1 for its token, so every rule accepts it with probability p."
+        )
     elif copied:
-        notes.append("The proposal here was copied: q is 1 for it, so every rule accepts it with p.")
+        notes.append("The proposal here was copied: q is 1 for it, so every rule accepts it with probability p.")
     if spot.own and not greedy and round_.rule in ("rejection", "block") and round_.emitted[spot.at].origin == "correction":
         notes.append("No margin is recorded for a draw from the residual.")
     if spot.own and round_.emitted[spot.at].origin in ("bonus", "plain"):

@@ -17,14 +17,14 @@ FIGURES = {
     "throughput": "emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
     "alpha": "accepted / (accepted + rejected). Unjudged proposals say nothing and are left out.",
     "tau": "emitted tokens per round, correction or bonus included.",
-    "predicted_tau": "what alpha predicts: the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha)",
+    "predicted_tau": "the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha)",
     "draft_yield": "accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
 }
-"""What each figure is, to stand behind its name."""
+"""What each figure is, to be put after its name; of the predicted tau, how it is computed."""
 LEGEND: dict[Kind, str] = {
-    "accepted": "drafted, and the target agreed",
-    "rejected": "drafted, and the target did not agree; shown as a ghost",
-    "unjudged": "drafted behind a rejected token, so never judged; shown as a ghost",
+    "accepted": "proposed and accepted",
+    "rejected": "proposed but rejected; shown as a ghost",
+    "unjudged": "proposed after a rejected token, so never judged; shown as a ghost",
     "correction": "the target's token in place of a rejected one",
     "bonus": "the target's extra token after every proposal was accepted",
 }

@@ -221,7 +221,8 @@ def _from_hub(name: str, report: Progress) -> Path:
         ) from error
     if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
         raise DraftlightError(
-            f"{name} on the Hub is no model for mlx-lm: it has no config.json. If it has GGUF files, download one and choose it."
+            f"{name} on the Hugging Face Hub is not a model for mlx-lm: it has no config.json. "
+            "If it has GGUF files, download one and choose it."
         )
     return folder
 

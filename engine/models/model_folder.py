@@ -28,10 +28,11 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         raise DraftlightError(_adapter(folder))
     if found := sorted(folder.glob("*.gguf")):
         raise DraftlightError(
-            f"{folder} holds GGUF and no model for mlx-lm. Choose a file in it instead: {_listed([file.name for file in found])}."
+            f"{folder} contains GGUF files but no model for mlx-lm. Choose one of the files instead: "
+            f"{_listed([file.name for file in found])}."
         )
     if not is_described:
-        raise DraftlightError(f"{folder} has no config.json, so it is no model folder.")
+        raise DraftlightError(f"{folder} has no config.json, so it is not a model folder.")
     remedy = missing_parts(folder) or " Convert the model for mlx-lm, or choose another folder."
     raise DraftlightError(f"{folder} has no {_WEIGHTS}.{remedy}")
 
@@ -48,8 +49,8 @@ def missing_parts(folder: Path) -> str:
     missing = sorted(name for name in expected if not (folder / name).is_file())
     if not missing:
         return ""
-    files = f"Of {len(expected | names)} weight files {len(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-    return f" {files}: {_listed(missing)}. Fetch the model again."
+    files = f"{len(missing)} of {len(expected | names)} weight files {'is' if len(missing) == 1 else 'are'} missing"
+    return f" {files}: {_listed(missing)}. Download the model again."
 
 
 def _indexed(folder: Path) -> list[str]:
@@ -68,7 +69,7 @@ def _adapter(folder: Path) -> str:
         if (folder / "adapters.safetensors").is_file()
         else "Merge the two with PEFT (merge_and_unload), convert the result for mlx-lm"
     )
-    return f"{folder} is an adapter: it holds changes to {base}, not a whole model. {merging} and choose that folder."
+    return f"{folder} is an adapter: it contains changes to {base}, not a whole model. {merging} and choose that folder."
 
 
 def _listed(names: list[str]) -> str:

@@ -104,7 +104,9 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     bos, eos, turn_end = (metadata.get(f"tokenizer.ggml.{key}_token_id") for key in ("bos", "eos", "eot"))
     for end in (bos, eos, turn_end):
         if end is not None and not (isinstance(end, int) and 0 <= end < len(tokens)):
-            raise DraftlightError(f"The file names token {end} of {len(tokens)} as a begin or an end. Fetch the file again.")
+            raise DraftlightError(
+                f"The file's begin or end token is {end}, but it has only {len(tokens)} tokens. Download the file again."
+            )
     named = {name: metadata.get(f"tokenizer.ggml.{key}_token_id") for name, key in _NAMED.items()}
     ids = {token: index for index, token in enumerate(tokens) if types[index] != _UNUSED}
     special = [Special(index, token) for token, index in ids.items() if types[index] == _CONTROL]

@@ -57,7 +57,7 @@ def _drafter(name: str | None, library: Library) -> tuple[LoadedDrafter, str]:
     try:
         return library.drafter(HEAD), ""
     except DraftlightError as error:
-        return library.drafter(NGRAM), f"{NGRAM} drafts instead of {HEAD}: {error}"
+        return library.drafter(NGRAM), f"using {NGRAM} instead of {HEAD}: {error}"
 
 
 def _info(target: Any) -> ModelInfo:

@@ -71,7 +71,7 @@ def _read_file(file: Path, max_length: int | None) -> Iterator[Record]:
     except (OSError, ValueError, KeyError) as error:
         raise DraftlightError(f"{file} is not a file of training text: {error}") from error
     if len(offsets) != len(prompt_lengths) + 1 or offsets[-1] > len(tokens):
-        raise DraftlightError(f"{file} is not a file of training text: its offsets do not fit its tokens.")
+        raise DraftlightError(f"{file} is not a file of training text: its offsets do not match its tokens.")
     for start, end, prompt_length in zip(offsets[:-1], offsets[1:], prompt_lengths, strict=True):
         record = Record(tokens[start:end][:max_length].astype(np.int32), int(prompt_length))
         if 1 <= record.prompt_length < len(record.tokens):

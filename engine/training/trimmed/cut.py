@@ -235,7 +235,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m engine.training.trimmed.cut", description=description)
     parser.add_argument("--data", type=Path, required=True, help="self-play text: an .npz file or a folder of them")
     parser.add_argument("--output", type=Path, required=True, help="folder for the draft model and its checkpoint")
-    parser.add_argument("--target", default="builtin", help="the target, as engine.models.loading knows it")
+    parser.add_argument("--target", default="builtin", help="the target: builtin, a model folder or a .gguf file")
     parser.add_argument("--labels", type=Path, help="soft labels of this text, from engine.training.trimmed.teacher")
     parser.add_argument("--start", type=Path, help="an earlier draft model to continue from, instead of the target's layers")
     parser.add_argument(

@@ -99,7 +99,7 @@ def read(folder: Path, records: Sequence[selfplay.Record]) -> dict[int, Labels]:
         for index, pair in enumerate(zip(np.split(ids, ends), np.split(logs, ends), strict=True)):
             found[start + index] = Labels(*pair)
     if not found:
-        raise DraftlightError(f"No labels at {folder}. Make them with engine.training.trimmed.teacher.")
+        raise DraftlightError(f"There are no labels in {folder}. Create them with python -m engine.training.trimmed.teacher.")
     return found
 
 
@@ -118,9 +118,9 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="self-play text: an .npz file or a folder of them")
     parser.add_argument("--output", type=Path, required=True, help="folder for the labels")
-    parser.add_argument("--target", default="builtin", help="the target, as engine.models.loading knows it")
-    parser.add_argument("--seed", type=int, default=0, help="as given to engine.training.trimmed.cut")
-    parser.add_argument("--held-out", type=int, default=160, help="as given to engine.training.trimmed.cut")
+    parser.add_argument("--target", default="builtin", help="the target: builtin, a model folder or a .gguf file")
+    parser.add_argument("--seed", type=int, default=0, help="same value as for engine.training.trimmed.cut")
+    parser.add_argument("--held-out", type=int, default=160, help="same value as for engine.training.trimmed.cut")
     parser.add_argument("--records", type=int, help="label only this many of the shuffled records, rounded up to whole files")
     options = parser.parse_args()
     target = load_target(options.target).model
