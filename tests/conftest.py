@@ -79,13 +79,15 @@ def _furnish(data: Path) -> None:
     (data / "models").symlink_to(_SHARED_MODELS.resolve(), target_is_directory=True)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    # Before pytest chooses by marker, and, further down, after pytest-randomly has drawn the order.
     for item in items:
         if "builtin" in getattr(item, "fixturenames", ()):
             item.add_marker("builtin")
         if item.get_closest_marker("metal") and not _has_metal():
             item.add_marker(pytest.mark.skip(reason="needs Apple's GPU"))
+    yield
     if "PYTEST_XDIST_WORKER" in os.environ:
         # The longest tests first, so that no worker begins one when the others are about to end; and with one worker, so that
         # only that one loads the built-in model.

@@ -252,6 +252,8 @@ def test_home_and_end_go_to_the_ends(qtbot: QtBot, window: Window, trace: Path) 
 
 def test_the_slider_scrubs_and_goes_where_it_is_clicked(qtbot: QtBot, window: Window, trace: Path) -> None:
     window.opening.open(trace)
+    QApplication.sendPostedEvents()
+    QApplication.processEvents()
     slider = window.opening.bar.slider
     slider.setValue(4)
     assert window.session.answer is not None and len(window.session.answer.rounds) == 4
