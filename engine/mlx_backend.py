@@ -153,6 +153,7 @@ class MlxBackend:
         return str(self._mx.device_info().get("device_name", self._mx.default_device()))
 
     def numerics(self, target: Any) -> Numerics:
+        """What of the arithmetic decides last bits: the type of the logits and the size of prompt chunks."""
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
     def close(self) -> None:

@@ -29,24 +29,59 @@ class Commanded(Protocol):
     pages: Pages
 
     @property
-    def settings(self) -> Settings: ...
-    def new_chat(self) -> None: ...
-    def regenerate(self) -> None: ...
-    def edit_last(self) -> None: ...
-    def stop(self) -> None: ...
-    def export(self) -> None: ...
-    def close(self) -> bool: ...
-    def toggle_ghosts(self) -> None: ...
-    def toggle_panel(self) -> None: ...
-    def set_appearance(self, appearance: Appearance) -> None: ...
-    def larger(self) -> None: ...
-    def smaller(self) -> None: ...
-    def normal(self) -> None: ...
-    def focus_transcript(self) -> None: ...
-    def focus_rule(self) -> None: ...
-    def open_page(self, page: PanelPage) -> None: ...
-    def open_options(self) -> None: ...
-    def show_shortcuts(self) -> None: ...
+    def settings(self) -> Settings:
+        """What is switched on now."""
+
+    def new_chat(self) -> None:
+        """An empty conversation."""
+
+    def regenerate(self) -> None:
+        """Answers the last prompt again."""
+
+    def edit_last(self) -> None:
+        """Takes the last prompt back into the message field."""
+
+    def stop(self) -> None:
+        """Stops the answer, or the comparison that is shown."""
+
+    def export(self) -> None:
+        """Writes what is shown where the user says."""
+
+    def close(self) -> bool:
+        """Quits."""
+
+    def toggle_ghosts(self) -> None:
+        """Shows or hides the tokens that did not become text."""
+
+    def toggle_panel(self) -> None:
+        """Shows or hides the side panel."""
+
+    def set_appearance(self, appearance: Appearance) -> None:
+        """Dark, light, or as the system is."""
+
+    def larger(self) -> None:
+        """Larger text."""
+
+    def smaller(self) -> None:
+        """Smaller text."""
+
+    def normal(self) -> None:
+        """Text at its normal size."""
+
+    def focus_transcript(self) -> None:
+        """The keyboard goes to the conversation."""
+
+    def focus_rule(self) -> None:
+        """The keyboard goes to the rule in force."""
+
+    def open_page(self, page: PanelPage) -> None:
+        """A page of the panel, with the keyboard on it."""
+
+    def open_options(self) -> None:
+        """The sampling options."""
+
+    def show_shortcuts(self) -> None:
+        """Every key, in a dialog."""
 
 
 def window_commands(window: Commanded) -> list[Command]:

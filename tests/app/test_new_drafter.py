@@ -102,7 +102,7 @@ def test_the_selector_tells_what_each_drafter_is_and_what_a_path_may_lead_to(qtb
     def tip(name: str) -> Any:
         return box.itemData(box.findData(name), Qt.ItemDataRole.ToolTipRole)
 
-    assert tip("ngram") == f"{DRAFTERS['ngram'].does} With gamma on auto it decides how many tokens to propose."
+    assert tip("ngram") == f"{DRAFTERS['ngram'].does} With gamma set to auto, it decides how many tokens to propose."
     assert tip("head").endswith("Fits the built-in target only.")
     assert tip("/models/small.gguf") == "/models/small.gguf"
     assert [row.split(":")[0] for row in tip("\0folder").splitlines()] == ["Head", "Draft model"]

@@ -72,8 +72,8 @@ def main() -> None:
         bar = window.transcript.verticalScrollBar()
         timed("scroll by 100 pages", lambda: [_scroll(window, round(bar.maximum() * page / 100)) for page in range(100)])
         timed("back to the middle", lambda: (window.opening.go(player.count // 2), window.grab()))
-        timed("one round forward", lambda: (window.opening.step(1), window.grab()))
-        timed("one round back", lambda: (window.opening.step(-1), window.grab()))
+        timed("next round", lambda: (window.opening.step(1), window.grab()))
+        timed("previous round", lambda: (window.opening.step(-1), window.grab()))
         timed("to the end", lambda: (window.opening.go(player.count), window.grab()))
         window.close()
 

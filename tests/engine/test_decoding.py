@@ -475,7 +475,7 @@ def test_a_cache_that_keeps_no_count_must_be_empty():
 
 def test_a_model_with_a_trimmed_head_is_no_target():
     trimmed = LoadedModel(TARGET, None, frozenset(), (b"a",) * 200, 4096, "half", "half", target_ids=mx.arange(97) + 100)
-    with pytest.raises(DraftlightError, match="half can only draft"):
+    with pytest.raises(DraftlightError, match="half can only be used as a drafter"):
         decode(trimmed, PROMPT)
 
 

@@ -74,10 +74,10 @@ def test_every_kind_is_described() -> None:
 def test_a_target_that_cannot_take_tokens_back_is_refused_before_anything_is_loaded(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "cache_reason", lambda model: "cannot take back rejected proposals: it is recurrent.")
+    monkeypatch.setattr(loading, "cache_reason", lambda model: "cannot roll back rejected proposals: it is recurrent.")
     monkeypatch.setattr(loading, "load", lambda *_, **__: pytest.fail("loaded a drafter in vain"))
     target = SimpleNamespace(name="Mamba", model=None)
-    with pytest.raises(DraftlightError, match="Nothing can draft for Mamba: it cannot take back"):
+    with pytest.raises(DraftlightError, match="No drafter can be used with Mamba: it cannot roll back"):
         MlxBackend().drafter(name, target, quiet)
 
 

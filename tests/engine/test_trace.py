@@ -213,7 +213,7 @@ def test_a_trace_cut_at_any_byte_gives_its_complete_rounds_and_says_what_is_miss
     for length in reversed(range(len(content))):
         os.truncate(path, length)
         if length < header_end:
-            with pytest.raises(DraftlightError, match="cut off inside its header"):
+            with pytest.raises(DraftlightError, match="ends inside its header"):
                 read(path)
             continue
         found = read(path)
@@ -261,7 +261,7 @@ def test_unknown_kinds_of_lines_are_passed_over(tmp_path: Path) -> None:
         (b"{}\n", "is not a Draftlight trace"),
         (b'{"kind":"header","schema":"other/1"}\n', "is not a Draftlight trace"),
         (b'{"kind":"header","schema":"draftlight.trace/2"}\n', "this version of Draftlight reads draftlight.trace/1"),
-        (b"", "cut off inside its header"),
+        (b"", "ends inside its header"),
     ],
 )
 def test_foreign_files_are_refused_by_name(tmp_path: Path, content: bytes, message: str) -> None:

@@ -97,7 +97,7 @@ def test_readouts_name_the_round_and_its_numbers() -> None:
     assert "predicted" in readout("tau", material, index)
     staged = next(round_.index for round_ in reversed(LONG) if round_.milliseconds.measured)
     assert "verify" in readout("times", material, staged)
-    assert "not in stages" in readout("times", material, staged - 1)
+    assert "not split by phase" in readout("times", material, staged - 1)
 
 
 def test_a_column_of_many_rounds_reads_out_their_mean() -> None:

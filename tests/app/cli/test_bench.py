@@ -197,7 +197,7 @@ def test_a_refused_drafter_is_one_clear_line(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--rules", "guess"], "rules must be of match"),
+        (["--rules", "guess"], "rules must be from match"),
         (["--rules", "gumbel,gumbel"], "rules"),
         (["--temperatures", "warm"], "temperatures"),
         (["--temperatures", "-1"], "temperature"),
@@ -209,7 +209,7 @@ def test_a_refused_drafter_is_one_clear_line(
         (["--limit", "0"], "limit"),
         (["--seed", "-1"], "seed"),
         (["--prompts", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
-        (["--json", "nowhere/at/all.json"], "no folder"),
+        (["--json", "nowhere/at/all.json"], "the folder nowhere/at does not exist"),
         (["--json", "/"], "cannot be written"),
     ],
 )

@@ -449,7 +449,7 @@ def test_models_are_listed(models: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["models", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("builtin")
-    assert "not fetched yet" in lines[0]
+    assert "not downloaded yet" in lines[0]
     assert lines[1:] == [f"{models / 'mine'}\t0 MB", f"{models / 'small.gguf'}\t3 MB"]
 
 

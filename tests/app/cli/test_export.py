@@ -140,7 +140,7 @@ def test_a_trace_is_never_overwritten_by_its_export(traces: list[Path], capsys: 
         (["--format", "png", "--output", "a.svg"], ".png"),
         (["--format", "svg", "--output", "a.png"], ".svg"),
         (["--format", "card", "--output", "card"], ".png or .svg"),
-        (["--output", "no-such-folder/"], "no folder"),
+        (["--output", "no-such-folder/"], "the folder no-such-folder/ does not exist"),
         (["--output", ""], "empty"),
     ],
 )
@@ -157,4 +157,4 @@ def test_a_name_that_does_not_fit_its_content_is_refused_before_anything_is_writ
 
 def test_a_name_too_long_for_any_file_is_refused_in_one_line(traces: list[Path], tmp_path: Path, capsys: Capture) -> None:
     assert main(["export", str(traces[0]), "--output", str(tmp_path / ("n" * 300 + ".json"))]) == 1
-    assert "another place or name" in capsys.readouterr().err
+    assert "another folder or name" in capsys.readouterr().err

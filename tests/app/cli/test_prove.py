@@ -76,18 +76,18 @@ def test_one_failure_is_shown_and_is_the_exit_status(backend: ProvingBackend, ca
 def test_a_check_of_equality_can_fail_too(backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:
     backend.found.append(Finding("noise", "", "", 3, False))
     assert main(["prove"]) == 1
-    assert "does not decode this pair exactly" in capsys.readouterr().out
+    assert "Decoding with this pair is not exact" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_plant_is_named_and_its_fate_told(plant: str, backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", "--plant", plant]) == 3
     printed = capsys.readouterr().out
-    assert f"A DEFECT WAS PLANTED on purpose in the played rounds: {plant}" in printed
-    assert "was NOT noticed" in printed
+    assert f"A DEFECT WAS PLANTED on purpose in the simulated rounds: {plant}" in printed
+    assert "was NOT detected" in printed
     backend.found.append(Finding("tokens", "block", "T 1", 1000, BROKEN))
     assert main(["prove", "--plant", plant]) == 1
-    assert "The planted defect was noticed by 1 checks" in capsys.readouterr().out
+    assert "The planted defect was detected by 1 checks" in capsys.readouterr().out
 
 
 def test_json_holds_every_check(backend: ProvingBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
     assert "token 7 differs" in capsys.readouterr().err
     monkeypatch.setattr("engine.proof.job.HEAD", "misfit")
     assert main(["prove"]) == 0
-    assert "Note: ngram drafts instead of misfit" in capsys.readouterr().out
+    assert "Note: using ngram instead of misfit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
         (["--plant", "weeds"], "weeds"),
         (["--seed", "-1"], "seed"),
         (["--quick", "--thorough"], "not allowed with"),
-        (["--json", "nowhere/at/all.json"], "no folder"),
+        (["--json", "nowhere/at/all.json"], "the folder nowhere/at does not exist"),
     ],
 )
 def test_bad_arguments_end_with_2(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,4 +158,4 @@ def test_control_c_stops_without_a_conclusion(backend: ProvingBackend, capsys: p
     thread.join(PATIENCE)
     printed = capsys.readouterr()
     assert "checks passed" not in printed.out
-    assert "nothing is concluded" in printed.err
+    assert "stopped before any conclusion" in printed.err

@@ -72,7 +72,7 @@ def test_what_is_not_asked_for_has_a_default(backend: TrainingBackend, capsys: p
     assert "sum min(p, q), at 0.8        0.570   0.450   0.400   0.280" in printed.out
     assert printed.out.endswith("written to my head\n")
     assert "Features: 12 tokens." in printed.err and "training, step 1" in printed.err
-    assert "step 1,200, held out by position: agreement 0.610 0.500" in printed.err
+    assert "step 1,200, held-out text by draft position: agreement 0.610 0.500" in printed.err
 
 
 def test_every_option_reaches_the_training(backend: TrainingBackend, tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_given_text_is_not_written_over() -> None:
     ("words", "said"),
     [
         ([], "--output"),
-        (["--output", "o", "--taps", "a,b"], "taps must be whole numbers"),
-        (["--output", "o", "--taps", "5,3"], "taps must be layers counted from 0"),
-        (["--output", "o", "--taps=-1,3"], "taps must be layers counted from 0"),
-        (["--output", "o", "--temperature", "hot"], "temperature must be numbers"),
+        (["--output", "o", "--taps", "a,b"], "taps must be comma-separated whole numbers"),
+        (["--output", "o", "--taps", "5,3"], "taps must be distinct layer numbers from 0, in ascending order"),
+        (["--output", "o", "--taps=-1,3"], "taps must be distinct layer numbers from 0, in ascending order"),
+        (["--output", "o", "--temperature", "hot"], "temperature must be comma-separated numbers"),
         (["--output", "o", "--temperature", "-1"], "temperature must be numbers of at least 0"),
         (["--output", "o", "--minutes", "0"], "minutes must be a number above 0"),
         (["--output", "o", "--minutes", "nan"], "minutes must be a number above 0"),
@@ -156,7 +156,7 @@ def test_an_interruption_ends_with_what_to_do(backend: TrainingBackend, capsys: 
     assert main(["train-drafter", "--output", "out"]) == 130
     thread.join()
     printed = capsys.readouterr()
-    assert printed.out == "" and "the same command goes on with what lies in out.work" in printed.err
+    assert printed.out == "" and "run the same command again to continue from out.work" in printed.err
 
 
 def test_trouble_is_one_sentence(backend: TrainingBackend, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,12 +103,12 @@ def test_rules_with_fresh_noise_are_expected_to_part_from_the_others() -> None:
 @pytest.mark.parametrize(
     "margin, logits, kind, said",
     [
-        (2e-4, "float32", "near-tie", "near-tie:"),
-        (0.03, "bfloat16", "near-tie", "near-tie in bfloat16:"),
-        (0.03, "float16", "near-tie", "near-tie in float16:"),
-        (0.03, "float32", "unexpected", "a margin of 0.09 is no near-tie"),
-        (0.03, None, "unexpected", "report it"),
-        (0.4, "bfloat16", "unexpected", "report it"),
+        (2e-4, "float32", "near-tie", "Near-tie:"),
+        (0.03, "bfloat16", "near-tie", "Near-tie in bfloat16:"),
+        (0.03, "float16", "near-tie", "Near-tie in float16:"),
+        (0.03, "float32", "unexpected", "a margin of 0.09 is not a near-tie"),
+        (0.03, None, "unexpected", "report this"),
+        (0.4, "bfloat16", "unexpected", "report this"),
     ],
 )
 def test_texts_that_had_to_be_equal_part_at_a_near_tie_of_their_precision_or_are_flagged(
@@ -136,7 +136,7 @@ def test_a_token_at_the_border_of_the_filters_explains_a_parting_at_a_large_marg
         grow(comparison, run, [*before, replace(last, emitted=(at_border,))])
     relation = comparison.relation(1)
     assert relation is not None and (relation.kind, relation.first) == (kind, 4)
-    assert ("passes the filters by 0.0002 in one and not in the other" in relation.words) == (kind == "near-tie")
+    assert ("passes the filters by only 0.0002 in one text and not in the other" in relation.words) == (kind == "near-tie")
     words = parting_words(comparison)
     assert "margin 0.4, border 0.9" in words and (border is None or f"border {border:.3g}" in words)
 

@@ -398,7 +398,7 @@ def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_wind
     engine.hold = True
     click(qtbot, window, ghost(window))
     window.verdicts.card.alternatives[1].click()
-    engine.say(RunFailed(2, "There is nothing to go on with: this token ends the answer. Choose another."))
+    engine.say(RunFailed(2, "This token ends the answer, so nothing could follow it. Choose another."))
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer is first
     assert window.session.turns[0].siblings == []
@@ -412,17 +412,17 @@ def test_what_cannot_be_branched_says_why(qtbot: QtBot, open_window: Open) -> No
     qtbot.waitUntil(lambda: window.session.turns[-1].answer.tally.rounds == 2)
     card = window.verdicts.card
     window.cursor_place.pin(Place(1, 1, proposal=0))
-    assert "when the answer has ended" in card.hint.text()
+    assert "once the answer has finished" in card.hint.text()
     assert not any(button.isEnabled() for button in card.alternatives)
     engine.pause_after = None
     finished(qtbot, window)
     assert "branch the answer" in card.hint.text(), "the card learns that the answer has ended"
     window.cursor_place.pin(ghost(window, 1))
-    assert "Only the newest" in card.hint.text()
+    assert "Only the latest" in card.hint.text()
     window.session.target = "/another/model"
     window.cursor_place.pin(None)
     window.cursor_place.pin(Place(1, 1, proposal=0))
-    assert "Another target" in card.hint.text()
+    assert "A different target" in card.hint.text()
 
 
 def test_what_stands_in_the_text_is_no_alternative(qtbot: QtBot, open_window: Open) -> None:

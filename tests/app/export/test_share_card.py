@@ -34,7 +34,7 @@ def test_a_card_has_prompt_answer_figures_legend_and_provenance(trace: Trace, th
     said = " ".join(words(svg))
     summary = summarise(ROUNDS)
     assert "story." in said and "Draftlight" in said
-    assert f"{summary.alpha:.2f}" in said and f"{summary.tau:.2f}" in said and f"of {summary.predicted_tau:.2f}" in said
+    assert f"{summary.alpha:.2f}" in said and f"{summary.tau:.2f}" in said and f"predicted {summary.predicted_tau:.2f}" in said
     for state in ("accepted", "rejected", "unjudged", "correction", "bonus"):
         assert state in said
     for part in ("seed 5", "temperature 0.8", "gamma 4", "target SHA-256 aaaaaaaaaaaaaaaa", "MLX 0.32.4", "2026-11-21 12:00 UTC"):

@@ -44,7 +44,7 @@ def test_every_tile_and_every_chart_has_a_definition() -> None:
 
 @pytest.mark.parametrize("key", FORMULAS)
 def test_a_definition_has_numbers_before_after_and_without_proposals(key: str) -> None:
-    assert define(key, None).here == ("Nothing was decoded yet.",)
+    assert define(key, None).here == ("Nothing has been decoded yet.",)
     for rounds in (story_rounds(), [make_round(0, [], "a")], story_rounds(rule="block")):
         assert define(key, answered(rounds)[1]).here
 
@@ -76,7 +76,7 @@ def test_no_speed_up_is_computed_from_another_prompt() -> None:
     _, answer = answered(story_rounds())
     here = define("speed_up", answer, Baseline(10.0, 32, fits=False)).here
     assert len(here) == 1
-    assert "no speed-up is given" in here[0]
+    assert "no speed-up is shown" in here[0]
 
 
 def test_a_plain_answer_becomes_the_baseline_of_its_prompt() -> None:

@@ -129,7 +129,7 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
     assert window.panel.charts.measure.isHidden() and not window.explaining.can_measure
-    assert "a plain answer" in window.panel.charts.sections["throughput"].note.words
+    assert "a plain run" in window.panel.charts.sections["throughput"].note.words
     assert window.panel.figures.tiles["speed_up"].isHidden()
 
 
@@ -174,7 +174,7 @@ def test_a_chart_is_saved_and_copied_from_its_menu(
 ) -> None:
     window, _ = open_window()
     target = tmp_path / "alpha.svg"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), "SVG drawing (*.svg)"))
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), "SVG image (*.svg)"))
     window.panel.charts.sections["alpha"].more.click()
     assert window.saving.menu.isVisible()
     window.saving.save_svg.trigger()
@@ -189,7 +189,7 @@ def test_a_name_without_an_ending_gets_that_of_the_chosen_kind(
     open_window: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window, _ = open_window()
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card"), "SVG drawing (*.svg)"))
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card"), "SVG image (*.svg)"))
     window.actions_by_id["shareCardAction"].trigger()
     assert (tmp_path / "card.svg").read_bytes().startswith(b"<?xml")
 
@@ -199,7 +199,7 @@ def test_the_share_card_and_all_charts_come_from_the_menu(
 ) -> None:
     window, _ = open_window()
     window.session.turns[0].answer.trace_path = str(write_trace(tmp_path / "kept.jsonl", story_rounds()))
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card.png"), "PNG picture (*.png)"))
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "card.png"), "PNG image (*.png)"))
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: str(tmp_path / "charts"))
     window.actions_by_id["shareCardAction"].trigger()
     window.actions_by_id["saveChartsAction"].trigger()

@@ -301,7 +301,7 @@ def test_an_answer_under_way_is_not_interrupted(qtbot: QtBot, window: Window, tr
     window.send("A question.")
     window.opening.open(trace)
     assert not window.session.replaying
-    assert "under way" in window.banner.words.text()
+    assert "being generated" in window.banner.words.text()
 
 
 def test_leaving_a_window_that_was_opened_for_a_trace_loads_its_models(qtbot: QtBot, window: Window, trace: Path) -> None:

@@ -166,7 +166,7 @@ def test_rejection_tells_the_coin_and_the_ratio() -> None:
     assert "whatever the coin" in stands.decision
 
 
-@pytest.mark.parametrize(("rule", "words"), [("gumbel", "same noise"), ("match", "on their own")])
+@pytest.mark.parametrize(("rule", "words"), [("gumbel", "same noise"), ("match", "independently")])
 def test_shared_noise_tells_both_draws_and_the_margin(rule: Rule, words: str) -> None:
     made = answer(rejected_round(rule))
     verdict = judge(made, GHOST)
@@ -185,18 +185,18 @@ def test_an_unjudged_proposal_carries_q_alone_and_says_so() -> None:
     assert list(figures(made, BEHIND)) == ["Draft q"]
     assert "never judged" in verdict.decision
     assert "“·sea”" in verdict.decision
-    assert any("p is not known" in words for words in verdict.unknown)
+    assert any("p is unknown" in words for words in verdict.unknown)
     assert verdict.expected == ()
     assert kept_before(made, BEHIND) is None
 
 
-def test_one_hot_proposals_are_called_looked_up_and_never_drawn() -> None:
+def test_one_hot_proposals_are_called_copied_and_never_drawn() -> None:
     q = np.zeros(8, dtype=np.float32)
     q[1] = 1
     made = answer(rejected_round("gumbel", q=q, drafter="ngram"))
     verdict = judge(made, GHOST)
     assert verdict is not None
-    assert "looked up, not drawn" in verdict.decision
+    assert "copied from earlier in the text, not drawn" in verdict.decision
     assert "q is 1" in " ".join(verdict.unknown)
     assert "same noise" not in verdict.text()
 
@@ -219,10 +219,10 @@ def test_a_token_that_the_head_copied_is_not_said_to_be_drawn(rule: Rule, stands
         base = replace(base, proposals=(kept, base.proposals[1]), emitted=(replace(base.emitted[0], id=1, text=" sea"),))
     verdict = judge(answer(base), GHOST)
     assert verdict is not None
-    drew = "the same" if stands else "“·the”"
+    drew = "the same token" if stands else "“·the”"
     assert verdict.decision == f"“·sea” was copied from earlier in the text, not drawn; the target drew {drew}."
     assert "was copied: q is 1" in " ".join(verdict.unknown)
-    assert not re.search("noise|both drew|on their own", verdict.text())
+    assert not re.search("noise|both drew|independently", verdict.text())
 
 
 def test_a_token_that_a_filter_left_alone_was_drawn_all_the_same() -> None:
@@ -249,9 +249,9 @@ def test_at_temperature_0_the_rule_plays_no_part(rule: Rule) -> None:
     )
     verdict = judge(answer(greedy, temperature=0), GHOST)
     assert verdict is not None
-    assert "arg-max, whatever the rule; that is “·the”" in verdict.decision
+    assert "every rule accepts only the target's argmax, which is “·the”" in verdict.decision
     assert any("temperature 1 without filters" in words for words in verdict.unknown)
-    assert "Chance to stand" not in verdict.text()
+    assert "Chance to accept" not in verdict.text()
     assert verdict.residual == ()
 
 
@@ -302,7 +302,7 @@ def test_what_stood_behind_the_end_says_so_and_cannot_be_branched() -> None:
     assert end is not None
     assert behind is not None
     assert "ends the answer" in end.text()
-    assert "ended before it" in behind.text()
+    assert "ended before this token" in behind.text()
     assert kept_before(made, Spot(0, False, 1)) == (9,)
     assert kept_before(made, Spot(0, False, 2)) is None
 
@@ -311,7 +311,7 @@ def test_a_rejected_proposal_behind_the_end_has_nothing_in_its_place() -> None:
     base = make_round(0, ["one", "<end>"], "two", ["three"], finish="eos")
     verdict = judge(answer(replace(base, emitted=base.emitted[:2])), Spot(0, False, 2))
     assert verdict is not None
-    assert "nothing stands in its place" in verdict.text()
+    assert "nothing replaces it" in verdict.text()
 
 
 def test_half_characters_among_the_alternatives_are_told_apart_by_their_ids() -> None:
@@ -351,7 +351,7 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
     verdict = judge(made, GHOST)
     assert verdict is not None
     note = next(figure.note for figure in verdict.figures if figure.name == "Margin")
-    assert note == ("near-tie of the best two scores" if near else "best score over the second")
+    assert note == ("near-tie of the two best scores" if near else "best score minus the second best")
 
 
 def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
@@ -359,8 +359,8 @@ def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
     behind = judge(answer(rejected_round(), temperature=0), BEHIND)
     assert bonus is not None
     assert behind is not None
-    assert any(words.startswith("p is that") for words in bonus.unknown)
-    assert any(words.startswith("q is that") for words in behind.unknown)
+    assert any(words.startswith("p is shown") for words in bonus.unknown)
+    assert any(words.startswith("q is shown") for words in behind.unknown)
 
 
 def test_places_that_are_not_there_have_no_verdict() -> None:
@@ -379,7 +379,7 @@ def test_numbers_are_never_rounded_to_certainty() -> None:
         "3.0e-07",
     ]
     top = rejected_round().proposals[0].target_top
-    assert rank_words(0, top) == "the likeliest"
-    assert rank_words(4, top) == "4th likeliest"
-    assert rank_words(7, top) == "below the top five"
+    assert rank_words(0, top) == "most likely"
+    assert rank_words(4, top) == "4th most likely"
+    assert rank_words(7, top) == "outside the top five"
     assert rank_words(7, top[:3]) == "cannot be drawn"

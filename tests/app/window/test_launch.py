@@ -74,7 +74,7 @@ def test_the_self_test_fails_where_the_model_does_not_load(
     class Broken(FakeEngine):
         def load(self, target: str, drafter: str = "none") -> None:
             self.hold = True
-            self.say(LoadStarted(target), LoadFailed(target, "The file is damaged. Fetch it again."))
+            self.say(LoadStarted(target), LoadFailed(target, "The file is damaged. Download it again."))
 
     monkeypatch.setattr(app.cli.self_test_window, "Engine", Broken)
     assert app.cli.self_test_window.run(None) == 1

@@ -472,7 +472,7 @@ def test_the_prompts_that_come_along_are_sound() -> None:
         (entry("b", category=3), "line 2: category"),  # type: ignore[arg-type]
         (entry("b", turns=[]), "line 2: turns"),
         (entry("b", turns="hello"), "line 2: turns"),
-        (entry("a"), "line 2: the id 'a' stands twice"),
+        (entry("a"), "line 2: the id 'a' is used twice"),
     ],
 )
 def test_broken_prompts_are_named(tmp_path: Path, broken: object, named: str) -> None:
@@ -485,7 +485,7 @@ def test_files_that_hold_no_prompts_are_refused(tmp_path: Path) -> None:
     for path, named in ((tmp_path / "none", "cannot be read"), (tmp_path / "binary", "UTF-8"), (tmp_path, "cannot be read")):
         with pytest.raises(ValueError, match=named):
             read_prompts(path)
-    with pytest.raises(ValueError, match="holds no prompts"):
+    with pytest.raises(ValueError, match="contains no prompts"):
         read_prompts(lines(tmp_path / "empty.jsonl", "", ""))
     with pytest.raises(ValueError, match="limit"):
         read_prompts(limit=0)

@@ -245,7 +245,7 @@ def emitted_proposals(rounds) -> list[list[int]]:
 
 def test_a_head_of_another_target_is_refused_with_a_reason(target):
     loaded = LoadedModel(target, None, frozenset(), (b"a",) * VOCAB, 512, "some model", "", weight_files=())  # type: ignore[arg-type]
-    with pytest.raises(DraftlightError, match="another target than some model"):
+    with pytest.raises(DraftlightError, match="not trained for some model"):
         FeatureHead(random_head(replace(CONFIG, target_sha256="0" * 64)), loaded)
     with pytest.raises(DraftlightError, match="reads layers 0, 9 of its target, but this one has 4"):
         FeatureHead(random_head(replace(CONFIG, taps=(0, 9))), target)
@@ -253,7 +253,7 @@ def test_a_head_of_another_target_is_refused_with_a_reason(target):
 
 @pytest.mark.parametrize(
     ("config", "message"),
-    [({"model_type": "llama"}, "holds no draft head"), ({"model_type": MODEL_TYPE}, "do not fit its config.json")],
+    [({"model_type": "llama"}, "is not a draft head"), ({"model_type": MODEL_TYPE}, "do not match its config.json")],
 )
 def test_a_folder_that_holds_no_head_is_refused_with_a_reason(tmp_path, config, message):
     (tmp_path / "config.json").write_text(json.dumps(config))

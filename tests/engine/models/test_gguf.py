@@ -90,18 +90,18 @@ def test_padded_embeddings_widen_the_vocabulary_with_unknown_ids(tmp_path: Path)
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"architecture": "qwen2"}, "architecture 'qwen2'"),
-    ({"llama__block_count": 3}, "do not make 3 layers"),
+    ({"llama__block_count": 3}, "do not form 3 layers"),
     ({"llama__block_count": None}, "llama.block_count is None"),
-    ({"llama__block_count": 2**31}, "do not make 2147483648 layers"),
-    ({"llama__block_count": 2.5}, "llama.block_count is 2.5, no whole number"),
-    ({"llama__context_length": 64.0}, "llama.context_length is 64.0, no whole number"),
-    ({"llama__feed_forward_length": 2**31}, "weights do not fit"),
+    ({"llama__block_count": 2**31}, "do not form 2147483648 layers"),
+    ({"llama__block_count": 2.5}, "llama.block_count is 2.5, not a whole number"),
+    ({"llama__context_length": 64.0}, "llama.context_length is 64.0, not a whole number"),
+    ({"llama__feed_forward_length": 2**31}, "weights do not match"),
     ({"llama__attention__head_count": 0}, "llama.attention.head_count is 0"),
     ({"llama__attention__head_count": 3}, "uneven heads"),
     ({"llama__attention__head_count_kv": [2, 2]}, r"head_count_kv is \[2, 2\]"),
-    ({"llama__attention__head_count": 16, "llama__rope__dimension_count": None}, "weights do not fit"),
+    ({"llama__attention__head_count": 16, "llama__rope__dimension_count": None}, "weights do not match"),
     ({"llama__embedding_length": 32}, "layers of width 32"),
-    ({"llama__feed_forward_length": 64}, "weights do not fit"),
+    ({"llama__feed_forward_length": 64}, "weights do not match"),
     ({"llama__attention__layer_norm_rms_epsilon": None}, "layer_norm_rms_epsilon is None"),
     ({"llama__expert_count": 8}, "experts"),
     ({"llama__rope__scaling__type": "yarn"}, "rotary scaling 'yarn'"),
@@ -111,8 +111,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"extra": {"integers.weight": np.zeros(4, np.int32)}}, "type I32"),
     ({"tokenizer__ggml__model": None}, "no tokenizer"),
     ({"tokenizer__ggml__tokens": None}, "no tokenizer"),
-    ({"tokenizer__ggml__model": "llama"}, "of the kind 'llama'"),
-    ({"tokenizer__ggml__merges": None}, "of the kind 'gpt2'"),
+    ({"tokenizer__ggml__model": "llama"}, "of type 'llama'"),
+    ({"tokenizer__ggml__merges": None}, "of type 'gpt2'"),
     ({"tokenizer__ggml__pre": "tekken"}, "pre-tokeniser 'tekken'"),
     ({"tokenizer__ggml__pre": None}, "pre-tokeniser None"),
     ({"tokenizer__ggml__pre": [1, 2]}, r"pre-tokeniser \[1, 2\]"),
@@ -121,7 +121,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tokenizer__ggml__tokens": ["a", "a"], "tokenizer__ggml__token_type": [1, 1]}, "1 different tokens of 2"),
     ({"tokenizer__ggml__merges": ["h e", "nothing here"]}, "tokenizer is damaged"),
     ({"tokenizer__ggml__merges": ["h e l"]}, "tokenizer is damaged"),
-    ({"tokenizer__ggml__eos_token_id": 10_000}, "names token 10000"),
+    ({"tokenizer__ggml__eos_token_id": 10_000}, "begin or end token is 10000"),
 ]
 
 
@@ -144,13 +144,13 @@ def test_other_quantisations_are_refused_by_name(kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no GGUF file"),
-        (b"GG", "is no GGUF file"),
-        (b"PK\x03\x04 an archive", "is no GGUF file"),
-        (b"<html>not found</html>", "is no GGUF file"),
+        (b"", "is not a GGUF file"),
+        (b"GG", "is not a GGUF file"),
+        (b"PK\x03\x04 an archive", "is not a GGUF file"),
+        (b"<html>not found</html>", "is not a GGUF file"),
         (b"GGUF\x00\x00\x00\x03" + bytes(16), "version 50331648"),
         (b"GGUF\x01\x00\x00\x00" + bytes(16), "version 1;"),
-        (b"GGUF\x03\x00\x00\x00" + b"\xff" * 16, "claims 18446744073709551615 entries"),
+        (b"GGUF\x03\x00\x00\x00" + b"\xff" * 16, "claims to have 18446744073709551615 entries"),
         (b"GGUF\x03\x00\x00\x00" + bytes(16), "architecture None"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cut.gguf"
     for length in sorted({*range(0, 200, 7), *range(200, len(whole) - 1, 997), len(whole) - 40, len(whole) - 33}):
         path.write_bytes(whole[:length])
-        with pytest.raises(DraftlightError, match=r"cut off|no GGUF file"):
+        with pytest.raises(DraftlightError, match=r"incomplete|not a GGUF file"):
             read_header(path)
 
 

@@ -360,7 +360,7 @@ def test_what_is_no_model_is_never_downloaded(name: str, tmp_path: Path, monkeyp
 
 def test_an_installation_without_the_builtin_draft_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "BUILTIN_DRAFT", tmp_path / "nothing")
-    with pytest.raises(DraftlightError, match="lacks the built-in draft model"):
+    with pytest.raises(DraftlightError, match="The built-in draft model is missing"):
         load("builtin-draft")
 
 
@@ -375,7 +375,7 @@ def test_a_hub_model_is_loaded_from_where_the_hub_client_puts_it(tmp_path: Path,
     monkeypatch.setattr(loading, "snapshot_download", lambda name, **_: folder.as_posix())
     steps: list[str] = []
     assert load("organisation/model", lambda step, _: steps.append(step)).name == "organisation/model"
-    assert steps == ["fetching organisation/model from the Hub", "loading the model"]
+    assert steps == ["downloading organisation/model from the Hugging Face Hub", "loading the model"]
 
 
 def test_a_hub_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,7 +463,9 @@ def test_every_reason_is_reported(tiny: LoadedModel) -> None:
     assert len(check_pair(tiny, bad).reasons) == 3
 
 
-@pytest.mark.parametrize(("ids", "reason"), [([0, 5, 271], "names token 271"), ([-1, 3], "names token -1"), ([4, 4], "twice")])
+@pytest.mark.parametrize(
+    ("ids", "reason"), [([0, 5, 271], "contains token 271"), ([-1, 3], "contains token -1"), ([4, 4], "twice")]
+)
 def test_a_trimmed_head_must_name_tokens_of_the_target_once(ids: list[int], reason: str, tiny: LoadedModel) -> None:
     (said,) = check_pair(tiny, other(tiny, target_ids=mx.array(ids))).reasons
     assert reason in said
@@ -528,10 +530,10 @@ def test_a_cut_draft_computes_with_the_targets_embedding(builtin: LoadedModel, t
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target_sha256": "0" * 64}, "not the built-in one"),
-        ({"num_hidden_layers": 3}, "do not fit"),
-        ({"hidden_size": 512}, "do not fit"),
-        ({"num_attention_heads": 0}, "do not fit"),
+        ({"target_sha256": "0" * 64}, "other than the built-in one"),
+        ({"num_hidden_layers": 3}, "do not match"),
+        ({"hidden_size": 512}, "do not match"),
+        ({"num_attention_heads": 0}, "do not match"),
     ],
 )
 def test_a_cut_draft_that_does_not_fit_is_refused(

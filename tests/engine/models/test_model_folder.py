@@ -37,11 +37,11 @@ def test_missing_shards_are_named(index: bool, tmp_path: Path) -> None:
     load(folder.as_posix())
     (folder / "model-00002-of-00003.safetensors").unlink()
     with pytest.raises(
-        DraftlightError, match=r"3 weight files 1 is missing: model-00002-of-00003\.safetensors\. Fetch the model"
+        DraftlightError, match=r"1 of 3 weight files is missing: model-00002-of-00003\.safetensors\. Download the model"
     ):
         load(folder.as_posix())
     (folder / "model-00003-of-00003.safetensors").unlink()
-    with pytest.raises(DraftlightError, match=r"2 are missing: model-00002-of-00003\.safetensors, model-00003"):
+    with pytest.raises(DraftlightError, match=r"2 of 3 weight files are missing: model-00002-of-00003\.safetensors, model-00003"):
         load(folder.as_posix())
 
 
@@ -49,7 +49,9 @@ def test_an_index_whose_shards_are_all_missing_names_them(tmp_path: Path) -> Non
     folder = in_shards(tmp_path, shards=6)
     for file in folder.glob("*.safetensors"):
         file.unlink()
-    with pytest.raises(DraftlightError, match=r"has no model\*\.safetensors\. Of 6 .* 6 are missing: .* and 2 more\. Fetch"):
+    with pytest.raises(
+        DraftlightError, match=r"has no model\*\.safetensors\. 6 of 6 weight files are missing: .* and 2 more\. Download"
+    ):
         load(folder.as_posix())
 
 
@@ -86,11 +88,11 @@ def gguf_with_a_configuration(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (adapter_of_mlx_lm, r"is an adapter: it holds changes to org/base, .*mlx_lm\.fuse"),
-        (adapter_of_peft, r"is an adapter: it holds changes to org/base, .*PEFT"),
-        (one_gguf, r"holds GGUF .*Choose a file in it instead: tiny-Q8_0\.gguf"),
-        (gguf_with_a_configuration, r"Choose a file in it instead: tiny-Q4_0\.gguf, tiny-Q8_0\.gguf"),
-        (lambda folder: None, r"has no config\.json, so it is no model folder"),
+        (adapter_of_mlx_lm, r"is an adapter: it contains changes to org/base, .*mlx_lm\.fuse"),
+        (adapter_of_peft, r"is an adapter: it contains changes to org/base, .*PEFT"),
+        (one_gguf, r"contains GGUF .*Choose one of the files instead: tiny-Q8_0\.gguf"),
+        (gguf_with_a_configuration, r"Choose one of the files instead: tiny-Q4_0\.gguf, tiny-Q8_0\.gguf"),
+        (lambda folder: None, r"has no config\.json, so it is not a model folder"),
     ],
 )
 def test_what_is_no_model_is_named_with_what_to_do(make: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_a_folder_of_the_organisations_name_hides_nothing_on_the_hub(hub: Path) 
 def test_a_name_that_is_neither_here_nor_there_says_where_it_was_looked_for(hub: Path) -> None:
     Path("org").mkdir()
     with pytest.raises(
-        DraftlightError, match=r"neither a folder here nor .* 404: .* The folder org here has no mistyped in it\."
+        DraftlightError, match=r"is not a local folder and could not be .* 404: .* The folder org here has no mistyped in it\."
     ):
         load("org/mistyped")
 

@@ -339,7 +339,7 @@ def test_what_transformers_refuses_a_template_is_refused(template: str, folder_w
     ours, theirs = in_both(folder_with_names, template)
     with pytest.raises(Exception):  # noqa: B017, PT011  # each of these raises an error of another kind
         theirs.apply_chat_template(TURNS, tokenize=False)
-    with pytest.raises(DraftlightError, match="does not take"):
+    with pytest.raises(DraftlightError, match="does not accept"):
         ours.apply_chat_template(TURNS)
 
 
@@ -365,9 +365,9 @@ def test_a_gguf_file_names_its_tokens_for_templates(metadata: dict[str, Any]) ->
     [
         (None, "no chat template"),
         ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
-        ("{% for %}", "does not take"),
-        ("{{ messages[7]['content'] }}{{ 1 + 'a' }}", "does not take"),
-        ("{{ ''.__class__.__mro__ }}", "does not take"),
+        ("{% for %}", "does not accept"),
+        ("{{ messages[7]['content'] }}{{ 1 + 'a' }}", "does not accept"),
+        ("{{ ''.__class__.__mro__ }}", "does not accept"),
     ],
 )
 def test_templates_that_cannot_be_used_say_why(template: str | None, message: str, metadata: dict[str, Any]) -> None:
@@ -455,8 +455,8 @@ def write_word_pieces(folder: Path) -> None:
         (break_json, 271, "cannot be read"),
         (break_model, 271, "cannot be read"),
         (break_settings, 271, r"tokenizer_config\.json cannot be read"),
-        (write_word_pieces, 271, "decodes in a way"),
-        (lambda folder: None, 100, r"the model only 100"),
+        (write_word_pieces, 271, "uses a decoder that is not supported"),
+        (lambda folder: None, 100, r"the model has only 100"),
     ],
 )
 def test_folders_without_a_usable_tokenizer_say_why(

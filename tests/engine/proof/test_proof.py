@@ -382,7 +382,7 @@ def test_an_unusable_drafter_fails_and_the_unasked_one_is_replaced(
     end, _ = end_of(engine, engine.prove(ProveRequest(files["target"], effort="quick")))
     assert isinstance(end, TaskFinished) and end.report is not None
     assert end.report.drafter == "ngram"
-    assert "ngram drafts instead of head" in end.report.note
+    assert "using ngram instead of head" in end.report.note
 
 
 def test_a_stopped_task_ends_without_a_report(engine: Engine, files: dict[str, str]) -> None:

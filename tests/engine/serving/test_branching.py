@@ -68,7 +68,13 @@ def test_a_character_may_stand_across_the_border() -> None:
 
 @pytest.mark.parametrize(
     ("given", "why"),
-    [([300], "token 300"), ([5, 0], "ends the answer"), ([5] * 24, "at most"), ([*b"aSTOP"], "stop text"), ([5] * 6, "reads")],
+    [
+        ([300], "token 300"),
+        ([5, 0], "ends the answer"),
+        ([5] * 24, "at most"),
+        ([*b"aSTOP"], "stop sequence"),
+        ([5] * 6, "context"),
+    ],
 )
 def test_a_beginning_that_leaves_nothing_to_go_on_with_is_refused(given: list[int], why: str) -> None:
     target = SimpleNamespace(name="t", vocabulary=[b""] * 256, eos_ids=frozenset((0,)), context_length=16, tokenizer=Bytes())

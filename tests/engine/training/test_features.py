@@ -140,7 +140,7 @@ def test_what_was_read_is_not_read_again(model: nn.Module, tmp_path: Path) -> No
     reader = Counting(model, TAPS)
     with pytest.raises(Interrupted):
         features.cache(reader, texts.files(tmp_path), tmp_path, VOCAB, interrupt)
-    with pytest.raises(DraftlightError, match="no features yet"):
+    with pytest.raises(DraftlightError, match="does not have all its features yet"):
         features.examples(texts.files(tmp_path), tmp_path)
     features.cache(reader, texts.files(tmp_path), tmp_path, VOCAB, lambda done: None)
     assert read.count(len(TEXTS[0])) == 1 and len(features.examples(texts.files(tmp_path), tmp_path)) == 3
@@ -150,7 +150,7 @@ def test_features_of_another_text_are_noticed(model: nn.Module, tmp_path: Path) 
     texts.save(tmp_path / "given-00000.npz", [texts.Record(TEXTS[0], 1, 0)])
     features.cache(TargetReader(model, TAPS), texts.files(tmp_path), tmp_path, VOCAB, lambda done: None)
     texts.save(tmp_path / "given-00000.npz", [texts.Record(TEXTS[1], 1, 0)])
-    with pytest.raises(DraftlightError, match="another text"):
+    with pytest.raises(DraftlightError, match="a different text"):
         features.examples(texts.files(tmp_path), tmp_path)
 
 

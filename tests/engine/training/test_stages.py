@@ -92,7 +92,7 @@ def test_the_folder_drafts_and_its_card_tells_the_truth(target: LoadedModel, req
         "layers 0, 1,",
         "Proposes 64 of",
         "- 12 steps of at most 256 padded tokens",
-        "planned were 12 steps. It ran to its end.",
+        "(planned: 12 steps). Training ran to the end.",
         "learning rate 0.003",
         "draftlight train-drafter --this-one",
         f"mlx {mx.__version__}",
@@ -115,7 +115,7 @@ def test_the_weights_written_are_those_that_were_measured(target: LoadedModel, r
     first.train(target, request_for(start=request.output, output=request.output.with_name("third"), steps=1))
     np.testing.assert_allclose(first.held_out[0].overlap, trained.held_out.overlap, atol=2e-3)
     assert (
-        f"the head with the SHA-256 {stages.file_sha256(request.output / 'model.safetensors')}"
+        f"the head with SHA-256 {stages.file_sha256(request.output / 'model.safetensors')}"
         in (request.output.with_name("second") / "MODEL_CARD.md").read_text()
     )
 
@@ -147,7 +147,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_weights(
             train(target, request_for(), killing(what, after))
     told = Told()
     told.train(target, request_for())
-    assert "Going on at step 4." in told.lines  # measured, hence saved, at a third of twelve
+    assert "Continuing at step 4." in told.lines  # measured, hence saved, at a third of twelve
     assert (tmp_path / "head" / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
 
 
@@ -160,7 +160,7 @@ def test_nothing_older_than_the_time_between_two_checkpoints_is_lost(
         train(target, request_for(), killing("training", 8))
     told = Told()
     told.train(target, request_for())
-    assert "Going on at step 7." in told.lines
+    assert "Continuing at step 7." in told.lines
     assert fitting.SAVE_EVERY < 60
 
 
@@ -176,7 +176,7 @@ def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[...,
         train(target, request_for(), stop)
     told = Told()
     told.train(target, request_for())
-    assert "Going on at step 6." in told.lines
+    assert "Continuing at step 6." in told.lines
 
 
 def test_the_same_command_again_does_nothing_twice(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
@@ -186,7 +186,7 @@ def test_the_same_command_again_does_nothing_twice(target: LoadedModel, request_
     weights = (request.output / "model.safetensors").read_bytes()
     told = Told()
     told.train(target, request)
-    assert "The training is at its end already." in told.lines
+    assert "Training is already complete." in told.lines
     assert {path: path.stat().st_mtime_ns for path in request.work_folder.rglob("*.np[yz]")} == before
     assert (request.output / "model.safetensors").read_bytes() == weights
 
@@ -194,13 +194,13 @@ def test_the_same_command_again_does_nothing_twice(target: LoadedModel, request_
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"vocabulary": 32}, "vocabulary was 64, now it is 32"),
-        ({"steps_back": 2}, "steps_back was 3, now it is 2"),
-        ({"steps": 13}, "steps was 12, now it is 13"),
-        ({"steps": None, "minutes": 5.0}, "minutes was not set, now it is 5.0"),
-        ({"taps": (1,)}, r"taps was \[0, 1\], now it is \[1\]"),
-        ({"longest": 40}, "longest was 512, now it is 40"),
-        ({"seed": 9}, "seed was 0, now it is 9"),
+        ({"vocabulary": 32}, "vocabulary was 64 and is now 32"),
+        ({"steps_back": 2}, "steps_back was 3 and is now 2"),
+        ({"steps": 13}, "steps was 12 and is now 13"),
+        ({"steps": None, "minutes": 5.0}, "minutes was not set and is now 5.0"),
+        ({"taps": (1,)}, r"taps was \[0, 1\] and is now \[1\]"),
+        ({"longest": 40}, "longest was 512 and is now 40"),
+        ({"seed": 9}, "seed was 0 and is now 9"),
     ],
 )
 def test_a_changed_setting_is_named(
@@ -217,7 +217,7 @@ def test_another_target_and_other_text_are_named(
     train(target, request_for())
     other = loading.load(str(undecided(tmp_path / "other")))
     object.__setattr__(other, "sha256", "f" * 64)
-    with pytest.raises(DraftlightError, match="begun with other settings: target was"):
+    with pytest.raises(DraftlightError, match="started with other settings: target was"):
         train(other, request_for())
     (tmp_path / "documents" / "00.txt").write_text("something else altogether, in this one")
     with pytest.raises(DraftlightError, match="sources was"):
@@ -225,13 +225,13 @@ def test_another_target_and_other_text_are_named(
 
 
 def test_a_stage_alone_says_what_has_to_come_first(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    with pytest.raises(DraftlightError, match="Run the stage text first"):
+    with pytest.raises(DraftlightError, match="Run --stage text first"):
         train(target, request_for(stage="features"))
     train(target, request_for(stage="text"))
-    with pytest.raises(DraftlightError, match="Run the stage features first"):
+    with pytest.raises(DraftlightError, match="Run --stage features first"):
         train(target, request_for(stage="train"))
     train(target, request_for(stage="features"))
-    with pytest.raises(DraftlightError, match="Run the stage train first"):
+    with pytest.raises(DraftlightError, match="Run --stage train first"):
         train(target, request_for(stage="folder"))
     assert train(target, request_for(stage="train")).output is None
     assert not (request_for().output).exists()
@@ -250,7 +250,7 @@ def test_a_training_that_gets_no_better_stops(
     trained = train(target, request)
     assert trained.held_out is not None and trained.held_out.step == 10
     card = (request.output / "MODEL_CARD.md").read_text()
-    assert "- 110 steps" in card and "It stopped early: 3 measurements in a row were not better." in card
+    assert "- 110 steps" in card and "Training stopped early: no improvement in 3 measurements in a row." in card
     assert "those of step 10," in card
     assert [path.name for path in (request.work_folder / "train").glob("best-*")] == ["best-00000010.safetensors"]
 
@@ -263,7 +263,7 @@ def test_what_the_target_writes_can_be_trained_on(target: LoadedModel, request_f
     kinds = {step.partition(",")[0] for step in told.steps}
     assert kinds == {"writing questions", "writing answers", "reading features", "training", "measuring on held-out text"}
     card = (request.output / "MODEL_CARD.md").read_text()
-    assert "Written by the target, greedily: " in card and "Given" not in card
+    assert "Written by the target, greedily: " in card and "Provided text" not in card
     with pytest.raises(DraftlightError, match="text was"):
         train(target, replace(request, write=900))  # more text is welcome, but not in the middle of a training
 
@@ -287,14 +287,14 @@ def test_the_disk_is_asked_first(
     with pytest.raises(DraftlightError, match=r"needs \d+ MB in .* but only 200 MB are free"):
         train(target, request_for())
     assert not list((request_for().work_folder / "features").iterdir())
-    with pytest.raises(DraftlightError, match=r"About 2,500,000 tokens of text with features needs"):
+    with pytest.raises(DraftlightError, match=r"Storing about 2,500,000 tokens of text with features needs"):
         train(target, request_for(text=(), output=request_for().output.with_name("more")))
 
 
 def test_two_trainings_do_not_share_a_folder(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
     def again(step: str, fraction: float) -> None:
         if step.startswith("training"):
-            with pytest.raises(DraftlightError, match="Another training uses"):
+            with pytest.raises(DraftlightError, match="Another training run is using"):
                 train(target, request_for())
 
     train(target, request_for(steps=1), again)
@@ -305,14 +305,14 @@ def test_what_cannot_be_is_said_before_hours_of_work(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("years of work")
-    with pytest.raises(DraftlightError, match="holds something else than a draft head"):
+    with pytest.raises(DraftlightError, match="contains something other than a draft head"):
         train(target, request_for(output=tmp_path / "full"))
     with pytest.raises(DraftlightError, match="has 2 layers, counted from 0: it has no layer 7"):
         train(target, request_for(taps=(0, 7)))
-    with pytest.raises(DraftlightError, match="so it is no model folder"):
+    with pytest.raises(DraftlightError, match="so it is not a model folder"):
         train(target, request_for(start=tmp_path / "documents"))
     train(target, request_for(steps=1))
-    with pytest.raises(DraftlightError, match=r"reads the layers 0,1\. Leave --taps out"):
+    with pytest.raises(DraftlightError, match=r"reads layers 0,1\. Omit --taps"):
         train(target, request_for(start=tmp_path / "head", taps=(1,), output=tmp_path / "next"))
     other = loading.load(str(undecided(tmp_path / "other")))
     object.__setattr__(other, "sha256", "f" * 64)

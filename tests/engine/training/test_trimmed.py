@@ -115,7 +115,7 @@ def test_labels_are_the_targets_probabilities(target: Model, records: list[selfp
 
 def test_labels_of_other_text_are_refused(target: Model, records: list[selfplay.Record], tmp_path: Path) -> None:
     teacher.label(target, records, tmp_path, np.arange(VOCABULARY))
-    with pytest.raises(DraftlightError, match="other text"):
+    with pytest.raises(DraftlightError, match="a different text"):
         teacher.read(tmp_path, records[::-1])
 
 
@@ -180,7 +180,7 @@ def test_text_is_read_as_documented_and_anything_else_refused(tmp_path: Path) ->
     )
     first, last = selfplay.read(tmp_path)  # the second record has no answer
     assert (first.tokens.tolist(), first.answer.tolist(), last.answer.tolist()) == ([0, 1, 2, 3], [1, 2, 3], [9])
-    with pytest.raises(DraftlightError, match="No training text"):
+    with pytest.raises(DraftlightError, match="There is no training text"):
         selfplay.read(tmp_path / "missing")
     (tmp_path / "damaged.npz").write_bytes(b"no archive")
     with pytest.raises(DraftlightError, match="damaged"):

@@ -198,11 +198,11 @@ def test_files_of_records_are_read_as_they_were_saved(tmp_path: Path) -> None:
     [
         ("missing.txt", None, "There is no text at"),
         ("notes.pdf", b"%PDF", "does not end in .txt, .md, .jsonl, .npz"),
-        ("chat.jsonl", b'{"messages": []}', "chat.jsonl, line 1, is no chat"),
-        ("chat.jsonl", b'{"text": "fine and long enough"}\nnot json', "chat.jsonl, line 2, is no chat"),
-        ("chat.jsonl", b"[1, 2]", "is no chat"),
-        ("chat.jsonl", b'{"prompt": "a", "answer": 3}', "is no chat"),
-        ("latin.txt", b"caf\xe9 " * 20, "Text has to be UTF-8"),
+        ("chat.jsonl", b'{"messages": []}', "chat.jsonl, line 1, is not a chat"),
+        ("chat.jsonl", b'{"text": "fine and long enough"}\nnot json', "chat.jsonl, line 2, is not a chat"),
+        ("chat.jsonl", b"[1, 2]", "is not a chat"),
+        ("chat.jsonl", b'{"prompt": "a", "answer": 3}', "is not a chat"),
+        ("latin.txt", b"caf\xe9 " * 20, "Text must be UTF-8"),
         ("other.npz", b"nothing", "is not a file of training text"),
     ],
 )
