@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame
+from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleInterface,
+    QColor,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QAccessibleWidget, QFrame
 
 from app.compare.comparison import Column, Kind
 from app.conversation.blocks import AnswerBlock
@@ -17,6 +28,34 @@ from app.look.widgets import frame_focus
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.token_walk import place_of
+
+
+class CompareTextInterface(QAccessibleWidget):
+    """A document whose value is the answer in words, without ghosts."""
+
+    def __init__(self, text: CompareText) -> None:
+        super().__init__(text, QAccessible.Role.Document, text.accessibleName())
+
+    def text(self, kind: QAccessible.Text) -> str:
+        """Gives the whole answer as the value; name and description stay those of the widget."""
+        thing = self.object()
+        if kind == QAccessible.Text.Value and isinstance(thing, CompareText):
+            return thing.plain_text()
+        return super().text(kind)
+
+
+def _factory(_: str, thing: QObject) -> QAccessibleInterface | None:
+    if not isinstance(thing, CompareText):
+        return None
+    # Qt keeps the interface as long as the widget, but not its Python half: the widget does.
+    thing.accessible = CompareTextInterface(thing)
+    return thing.accessible
+
+
+def install() -> None:
+    """Makes the columns readable; once per process."""
+    QAccessible.installFactory(_factory)
+
 
 LEFT, RIGHT, TOP = 28, 14, 12.0
 GUTTER = 12.0

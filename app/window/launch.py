@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication
 
-from app.compare import column_reader
+from app.compare import column_text
 from app.conversation import screen_reader
 from app.look import theme as themes
 from app.session import settings as stored
@@ -73,7 +73,7 @@ def make_application() -> QApplication:
     application.setStyle("Fusion")
     application.setWindowIcon(themes.app_icon())
     screen_reader.install()
-    column_reader.install()
+    column_text.install()
     pg.setConfigOptions(antialias=False)
     return application
 

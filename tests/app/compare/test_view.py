@@ -14,7 +14,7 @@ from PySide6.QtGui import QAccessible, QImage
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
-from app.compare import column_reader
+from app.compare import column_text
 from app.compare.linked_columns import position_of
 from app.compare.presets import PRESETS
 from app.compare.view import CompareView
@@ -437,7 +437,7 @@ def test_the_verdict_on_a_token_is_told_in_every_column(qtbot: QtBot, open_compa
 def test_a_screen_reader_gets_the_text_of_a_column_and_the_token_walked_to(
     qtbot: QtBot, open_compare: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    column_reader.install()
+    column_text.install()
     _, view, _ = open_compare()
     run(qtbot, view)
     interface = QAccessible.queryAccessibleInterface(view.columns[1].text)
