@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Slot
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, PHASES, Phase, milliseconds, time_words
@@ -17,9 +17,6 @@ from app.session.shown_answer import Shown
 from engine.types import Round
 
 KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not split"))
-
-
-TITLE = "Round timeline"
 
 
 class PhaseKey(QWidget):
@@ -84,10 +81,9 @@ class RoundsPage(QWidget):
     def __init__(self, shown: Shown, cursor: Cursor) -> None:
         super().__init__()
         self.shown = shown
-        self._scale = 1.0
         self.lanes = Lanes(cursor)
         self.setFocusProxy(self.lanes)
-        self.title = QLabel(TITLE)
+        self.title = QLabel("Timeline")
         self.title.setObjectName("sectionTitle")
         self.title.setToolTip(f"<p>{DEFINITIONS['lanes']}</p>")
         self.key = PhaseKey()
@@ -141,17 +137,7 @@ class RoundsPage(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the lanes, their key and the zoom buttons."""
-        self._scale = scale
         self.lanes.set_look(theme, scale)
         self.key.set_look(LanePainter(theme, scale))
         for button in (self.out, self.fit, self.into):
             tint(button, theme, scale)
-        self._make_room()
-
-    def _make_room(self) -> None:
-        """The controls are worth more than the whole title."""
-        self.title.setText(TITLE if self.width() >= 400 * self._scale else TITLE.split(" ", 1)[0])
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._make_room()

@@ -189,7 +189,7 @@ def _figures(round_: Round, spot: Spot, greedy: bool, near: float) -> tuple[Figu
     if q is not None and q == least:
         found.append(Figure("Draft q", probability(q), share=q, side="draft"))
     elif q is not None:
-        found.append(Figure("Draft q", f"≤ {probability(q)}", "outside the drafter's top five", side="draft"))
+        found.append(Figure("Draft q", f"≤ {probability(q)}", "not in the drafter's top five", side="draft"))
     if token.p is not None:
         found.append(Figure("Target p", probability(token.p), rank_words(token.id, target_top), token.p, "target"))
     if q and token.p is not None and not spot.own:
@@ -240,7 +240,7 @@ def rank_words(token: int, top: tuple[Candidate, ...]) -> str:
         return ""
     place = next((place for place, entry in enumerate(top, start=1) if entry.id == token), None)
     if place is None:
-        return "outside the top five" if len(top) >= 5 else "cannot be drawn"
+        return "not in the top five" if len(top) >= 5 else "cannot be drawn"
     return ("most likely", "2nd most likely", "3rd most likely", "4th most likely", "5th most likely")[place - 1]
 
 

@@ -381,5 +381,5 @@ def test_numbers_are_never_rounded_to_certainty() -> None:
     top = rejected_round().proposals[0].target_top
     assert rank_words(0, top) == "most likely"
     assert rank_words(4, top) == "4th most likely"
-    assert rank_words(7, top) == "outside the top five"
+    assert rank_words(7, top) == "not in the top five"
     assert rank_words(7, top[:3]) == "cannot be drawn"
