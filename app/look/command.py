@@ -99,7 +99,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Go to start or end", ("Home", "End")),
         Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),
     ),
-    "In the round timeline": (
+    "In the timeline": (
         Keys("Previous or next round", ("Up", "Down", "PgUp", "PgDown")),
         Keys("Previous or next token of the round", ("Left", "Right")),
         Keys("First or latest round", ("Home", "End")),

@@ -214,7 +214,7 @@ def _rule_figures(round_: Round, spot: Spot, greedy: bool, near: float) -> list[
     stands = round_.emitted[spot.at] if spot.at < len(round_.emitted) and not unjudged else None
     if stands is not None and stands.margin is not None:
         scores = "logit" if greedy else "score"
-        note = f"near-tie of the two best {scores}s" if stands.margin < near else f"best {scores} minus the second best"
+        note = f"near-tie of the two best {scores}s" if stands.margin < near else f"best {scores} minus second best"
         found.append(Figure("Margin", ratio(stands.margin), note))
     if stands is not None and stands.border is not None:
         note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"

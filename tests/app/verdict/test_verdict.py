@@ -351,7 +351,7 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
     verdict = judge(made, GHOST)
     assert verdict is not None
     note = next(figure.note for figure in verdict.figures if figure.name == "Margin")
-    assert note == ("near-tie of the two best scores" if near else "best score minus the second best")
+    assert note == ("near-tie of the two best scores" if near else "best score minus second best")
 
 
 def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
