@@ -333,7 +333,7 @@ def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot:
     engine.hold = True
     window.session.model = None
     engine.say(LoadStarted("builtin"), LoadProgress("builtin", "reading weights", 0.4))
-    qtbot.waitUntil(lambda: "Loading the built-in model, reading weights, 40 %" in status(window))
+    qtbot.waitUntil(lambda: "Loading the built-in model, reading weights, 40%" in status(window))
     ask(qtbot, window)
     assert window.session.running is not None
     engine.say(LoadFinished(MODEL, 1.0))
@@ -505,7 +505,7 @@ def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path:
     qtbot.addWidget(window)
     engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("head", "The small draft model is not installed."))
     qtbot.waitUntil(lambda: window.settings.drafter == "none")
-    assert "Answers go on without a drafter." in window.banner.words.text()
+    assert "Continuing without a drafter." in window.banner.words.text()
     window.header.gamma.setValue(6)
     assert json.loads(path.read_text())["drafter"] == "head"
     window.chat.change("drafter", "none")  # now it is wanted
