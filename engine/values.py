@@ -1,4 +1,4 @@
-"""The plain values that cross every boundary: options, rounds, requests and events.
+"""The plain values that cross every boundary: options, rounds and requests for answers.
 
 Nothing here imports MLX or Qt, and no field ever holds an array: a value of this module can be passed between threads,
 written to a trace and compared with ``==``.
@@ -7,13 +7,10 @@ written to a trace and compared with ``==``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import is_number, is_whole, require
-
-if TYPE_CHECKING:
-    pass
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
 Status = Literal["accepted", "rejected", "unjudged"]
@@ -335,8 +332,6 @@ class Numerics:
     prompt_chunk: int | None = None
 
 
-# Events: what the engine thread reports. Each belongs to a run (`run_id`), to a task (`task_id`) or to the engine (`LoadX`,
-# `EngineFailed`).
 
 
 def option_names() -> tuple[str, ...]:

@@ -325,11 +325,6 @@ def drafter_words(drafter: str, target: str) -> str:
     return "The target itself" if drafter == target else drafter_title(drafter)
 
 
-def margin_at(column: Column, position: int) -> float | None:
-    """The margin of a column's token at a position; None where it has no token or none is known."""
-    return column.tokens[position].margin if position < len(column.tokens) else None
-
-
 def with_column(setup: Setup) -> Setup:
     """One column more, as the last but with another rule."""
     last = setup.columns[-1]

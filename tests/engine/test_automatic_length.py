@@ -12,18 +12,15 @@ The clock stands still but for one step a reading: an automatic gamma looks at i
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.decoding import decode
 from engine.drafters import DraftModel, FeatureHead
@@ -33,7 +30,7 @@ from engine.models.draft_head import HeadModel
 from engine.target.distribution import Distribution
 from engine.types import RULES
 from tests.engine.drafters.test_feature_head import CONFIG
-from tests.engine.small_models import tiny_llama
+from tests.engine.small_models import ticking_clock, tiny_llama
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, rate
 from tests.engine.tabular import TabularModel
 from tests.engine.test_distribution_of_text import PROMPT, independent, options, p_value_of_answer, tokens_of
@@ -44,8 +41,9 @@ UNSURE = 0.3
 
 
 @pytest.fixture(autouse=True)
-def steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "time", SimpleNamespace(perf_counter=itertools.count(0, 1e-3).__next__))
+def steady_clock() -> Iterator[None]:
+    with ticking_clock():
+        yield
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.compare.comparison import ColumnSetup, Comparison, Setup, drafter_words, margin_at, with_column
+from app.compare.comparison import ColumnSetup, Comparison, Setup, drafter_words, with_column
 from app.compare.parting_line import parting_words
 from app.compare.presets import PRESETS, Preset
 from app.compare.sample_tally import SampleTally, number_in, write_samples
@@ -97,7 +97,7 @@ def test_rules_with_fresh_noise_are_expected_to_part_from_the_others() -> None:
     assert (relation.kind, relation.first, relation.same) == ("expected", 2, 2)
     assert "Rejection draws fresh noise" in relation.words
     assert comparison.divergence == 2
-    assert [margin_at(column, 2) for column in comparison.columns] == [None, 0.5]
+    assert [column.tokens[2].margin for column in comparison.columns] == [None, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_written_trace_gives_the_provenance(tmp_path: Path) -> None:
 
 def test_svg_needs_neither_a_window_nor_qt(trace: Trace) -> None:
     code = (
-        "import sys; sys.modules['PySide6'] = None; from engine.trace import read; from app import pictures, share_card\n"
+        "import sys; sys.modules['PySide6'] = None; from engine.trace import read; from app.export import pictures, share_card\n"
         "trace = read(sys.argv[1]); print(len(pictures.chart_svg(trace, 'proposals')) + len(share_card.card_svg(trace)))"
     )
     made = subprocess.run(

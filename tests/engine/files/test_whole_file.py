@@ -33,7 +33,7 @@ def test_content_is_text_bytes_or_a_function_that_writes(content: whole_file.Con
 KILLED = """
 import os, sys
 from pathlib import Path
-from engine import whole_file
+from engine.files import whole_file
 
 def kill(*_):
     os._exit(9)
