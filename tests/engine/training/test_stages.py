@@ -236,7 +236,7 @@ def test_a_stage_alone_says_what_has_to_come_first(target: LoadedModel, request_
     assert train(target, request_for(stage="train")).output is None
     assert not (request_for().output).exists()
     assert train(target, request_for(stage="folder")).output == request_for().output
-    assert " MB while training, target included." in (request_for().output / "MODEL_CARD.md").read_text()
+    assert " MB, including the target." in (request_for().output / "MODEL_CARD.md").read_text()
 
 
 def test_a_training_that_gets_no_better_stops(
@@ -316,5 +316,5 @@ def test_what_cannot_be_is_said_before_hours_of_work(
         train(target, request_for(start=tmp_path / "head", taps=(1,), output=tmp_path / "next"))
     other = loading.load(str(undecided(tmp_path / "other")))
     object.__setattr__(other, "sha256", "f" * 64)
-    with pytest.raises(DraftlightError, match="another target"):
+    with pytest.raises(DraftlightError, match="not trained for"):
         train(other, request_for(start=tmp_path / "head", output=tmp_path / "next"))
