@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, get_args
 
 from engine.errors import DraftlightError
 from engine.exports import captions
 from engine.exports.charts import DRAW, throughput_chart
 from engine.exports.csv_files import csv_files, csv_texts, read_rounds_csv
 from engine.exports.drawing import CAPTION, DARK, LIGHT
+from engine.exports.forms import FORMS, Form
 from engine.exports.json_file import read_json, to_json, total
 from engine.exports.parquet_files import parquet_files, read_rounds_parquet
 from engine.exports.report import to_html
@@ -29,8 +29,6 @@ from engine.lens.tally import Tally
 from engine.metrics import RoundCounts
 from engine.trace import Trace, read
 
-Form = Literal["json", "csv", "parquet", "html", "svg"]
-FORMS: tuple[Form, ...] = get_args(Form)
 __all__ = [
     "CHARTS",
     "FORMS",

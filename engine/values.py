@@ -332,8 +332,6 @@ class Numerics:
     prompt_chunk: int | None = None
 
 
-
-
 def option_names() -> tuple[str, ...]:
     """The fields of DecodingOptions in order, for tables and traces."""
     return tuple(option.name for option in fields(DecodingOptions))

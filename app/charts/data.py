@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.lens.chart_kinds import ChartName
-from engine.lens.tally import PHASES, SPEED_WINDOW, Floats, Tally
+from engine.lens.chart_kinds import SPEED_WINDOW, ChartName
+from engine.lens.tally import PHASES, Floats, Tally
 
 SHOWN_ROUNDS = 60
 """Rounds that show unless the user asks for more."""

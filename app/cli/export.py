@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import export
 from engine.errors import DraftlightError
+from engine.exports.forms import FORMS
 from engine.exports.tables import TABLES
+from engine.lens.chart_kinds import CHARTS
 from engine.trace import Trace
 
 HELP = "export answers from their traces, as data or as a report"
@@ -20,7 +21,7 @@ DESCRIPTION = (
     "its provenance; it loads nothing else. svg and png write one chart, and card a picture to share (.png or .svg), each of the "
     "last answer. Parquet needs the package pyarrow: pip install 'draftlight[parquet]'."
 )
-FORMATS: tuple[str, ...] = (*export.FORMS, "png", "card")
+FORMATS: tuple[str, ...] = (*FORMS, "png", "card")
 _FILES_ONLY = ("parquet", "png", "card")
 _ENDINGS: dict[str, tuple[str, ...]] = {form: (form,) for form in FORMATS} | {"card": ("png", "svg")}
 """What the name of a file of each format ends in."""
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--chart",
-        choices=tuple(export.CHARTS),
+        choices=tuple(CHARTS),
         default="proposals",
         help="which chart to draw as svg or png (default: %(default)s)",
     )
@@ -48,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """The command, with the arguments of `add_arguments`. Raises DraftlightError."""
+    from engine import export  # numpy comes with it, which help and version do without
+
     output: Path | None = arguments.output
     form = _form_of(arguments)
     if output is None and form in _FILES_ONLY:
@@ -72,13 +75,14 @@ def _write(traces: Sequence[Trace], form: str, path: Path, arguments: argparse.N
         pictures,
         share_card,  # what they need would slow every command down
     )
+    from engine import export  # numpy comes with it, which help and version do without
 
     match form:
         case "png":
             return (pictures.save(pictures.chart_svg(traces[-1], arguments.chart, arguments.theme), path),)
         case "card":
             return (share_card.write(traces[-1], path, arguments.theme),)
-    return export.write(traces, next(known for known in export.FORMS if known == form), path, arguments.chart, arguments.theme)
+    return export.write(traces, next(known for known in FORMS if known == form), path, arguments.chart, arguments.theme)
 
 
 def trace_files(paths: Sequence[Path]) -> list[Path]:
@@ -118,6 +122,8 @@ def _form_of(arguments: argparse.Namespace) -> str:
 
 
 def _text(traces: Sequence[Trace], form: str, arguments: argparse.Namespace) -> str:
+    from engine import export  # numpy comes with it, which help and version do without
+
     match form:
         case "csv":
             return export.csv_texts(traces)[arguments.table]

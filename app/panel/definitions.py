@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from app.look.wording import DEFINITIONS, RULE_TITLES, number, seconds
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer
-from engine.lens.chart_kinds import CHARTS
-from engine.lens.tally import ALPHA_WINDOW, SPEED_WINDOW
+from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from engine.exports import axes, series
 from engine.exports.drawing import Drawing, Frame, Palette, Point
-from engine.lens.chart_kinds import CHARTS, ChartName
-from engine.lens.tally import ALPHA_WINDOW, EXPECTED, SPEED_WINDOW, Floats, Tally
+from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartName
+from engine.lens.tally import EXPECTED, Floats, Tally
 
 MOST_CELLS = 12
 """With more proposals in a column its cells would be too flat to count."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.lens.tally import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
+SPEED_WINDOW = 8
+"""Rounds the rolling throughput looks back."""
+EXPECTED_WINDOW = 16
+"""Rounds the expected curves look back."""
+ALPHA_WINDOW = 32
+"""Rounds the rolling alpha looks back."""
+
 
 ChartName = Literal["proposals", "alpha", "throughput", "positions", "tau", "lengths", "times"]
 

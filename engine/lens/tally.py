@@ -10,17 +10,12 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.lens.chart_kinds import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
 from engine.metrics import Rolling, Summary, Totals, counts, expected_emitted, expected_lengths, wilson_interval
 from engine.types import Round
 
 Floats = NDArray[np.float64]
 
-SPEED_WINDOW = 8
-"""Rounds the rolling throughput looks back."""
-EXPECTED_WINDOW = 16
-"""Rounds the expected curves look back."""
-ALPHA_WINDOW = 32
-"""Rounds the rolling alpha looks back."""
 EXPECTED = ("match", "gumbel", "rejection")
 """The rules of which it is known how much each would accept."""
 PHASES = ("draft", "verify", "judge", "other")

@@ -13,8 +13,8 @@ from engine.decoding import decode
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.proof.contexts import Tick, known_ids, probabilities, prompt_of
+from engine.proof.goodness_of_fit import table
 from engine.requests.prove import Finding
-from engine.statistics import table
 from engine.target import prompt_cache as caches
 from engine.types import RULES, SEED_LIMIT, DecodingOptions
 

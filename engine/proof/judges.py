@@ -11,9 +11,10 @@ import numpy as np
 from engine import theory
 from engine.noise import NoiseSource
 from engine.proof.contexts import Rows, Tick
+from engine.proof.goodness_of_fit import mean, rates, table
 from engine.proof.process import PROPOSALS, SPAN, TOKENS, Played, Process, Table, process_of
 from engine.requests.prove import Finding
-from engine.statistics import ChiSquare, mean, rates, table
+from engine.statistics import ChiSquare
 from engine.types import RULES, Plant, Rule
 
 REAL_ROUNDS = 24

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from app.session.session import Session
-from engine.lens.tally import EXPECTED_WINDOW, Tally
+from engine.lens.chart_kinds import EXPECTED_WINDOW
+from engine.lens.tally import Tally
 from engine.metrics import summarise
 from engine.types import (
     DecodingOptions,

@@ -106,7 +106,7 @@ def test_a_token_that_was_copied_says_so() -> None:
     copied = replace(base, proposals=tuple(replace(proposal, q=1.0, copied=True) for proposal in base.proposals))
     told = {piece.text: details(copied, piece.spot, False) for piece in pieces([copied])}
     assert all("The proposal here was copied" in told[text] for text in ("one", "three"))
-    assert "copied" not in told["two"]
+    assert "copied by the drafter" in told["one"] and "copied by the drafter" not in told["two"]
     assert not any("copied" in details(base, piece.spot, False) for piece in pieces([base]))
 
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from engine.lens.tally import ALPHA_WINDOW, SPEED_WINDOW, Series, Tally
+from engine.lens.chart_kinds import ALPHA_WINDOW, SPEED_WINDOW
+from engine.lens.tally import Series, Tally
 from engine.metrics import Rolling, expected_lengths, summarise, wilson_interval
 from tests.app.fakes import STORY, make_round, story_rounds
 

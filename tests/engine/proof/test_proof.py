@@ -20,6 +20,7 @@ from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.proof import checks as run
+from engine.proof import goodness_of_fit
 from engine.proof import invariance as one_seed
 from engine.proof import known_answers as noise_checks
 from engine.proof.contexts import Rows
@@ -71,29 +72,29 @@ def test_tails_equal_scipys(freedom: int) -> None:
 
 def test_a_table_equals_scipys_where_nothing_is_merged() -> None:
     counts, law = np.array([40, 60, 100, 20]), np.array([0.2, 0.25, 0.45, 0.1])
-    found = statistics.table(counts, law)
+    found = goodness_of_fit.table(counts, law)
     wanted = stats.chisquare(counts, 220 * law)
     assert (found.statistic, found.p_value) == (pytest.approx(wanted.statistic), pytest.approx(wanted.pvalue))
 
 
 def test_a_count_without_probability_is_impossible() -> None:
-    assert statistics.table(np.array([50, 50, 1]), np.array([0.5, 0.5, 0.0])).p_value == 0
-    assert statistics.rates(np.array([1]), np.array([9]), np.array([0.0])).p_value == 0
-    assert statistics.rates(np.array([8]), np.array([9]), np.array([1.0])).p_value == 0
+    assert goodness_of_fit.table(np.array([50, 50, 1]), np.array([0.5, 0.5, 0.0])).p_value == 0
+    assert goodness_of_fit.rates(np.array([1]), np.array([9]), np.array([0.0])).p_value == 0
+    assert goodness_of_fit.rates(np.array([8]), np.array([9]), np.array([1.0])).p_value == 0
 
 
 def test_deviations_of_the_stated_size_are_noticed_as_often_as_stated() -> None:
     """The deviation that is hardest to notice: spread like the law. 1,000 tables, 99 % of them, give or take 4 deviations."""
     generator, law, samples, level = np.random.default_rng(0), np.full(10, 0.1), 4000, 1e-4
-    size = statistics.table(np.full(10, samples // 10), law).notices(level)
+    size = goodness_of_fit.table(np.full(10, samples // 10), law).notices(level)
     assert size is not None
     shifted = law * (1 + 2 * size * np.resize([1, -1], 10))
-    noticed = [statistics.table(generator.multinomial(samples, shifted), law).p_value < level for _ in range(1000)]
+    noticed = [goodness_of_fit.table(generator.multinomial(samples, shifted), law).p_value < level for _ in range(1000)]
     assert 0.977 <= np.mean(noticed) <= 1.0
 
 
 def test_the_false_alarm_is_shared_among_the_statistical_checks() -> None:
-    found = statistics.table(np.array([500, 500]), np.array([0.5, 0.5]))
+    found = goodness_of_fit.table(np.array([500, 500]), np.array([0.5, 0.5]))
     findings = [Finding("a", "", "", 1, found), Finding("b", "", "", 1, True), Finding("c", "", "", 1, found)]
     assert level_for(findings) == FALSE_ALARM / 2
     assert concluded(findings[1], 1.0).passed
