@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.clock import Clock
-from engine.drafter_kinds import DRAFTERS, LoadedDrafter, kind_of
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, kind_of
 from engine.errors import DraftlightError
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
@@ -93,8 +93,8 @@ class MlxBackend:
     def _lookups_and_head(self, target: Any, drafter: Any) -> list[Any]:
         """What the window offers for this target besides this drafter, without loading a model."""
         others: list[Any] = []
-        for name in ("ngram", "ngram-mod", "head"):
-            if drafter is None or drafter.name == name:
+        for name in DRAFTERS:
+            if drafter is None or name in (drafter.name, NO_DRAFTER, SMALL_DRAFT):
                 continue
             try:
                 others.append(self.drafter(name, target, lambda step, fraction: None).drafter)

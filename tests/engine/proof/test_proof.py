@@ -334,7 +334,7 @@ def test_texts_that_a_filters_border_parts_pass_and_others_do_not(
     def decoded(model: object, prompt: object, used: object, *rest: object, **named: object) -> Iterator[SimpleNamespace]:
         mine = border if (used is None) == (side == "plain") else 0.7
         last = Emitted(3 if used is None else 4, "", b"", "plain", margin=0.5, border=mine)
-        yield from (SimpleNamespace(emitted=(token,)) for token in (replace(last, id=1), replace(last, id=2), last))
+        yield from (SimpleNamespace(emitted=(token,), proposals=()) for token in (replace(last, id=1), replace(last, id=2), last))
 
     monkeypatch.setattr(one_seed, "decode", decoded)
     findings = list(one_seed.invariance(target, [drafter], 1, 3, (3,), 5, nothing))
