@@ -42,7 +42,7 @@ def bench(request: BenchRequest, json_path: Path | None = None) -> int:
     try:
         end = until_end(
             engine,
-            engine.bench(request),
+            lambda: engine.bench(request),
             progress,
             BenchFinished,
             lambda event: _take(results, event, progress),

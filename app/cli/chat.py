@@ -32,9 +32,8 @@ def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False) -> 
     engine = Engine()
     try:
         view = _JsonLines() if json_lines else _Text(ghosts)
-        run_id = engine.submit(request)
         with interruptions() as interrupted:
-            end = follow(engine, run_id, view.take, interrupted)
+            end = follow(engine, engine.submit(request), view.take, interrupted)
     finally:
         engine.close()
     view.end(end)

@@ -20,7 +20,7 @@ def _nothing(*_: object) -> None:
 
 def until_end(
     engine: Engine,
-    task_id: int,
+    submit: Callable[[], int],
     progress: Progress,
     kind: type[End],
     take: Callable[[Event], None] = _nothing,
@@ -30,13 +30,15 @@ def until_end(
     """The event that ends the task. The first Ctrl-C stops it, a second interrupts as usual.
 
     Args:
+        submit: queues the task and gives its id.
         kind: how it ends unless it fails.
         take: what is done with each event, after its progress was shown.
         between: called after each batch of events, and now and then without one.
         stopping: said when the task is stopped.
     """
     stopped = False
-    with interruptions() as interrupted:
+    with interruptions() as interrupted:  # before the task begins, or a Ctrl-C in between would be lost
+        task_id = submit()
         while True:
             if interrupted() and not stopped:
                 stopped = True

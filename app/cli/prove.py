@@ -30,7 +30,7 @@ def prove(request: ProveRequest, json_path: Path | None = None) -> int:
     engine = Engine()
     progress = Progress()
     try:
-        end = until_end(engine, engine.prove(request), progress, TaskFinished)
+        end = until_end(engine, lambda: engine.prove(request), progress, TaskFinished)
     finally:
         progress.clear()
         engine.close()

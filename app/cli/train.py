@@ -36,7 +36,9 @@ def train(request: TrainRequest) -> int:
                 pass
 
     try:
-        end = until_end(engine, engine.train(request), progress, TrainingFinished, take, stopping="stopping after this step")
+        end = until_end(
+            engine, lambda: engine.train(request), progress, TrainingFinished, take, stopping="stopping after this step"
+        )
     finally:
         progress.clear()
         engine.close(_CLOSING)

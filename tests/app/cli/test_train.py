@@ -159,6 +159,24 @@ def test_an_interruption_ends_with_what_to_do(backend: TrainingBackend, capsys: 
     assert printed.out == "" and "run the same command again to continue from out.work" in printed.err
 
 
+def test_an_interruption_before_the_first_event_is_not_lost(backend: TrainingBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes the moment the task is queued, and SIGINT was ignored until then."""
+    backend.wait = True
+    submit = Engine.train
+
+    def interrupted(engine: Engine, request: TrainRequest) -> int:
+        task = submit(engine, request)
+        os.kill(os.getpid(), signal.SIGINT)
+        return task
+
+    monkeypatch.setattr(Engine, "train", interrupted)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert main(["train-drafter", "--output", "out"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_trouble_is_one_sentence(backend: TrainingBackend, capsys: pytest.CaptureFixture[str]) -> None:
     backend.trouble = DraftlightError("Only 3 MB are free there.")
     assert main(["train-drafter", "--output", "out"]) == 1
