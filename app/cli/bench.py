@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from app.cli.bench_table import rendered
+from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
 from app.cli.progress import Progress
 from engine.bench.report import Results, document, text_of
@@ -16,7 +17,6 @@ from engine.requests.bench import BenchRequest
 from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event, TaskFailed
 from engine.worker import Engine
 
-INTERRUPTED = 130
 SAVE_EVERY = 30.0
 """Seconds between two versions of the file: a benchmark that is killed leaves its rows so far, in a whole file."""
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
 from app.cli.progress import Progress
 from engine import provenance
@@ -17,7 +18,6 @@ from engine.proof.plants import DESCRIPTIONS
 from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
 
-INTERRUPTED = 130
 NOT_NOTICED = 3
 FORMAT = "draftlight.proof/1"
 _HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "detectable", "verdict")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
 from app.cli.progress import Progress
 from engine.errors import DraftlightError
@@ -11,7 +12,6 @@ from engine.requests.train import HeldOut, TrainRequest
 from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
 from engine.worker import Engine
 
-INTERRUPTED = 130
 _CLOSING = 60.0
 """Seconds that an end may take: a step under way and a checkpoint."""
 

@@ -21,18 +21,13 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
         if stands:
             return f"At temperature 0 every rule accepts only the target's argmax, which is {drawn}."
         return f"At temperature 0 every rule accepts only the target's argmax, which is {target}."
-    if round_.rule == "gumbel":
+    if round_.rule in ("gumbel", "match"):
         if was_copied(round_, proposal):
             return _without_noise(drawn, target, stands)
+        how = "with the same noise" if round_.rule == "gumbel" else "independently"
         if stands:
-            return f"Drafter and target drew with the same noise, and both drew {drawn}."
-        return f"Drafter and target drew with the same noise: the drafter drew {drawn}, the target {target}."
-    if round_.rule == "match":
-        if was_copied(round_, proposal):
-            return _without_noise(drawn, target, stands)
-        if stands:
-            return f"Drafter and target drew independently, and both drew {drawn}."
-        return f"Drafter and target drew independently: the drafter drew {drawn}, the target {target}."
+            return f"Drafter and target drew {how}, and both drew {drawn}."
+        return f"Drafter and target drew {how}: the drafter drew {drawn}, the target {target}."
     if round_.rule == "block":
         kept, many = round_.accepted, len(round_.proposals)
         return (
