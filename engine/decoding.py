@@ -16,16 +16,16 @@ import numpy as np
 
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
 from engine.clock import Clock
-from engine.control import Control
 from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
-from engine.models.pairing import target_reason
+from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
 from engine.rounds.draft_length import AutoGamma, FixedGamma
-from engine.rounds.record import Verdict, describe
+from engine.rounds.record import EvaluatedRound, describe
 from engine.rounds.text_stream import AnswerText
+from engine.run_control import Control
 from engine.target import prompt_cache as caches
 from engine.target.distribution import Distribution, Shaper
 from engine.types import (
@@ -375,13 +375,13 @@ class _Run:
 
     def _verdict(
         self, position: int, p: Distribution, proposals: Proposals | None, judgement: Judgement, margins: mx.array | None
-    ) -> Verdict:
+    ) -> EvaluatedRound:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
         drafted = [] if proposals is None else _integers(proposals.tokens)
         check_drawn([*drafted, token])
-        return Verdict(position, self.options.rule, drafted, accepted, token, p, proposals, judgement, margins)
+        return EvaluatedRound(position, self.options.rule, drafted, accepted, token, p, proposals, judgement, margins)
 
-    def _end_of(self, verdict: Verdict) -> tuple[Finish | None, list[int], str]:
+    def _end_of(self, verdict: EvaluatedRound) -> tuple[Finish | None, list[int], str]:
         """Why the answer ends with this round, which of its tokens count, and what text it adds."""
         candidates = verdict.emitted
         finish: Finish | None = None

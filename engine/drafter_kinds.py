@@ -148,14 +148,14 @@ BY_PATH: dict[str, DrafterKind] = {
 """Those that are selected by path, by the model type that the folder's config.json states; "" is any other model."""
 
 
-def kind_of(name: str, model_type: object = "") -> DrafterKind:
+def drafter_kind(name: str, model_type: object = "") -> DrafterKind:
     """The kind of a drafter. A path is a model's, unless the `model_type` that its config.json states says otherwise."""
     return DRAFTERS.get(name) or BY_PATH.get(str(model_type), BY_PATH[""])
 
 
 def may_fit(name: str, target: str) -> bool:
     """False where names alone tell that a drafter cannot draft for a target."""
-    return kind_of(name).fits != "builtin" or target == "builtin"
+    return drafter_kind(name).fits != "builtin" or target == "builtin"
 
 
 def default_drafter(target: str, otherwise: str = NO_DRAFTER) -> str:

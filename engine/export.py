@@ -20,7 +20,7 @@ from engine.exports.charts import DRAW, throughput_chart
 from engine.exports.csv_files import csv_files, csv_texts, read_rounds_csv
 from engine.exports.drawing import CAPTION, DARK, LIGHT
 from engine.exports.forms import FORMS, Form
-from engine.exports.json_file import read_json, to_json, total
+from engine.exports.json_file import read_json_export, to_json, total
 from engine.exports.parquet_files import parquet_files, read_rounds_parquet
 from engine.exports.report import to_html
 from engine.files.whole_file import write_together
@@ -100,7 +100,7 @@ def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
     Raises:
         DraftlightError: the file is none, was cut or damaged, or its kind holds no rounds to read back.
     """
-    readers = {".json": read_json, ".csv": read_rounds_csv, ".parquet": read_rounds_parquet}
+    readers = {".json": read_json_export, ".csv": read_rounds_csv, ".parquet": read_rounds_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DraftlightError(f"{path} cannot be read back: only {', '.join(readers)} files can.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.clock import Clock
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, kind_of
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind
 from engine.errors import DraftlightError
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
@@ -48,10 +48,10 @@ class MlxBackend:
 
     def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
         """As in `Backend`; refuses any drafter for a target whose cache cannot be rolled back."""
-        kind = kind_of(name)
+        kind = drafter_kind(name)
         if name not in DRAFTERS:
             stated = self._read_json(Path(name).expanduser() / "config.json", required=False)
-            kind = kind_of(name, stated.get("model_type"))
+            kind = drafter_kind(name, stated.get("model_type"))
         if not kind.build:
             return LoadedDrafter(name, None)
         reason = self._models.cache_reason(target.model)

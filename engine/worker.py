@@ -32,9 +32,9 @@ from engine.requests.train import TrainRequest
 from engine.serving.answer import answer
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask, Run
+from engine.serving.model_slots import Closing, ModelSlots
 from engine.serving.repeats import SampleTask
-from engine.serving.slots import Closing, Library
-from engine.serving.turns import take_turns
+from engine.serving.time_sharing import take_turns
 from engine.training.job import TrainTask
 from engine.types import (
     DecodingOptions,
@@ -230,26 +230,26 @@ class Engine:
 
     def _serve(self, make_backend: Callable[[], Backend]) -> None:
         backend: Backend | None = None
-        library: Library | None = None
+        slots: ModelSlots | None = None
         while not isinstance(command := self._commands.get(), _Close):
             try:
-                if backend is None or library is None:
+                if backend is None or slots is None:
                     backend = make_backend()
-                    library = Library(backend, self._emit, self._proceed)
+                    slots = ModelSlots(backend, self._emit, self._proceed)
                 if isinstance(command, LongTask):
-                    command.carry_out(backend, library, self._emit)
+                    command.carry_out(backend, slots, self._emit)
                 elif isinstance(command, tuple):
                     if len(command) == 1:
-                        answer(command[0], backend, library, self._emit)
+                        answer(command[0], backend, slots, self._emit)
                     else:
-                        take_turns(command, backend, library, self._emit)
+                        take_turns(command, backend, slots, self._emit)
                 elif not self._closing.is_set():
-                    self._load(command, library)
+                    self._load(command, slots)
             except Closing:
                 continue
             except Exception as error:
                 self._report(command, explain(error, "starting the engine" if backend is None else "serving a request"))
-        del library
+        del slots
         gc.collect()
         if backend is not None:
             try:
@@ -257,10 +257,10 @@ class Engine:
             except Exception as error:
                 self._emit(EngineFailed(explain(error, "closing the engine")))
 
-    def _load(self, command: _Load, library: Library) -> None:
+    def _load(self, command: _Load, slots: ModelSlots) -> None:
         try:
-            library.target(command.target, announce=True)
-            library.drafter(command.drafter, announce=True)
+            slots.target(command.target, announce=True)
+            slots.drafter(command.drafter, announce=True)
         except DraftlightError:  # the events say so
             return
 

@@ -18,7 +18,7 @@ from engine import near_ties
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
-from engine.models.draft_head import BUILTIN_HEAD
+from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.target.prompt_cache import logits_type

@@ -9,7 +9,7 @@ from pathlib import Path
 from app.cli.bench_table import rendered
 from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
-from app.cli.progress import Progress
+from app.cli.progress import ProgressBar
 from engine.bench.report import Results, document, text_of
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
@@ -28,7 +28,7 @@ def bench(request: BenchRequest, json_path: Path | None = None) -> int:
         DraftlightError: why it could not go on. What was measured before is printed and written all the same.
     """
     engine = Engine()
-    progress = Progress()
+    progress = ProgressBar()
     results = Results(request)
     saved = time.perf_counter()
 
@@ -64,7 +64,7 @@ def bench(request: BenchRequest, json_path: Path | None = None) -> int:
     return 0
 
 
-def _take(results: Results, event: Event, progress: Progress) -> None:
+def _take(results: Results, event: Event, progress: ProgressBar) -> None:
     match event:
         case BenchStarted(_, setup):
             results.setup = setup

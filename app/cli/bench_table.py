@@ -7,7 +7,7 @@ from itertools import groupby
 from engine.bench.report import Results
 from engine.bench.statistics import BenchFigures, Interval, noise_of_plain, summarise
 from engine.drafter_kinds import NO_DRAFTER
-from engine.requests.bench import Setting
+from engine.requests.bench import BenchSetting
 
 _HEADINGS = ("", "drafter", "rule", "T", "gamma", "tokens/s", "plain", "speed-up", "", "alpha", "", "tau", "TTFT s", "repeated")
 _TEXTS = ("drafter", "rule", "")
@@ -70,7 +70,7 @@ def _cells(entry: BenchFigures) -> tuple[str, ...]:
     )
 
 
-def name_of(setting: Setting) -> str:
+def name_of(setting: BenchSetting) -> str:
     """The drafter, and who decodes if it is not Draftlight."""
     if setting.maker == "draftlight":
         return setting.drafter

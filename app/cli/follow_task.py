@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from app.cli.chat import interruptions
-from app.cli.progress import Progress
+from app.cli.progress import ProgressBar
 from engine.types import BenchFinished, Event, TaskFailed, TaskFinished, TrainingFinished
 from engine.worker import Engine
 
@@ -21,7 +21,7 @@ def _nothing(*_: object) -> None:
 def until_end(
     engine: Engine,
     submit: Callable[[], int],
-    progress: Progress,
+    progress: ProgressBar,
     kind: type[End],
     take: Callable[[Event], None] = _nothing,
     between: Callable[[], None] = _nothing,

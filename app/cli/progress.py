@@ -15,7 +15,7 @@ _LINE_EVERY = 30.0
 """Seconds between two lines about the same step where there is no terminal."""
 
 
-class Progress:
+class ProgressBar:
     """A bar on a terminal; elsewhere a line for each step, and for a long one now and then."""
 
     def __init__(self) -> None:

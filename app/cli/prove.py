@@ -9,7 +9,7 @@ from typing import Any
 
 from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
-from app.cli.progress import Progress
+from app.cli.progress import ProgressBar
 from engine import provenance
 from engine.codec import plain
 from engine.errors import DraftlightError
@@ -28,7 +28,7 @@ def prove(request: ProveRequest, json_path: Path | None = None) -> int:
     """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed, and 3 if none did
     though a defect had been planted."""
     engine = Engine()
-    progress = Progress()
+    progress = ProgressBar()
     try:
         end = until_end(engine, lambda: engine.prove(request), progress, TaskFinished)
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from engine.lens.pieces import Kind, ReadingOrder, without_controls
-from engine.lens.words import FINISHES
+from engine.lens.shared_wording import FINISHES
 from engine.metrics import Summary
 from engine.types import Finish, Round
 

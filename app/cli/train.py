@@ -6,7 +6,7 @@ import sys
 
 from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
-from app.cli.progress import Progress
+from app.cli.progress import ProgressBar
 from engine.errors import DraftlightError
 from engine.requests.train import HeldOut, TrainRequest
 from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
@@ -23,7 +23,7 @@ def train(request: TrainRequest) -> int:
         DraftlightError: why it could not go on.
     """
     engine = Engine()
-    progress = Progress()
+    progress = ProgressBar()
 
     def take(event: Event) -> None:
         """Prints what the training says, and how well the head does on held-out text; other events are left alone."""

@@ -22,7 +22,7 @@ from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from app.session.token_walk import spot_of
 from app.verdict.verdict import Verdict, judge
-from engine.lens.words import FINISHES
+from engine.lens.shared_wording import FINISHES
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
 POINT = "Hover over a token, or move with Left and Right, to see its verdict in every column."

@@ -27,7 +27,7 @@ from app.compare.presets import PRESETS
 from app.look import theme as themes
 from app.look.model_selector import ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import Chip, FlowLayout, icon_button, tint
+from app.look.widgets import FlowLayout, LabelledControl, icon_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
@@ -148,9 +148,9 @@ class CompareBar(QWidget):
         chips.setLayout(flow)
         for chip in (
             self.presets,
-            Chip("Seed", self.seed),
-            Chip("Max tokens", self.longest),
-            Chip("Samples", self.samples),
+            LabelledControl("Seed", self.seed),
+            LabelledControl("Max tokens", self.longest),
+            LabelledControl("Samples", self.samples),
         ):
             flow.addWidget(chip)
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -276,8 +276,8 @@ class ColumnControls(QWidget):
         flow = FlowLayout(6)
         flow.setContentsMargins(0, 0, 0, 0)
         chips.setLayout(flow)
-        self.named = (Chip("Drafter", self.drafter), Chip("Rule", self.rule))
-        for chip in (*self.named, Chip("Gamma", self.gamma), Chip("Temp.", self.temperature)):
+        self.named = (LabelledControl("Drafter", self.drafter), LabelledControl("Rule", self.rule))
+        for chip in (*self.named, LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature)):
             flow.addWidget(chip)
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)

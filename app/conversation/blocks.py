@@ -15,7 +15,7 @@ from app.look.wording import RULE_TITLES, drafter_title, number, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.pieces import Kind, Piece
-from engine.lens.words import FINISHES
+from engine.lens.shared_wording import FINISHES
 from engine.types import Rule
 
 PAD = 14.0

@@ -42,7 +42,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PieceRun:
     """One piece inside a chunk: its place in the chunk's text, in UTF-16 units.
 
     Attributes:
@@ -85,7 +85,7 @@ class Chunk:
     start: int
     top: float
     text: str = ""
-    runs: list[Run] = field(default_factory=list)
+    runs: list[PieceRun] = field(default_factory=list)
     newline: Kind | None = None
     newline_spot: Spot = NOWHERE
     code: bool = False
@@ -164,7 +164,7 @@ class Flow:
         )
         chunk = self.chunks[-1]
         blanks = len(text) - len(text.lstrip(" ")) if piece.kind != "accepted" and text.strip() else 0
-        chunk.runs.append(Run(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
+        chunk.runs.append(PieceRun(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
         chunk.text += text
         if not piece.ghost and len(self._committed) < 16:
             self._committed += text
@@ -300,7 +300,7 @@ def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
             while start >= edges[part + 1]:
                 part += 1
             stop = min(end, edges[part + 1])
-            parts[part].runs.append(Run(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
+            parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
             start, blanks = stop, 0
     return parts
 

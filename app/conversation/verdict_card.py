@@ -41,7 +41,7 @@ class Look:
         return QColor(colours[side])
 
 
-class Rows(QWidget):
+class FigureRows(QWidget):
     """Figures in three columns: name, value, and a bar or what the value means."""
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class VerdictCard(QFrame):
         self.close_button.setToolTip("Close (Esc)")
         self.close_button.setAccessibleName("Close the verdict")
         self.close_button.clicked.connect(self.closed)
-        self.rows, self.expected_rows = Rows(), Rows()
+        self.rows, self.expected_rows = FigureRows(), FigureRows()
         self.decision, self.residual, self.notes, self.hint = (_label(n, True) for n in ("Decision", "Residual", "Notes", "Hint"))
         self.target_title, self.draft_title, self.expected_title, self.residual_title = (_label("Section") for _ in range(4))
         self.target_title.setText("Target's most likely")

@@ -34,7 +34,7 @@ def _width(letter: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TextRun:
     """Part of a line: the text of one token or of a part of it.
 
     Attributes:
@@ -57,7 +57,9 @@ class _Part:
     new_line: bool
 
 
-def lay_out(tokens: Iterable[tuple[str, str]], width: float, most: int, size: float, measure: Measure) -> tuple[list[Run], bool]:
+def lay_out(
+    tokens: Iterable[tuple[str, str]], width: float, most: int, size: float, measure: Measure
+) -> tuple[list[TextRun], bool]:
     """Lines of at most `width` pixels.
 
     Args:
@@ -65,7 +67,7 @@ def lay_out(tokens: Iterable[tuple[str, str]], width: float, most: int, size: fl
 
     Returns the runs, and whether everything found room.
     """
-    runs: list[Run] = []
+    runs: list[TextRun] = []
     x, line = 0.0, 0
     breaks = False
     for word in _words(tokens):
@@ -88,7 +90,7 @@ def lay_out(tokens: Iterable[tuple[str, str]], width: float, most: int, size: fl
                 blank = "" if x == 0 and not part.new_line else piece.blank
                 indent = measure(blank, size) if blank else 0.0
                 taken = indent + measure(piece.text, size)
-                runs.append(Run(piece.text, piece.state, x, taken, indent, line))
+                runs.append(TextRun(piece.text, piece.state, x, taken, indent, line))
                 x += taken
     return runs, True
 
@@ -129,7 +131,7 @@ def _fitting(part: _Part, x: float, width: float, size: float, measure: Measure)
     yield rest
 
 
-def _ended(runs: list[Run], most: int, width: float, size: float, measure: Measure) -> list[Run]:
+def _ended(runs: list[TextRun], most: int, width: float, size: float, measure: Measure) -> list[TextRun]:
     """The runs with "…" at the end of the last line, after as many words as leave room for it."""
     dots = measure(" …", size)
     kept = list(runs)
@@ -142,4 +144,4 @@ def _ended(runs: list[Run], most: int, width: float, size: float, measure: Measu
             kept.append(replace(last, text=text, width=last.indent + measure(text, size)))
             break
     end = kept[-1].left + kept[-1].width if kept and kept[-1].line == most - 1 else 0.0
-    return [*kept, Run("…", "more", end, dots, measure(" ", size) if end else 0.0, most - 1)]
+    return [*kept, TextRun("…", "more", end, dots, measure(" ", size) if end else 0.0, most - 1)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from app.charts.data import proposals_shown
-from app.export.card_text import Measure, Run, estimated, lay_out
+from app.export.card_text import Measure, TextRun, estimated, lay_out
 from app.export.pictures import content
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
@@ -20,8 +20,8 @@ from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.tables import table_of
 from engine.files.whole_file import write_together
 from engine.lens.pieces import pieces
+from engine.lens.shared_wording import LEGEND
 from engine.lens.tally import Tally
-from engine.lens.words import LEGEND
 from engine.metrics import Summary, summarise
 from engine.trace import Trace
 
@@ -84,7 +84,7 @@ def card_svg(trace: Trace, theme: str = "dark", plain_speed: float | None = None
     return drawing.document(bare=True)
 
 
-def _lines(runs: list[Run]) -> int:
+def _lines(runs: list[TextRun]) -> int:
     return runs[-1].line + 1 if runs else 0
 
 
@@ -105,7 +105,7 @@ def _head(drawing: Drawing, trace: Trace) -> None:
     drawing.text(WIDTH - MARGIN, 62, words if len(words) <= 84 else words[:83] + "…", size=16, anchor="end")
 
 
-def _prompt_bubble(drawing: Drawing, prompt: list[Run]) -> None:
+def _prompt_bubble(drawing: Drawing, prompt: list[TextRun]) -> None:
     if not prompt:
         return
     palette = drawing.palette
@@ -115,7 +115,7 @@ def _prompt_bubble(drawing: Drawing, prompt: list[Run]) -> None:
         drawing.text(x, 121 + 30 * run.line, run.text, palette.text, 18, length=width)
 
 
-def _run(drawing: Drawing, run: Run, left: float, top: float, palette: Palette, size: float = TEXT) -> None:
+def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palette, size: float = TEXT) -> None:
     """One token with its mark: tint, line, dots or a stroke through it."""
     x, width = left + run.left, run.width
     baseline = top + 24 + LINE * run.line
@@ -217,7 +217,7 @@ def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
             drawing.text(x + 22, top + 10, state, size=15, length=width)
             x += 22
         else:
-            _run(drawing, Run(state, state, 0, width, 0, 0), x, top - 14, drawing.palette, 15)
+            _run(drawing, TextRun(state, state, 0, width, 0, 0), x, top - 14, drawing.palette, 15)
         if state in ("accepted", "rejected"):
             _cell(drawing, state, x + width + 8, top - 2, 14, 14)
         x += width + (56 if state in ("accepted", "rejected") else 34)

@@ -112,7 +112,7 @@ class FocusFrame(QFrame):
         return False
 
 
-class Chip(FocusFrame):
+class LabelledControl(FocusFrame):
     """A labelled control in the header."""
 
     def __init__(self, label: str, control: QWidget, *extra: QWidget) -> None:

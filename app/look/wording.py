@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, DrafterKind, Fits
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.words import FIGURES
+from engine.lens.shared_wording import FIGURES
 from engine.types import Rule
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}

@@ -17,7 +17,7 @@ WITH_BASELINE = ("throughput", "throughput_plot", "speed_up")
 """Definitions beside which the plain speed can be measured."""
 
 
-class Explaining(QObject):
+class Explainer(QObject):
     """Opens definitions for the panel, and measures the plain speed when that is asked for."""
 
     def __init__(self, panel: SidePanel, chat: Chat) -> None:

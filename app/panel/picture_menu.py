@@ -15,7 +15,7 @@ from app.export.dialog import documents, show_folder
 from app.export.raster import to_image
 from app.look.theme import Theme
 from app.look.widgets import Banner
-from app.panel.explainer import Explaining
+from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
@@ -26,12 +26,12 @@ from engine.trace import Trace
 KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}
 
 
-class Saving(QObject):
+class PictureMenu(QObject):
     """What can be done with a chart or an answer as a picture. Pictures have the colours of the window."""
 
-    def __init__(self, panel: SidePanel, chat: Chat, banner: Banner, explaining: Explaining) -> None:
+    def __init__(self, panel: SidePanel, chat: Chat, banner: Banner, explainer: Explainer) -> None:
         super().__init__(panel)
-        self.panel, self.chat, self.banner, self.explaining = panel, chat, banner, explaining
+        self.panel, self.chat, self.banner, self.explainer = panel, chat, banner, explainer
         self._theme = "dark"
         self._chart: ChartName = "proposals"
         self.menu = QMenu(panel)
@@ -83,7 +83,7 @@ class Saving(QObject):
 
     @Slot()
     def _explain(self) -> None:
-        self.explaining.explain(CHARTS[self._chart].key, self._place)
+        self.explainer.explain(CHARTS[self._chart].key, self._place)
 
     # All of it
 

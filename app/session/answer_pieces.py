@@ -8,7 +8,7 @@ from engine.lens.pieces import Piece, ReadingOrder, Spot
 from engine.types import Round
 
 
-class AnswerText:
+class AnswerPieces:
     """The pieces of one answer, grown round by round.
 
     Attributes:

@@ -16,7 +16,7 @@ from app.session.settings import Settings
 from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.errors import DraftlightError
 from engine.files.whole_file import NotWritten
-from engine.lens.words import FINISHES
+from engine.lens.shared_wording import FINISHES
 from engine.types import (
     DecodingOptions,
     DrafterReady,

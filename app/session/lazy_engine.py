@@ -10,7 +10,7 @@ from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import Event, Request, Rule
 
 
-class LaterEngine:
+class LazyEngine:
     """Stands in for an engine and hands everything on to it, once there is one."""
 
     def __init__(self, make: Callable[[], EngineLike]) -> None:

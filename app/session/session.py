@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.session.answer_pieces import AnswerText
+from app.session.answer_pieces import AnswerPieces
 from app.session.plain_baseline import Baseline, Baselines
-from engine.drafter_kinds import NO_DRAFTER, kind_of
+from engine.drafter_kinds import NO_DRAFTER, drafter_kind
 from engine.lens.tally import Tally
 from engine.types import (
     DecodingOptions,
@@ -67,7 +67,7 @@ class Answer:
     chosen: str = ""
     run_id: int | None = None
     state: State = "waiting"
-    text: AnswerText = field(default_factory=AnswerText)
+    text: AnswerPieces = field(default_factory=AnswerPieces)
     tally: Tally = field(default_factory=Tally)
     rounds: list[Round] = field(default_factory=list)
     changes: list[RunChanged] = field(default_factory=list)
@@ -213,7 +213,7 @@ class Session:
 
     def has_distribution(self, drafter: str) -> bool:
         """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
-        return self._distributions.get(drafter, kind_of(drafter).has_distribution)
+        return self._distributions.get(drafter, drafter_kind(drafter).has_distribution)
 
     def was_ready(self, drafter: str) -> bool:
         """Whether the engine could ever use a drafter since the window opened."""

@@ -24,7 +24,7 @@ TOP = QModelIndex()
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One figure of a round.
 
     Attributes:
@@ -62,40 +62,40 @@ def _time(part: str) -> Callable[[Round], Value]:
     return lambda round_: getattr(round_.milliseconds, part)
 
 
-def _expected_column(title: str, rule: str) -> Column:
+def _expected_column(title: str, rule: str) -> TableColumn:
     words = f"Mean acceptance probability that theory predicts for {RULE_TITLES[rule]}, over the positions judged in this round."  # type: ignore[index]
-    return Column(title, words, _expected(rule), "0.000", 3)
+    return TableColumn(title, words, _expected(rule), "0.000", 3)
 
 
-def _time_column(part: str, words: str) -> Column:
-    return Column(f"{part} ms", words + " Known only for rounds timed by phase.", _time(part), "verify ms", 1)
+def _time_column(part: str, words: str) -> TableColumn:
+    return TableColumn(f"{part} ms", words + " Known only for rounds timed by phase.", _time(part), "verify ms", 1)
 
 
 COLUMNS = (
-    Column("Round", "Number of the round in the answer, from 1.", lambda round_: round_.index + 1, "10,000"),
-    Column(
+    TableColumn("Round", "Number of the round in the answer, from 1.", lambda round_: round_.index + 1, "10,000"),
+    TableColumn(
         "Text",
         "What the round added to the answer; ⏎ is a line break.",
         lambda round_: visible(round_.text, running=True) if round_.text else "",
         "a few words of the text",
     ),
-    Column("Emitted", "Tokens that the round added to the answer.", lambda round_: len(round_.emitted), "Emitted"),
-    Column("Proposals", "Tokens that the drafter proposed.", lambda round_: len(round_.proposals), "Proposals"),
-    Column("Accepted", "Proposals that were accepted.", lambda round_: round_.accepted, "Accepted"),
-    Column("Rejected", "Proposals that were rejected, at most one per round.", lambda round_: round_.rejected, "Rejected"),
-    Column("Unjudged", "Proposals after the rejected one, never judged.", lambda round_: round_.unjudged, "Unjudged"),
-    Column("ms", "Total milliseconds of the round.", _time("total"), "1,000.0", 1),
+    TableColumn("Emitted", "Tokens that the round added to the answer.", lambda round_: len(round_.emitted), "Emitted"),
+    TableColumn("Proposals", "Tokens that the drafter proposed.", lambda round_: len(round_.proposals), "Proposals"),
+    TableColumn("Accepted", "Proposals that were accepted.", lambda round_: round_.accepted, "Accepted"),
+    TableColumn("Rejected", "Proposals that were rejected, at most one per round.", lambda round_: round_.rejected, "Rejected"),
+    TableColumn("Unjudged", "Proposals after the rejected one, never judged.", lambda round_: round_.unjudged, "Unjudged"),
+    TableColumn("ms", "Total milliseconds of the round.", _time("total"), "1,000.0", 1),
     _time_column("draft", "Milliseconds of drafting."),
     _time_column("verify", "Milliseconds of the target's forward pass."),
     _time_column("judge", "Milliseconds of judging."),
     _time_column("other", "Remaining milliseconds of the round."),
-    Column("Rows", "Rows of the target's forward pass.", lambda round_: round_.rows, "Rows"),
+    TableColumn("Rows", "Rows of the target's forward pass.", lambda round_: round_.rows, "Rows"),
     _expected_column("E match", "match"),
     _expected_column("E gumbel", "gumbel"),
     _expected_column("E rejection", "rejection"),
-    Column("Rule", "The rule used in this round.", lambda round_: RULE_TITLES[round_.rule], "Rejection"),
-    Column("Drafter", "The drafter used in this round.", lambda round_: drafter_title(round_.drafter), "Small draft model"),
-    Column("Position", "Index of the round's first token, prompt included.", lambda round_: round_.position, "100,000"),
+    TableColumn("Rule", "The rule used in this round.", lambda round_: RULE_TITLES[round_.rule], "Rejection"),
+    TableColumn("Drafter", "The drafter used in this round.", lambda round_: drafter_title(round_.drafter), "Small draft model"),
+    TableColumn("Position", "Index of the round's first token, prompt included.", lambda round_: round_.position, "100,000"),
 )
 
 

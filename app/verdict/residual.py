@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.lens.pieces import Spot, visible, visible_candidate
-from engine.lens.reasons import block_weight
+from engine.lens.token_reasons import block_weight
 from engine.types import Proposal, Round
 
 TOP = 5

@@ -12,7 +12,7 @@ from app.session.session import Answer
 from app.verdict.residual import Left, draft_probability, left_after
 from engine import near_ties
 from engine.lens.pieces import Kind, Spot, kind_of, visible, visible_candidate
-from engine.lens.reasons import decision, unknowns
+from engine.lens.token_reasons import decision, unknowns
 from engine.types import Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]

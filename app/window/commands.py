@@ -9,11 +9,11 @@ from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
 from app.look.command import Command
 from app.look.theme import APPEARANCES, Appearance
-from app.panel.picture_menu import Saving
+from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
 from app.session.settings import PanelPage, Settings
 from app.window.pages import Pages, compare_commands
-from app.window.replay_controller import Opening
+from app.window.replay_controller import ReplayController
 
 APPEARANCE_TITLES: dict[Appearance, str] = {"system": "System theme", "dark": "Dark theme", "light": "Light theme"}
 
@@ -24,8 +24,8 @@ class Commanded(Protocol):
     chat: Chat
     composer: Composer
     transcript: Transcript
-    opening: Opening
-    saving: Saving
+    replay_controller: ReplayController
+    picture_menu: PictureMenu
     pages: Pages
 
     @property
@@ -106,10 +106,10 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("editAction", "Edit last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
         Command("stopAction", "Stop answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
-        Command("openTraceAction", "Open trace…", "Chat", window.opening.ask, ("Ctrl+O",)),
+        Command("openTraceAction", "Open trace…", "Chat", window.replay_controller.ask, ("Ctrl+O",)),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
-        Command("saveChartsAction", "Save charts as images…", "Chat", window.saving.save_charts),
-        Command("shareCardAction", "Share card…", "Chat", window.saving.save_card, ("Ctrl+Shift+S",)),
+        Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts),
+        Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
         Command("ghostsAction", "Show ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
         Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),

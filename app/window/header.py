@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from app.look import theme as themes
 from app.look.model_selector import BUILT_IN, ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import Chip, FlowLayout, RuleSelector, icon_button, tint
+from app.look.widgets import FlowLayout, LabelledControl, RuleSelector, icon_button, tint
 from app.look.wording import coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from engine.drafter_kinds import BY_PATH, DRAFTERS
@@ -78,13 +78,13 @@ class Header(QWidget):
         flow = FlowLayout(6)
         flow.setContentsMargins(0, 0, 0, 0)
         controls.setLayout(flow)
-        self.model_chips = (Chip("Target", self.target), Chip("Drafter", self.drafter))
+        self.model_chips = (LabelledControl("Target", self.target), LabelledControl("Drafter", self.drafter))
         chips = (
             *self.model_chips,
             self.rule,
-            Chip("Gamma", self.gamma),
-            Chip("Temp.", self.temperature),
-            Chip("Seed", self.seed, self.pin),
+            LabelledControl("Gamma", self.gamma),
+            LabelledControl("Temp.", self.temperature),
+            LabelledControl("Seed", self.seed, self.pin),
         )
         for widget in chips:
             flow.addWidget(widget)

@@ -16,7 +16,7 @@ from app.compare import column_text
 from app.conversation import screen_reader
 from app.look import theme as themes
 from app.session import settings as stored
-from app.session.lazy_engine import LaterEngine
+from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.drafter_kinds import default_drafter
@@ -37,12 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     path = stored.settings_path()
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
-    engine = Engine() if trace is None else LaterEngine(Engine)
+    engine = Engine() if trace is None else LazyEngine(Engine)
     window = Window(engine, _with_arguments(settings, arguments), path, note)
     if trace is None:
         window.first_painted.connect(window.chat.load_models)
     else:
-        window.opening.show(trace)
+        window.replay_controller.show(trace)
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())
     window.show()
     status = application.exec()

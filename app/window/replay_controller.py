@@ -49,7 +49,7 @@ class Host(Protocol):
         """Brings every view to the session: the replay has moved, begun or ended."""
 
 
-class Opening(QObject):
+class ReplayController(QObject):
     """Shows traces in a window's own views, and the conversation again afterwards.
 
     Nothing moves until Play is asked for: a trace opens at its end, as its answer was left.

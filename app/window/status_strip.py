@@ -13,8 +13,8 @@ from app.look.theme import Theme
 from app.look.widgets import ElidedLabel
 from app.look.wording import DEFINITIONS, drafter_title, number, seconds
 from app.session.session import Session
-from engine.drafter_kinds import kind_of
-from engine.lens.words import FINISHES, LEGEND
+from engine.drafter_kinds import drafter_kind
+from engine.lens.shared_wording import FINISHES, LEGEND
 
 
 class Legend(QWidget):
@@ -161,7 +161,7 @@ def _loading_text(session: Session) -> str:
     name = drafter_title(session.loading)
     if session.loading == "builtin":
         name = "the built-in model"
-    elif kind_of(session.loading).fits == "builtin":
+    elif drafter_kind(session.loading).fits == "builtin":
         name = f"the {name.lower()}"
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     share = f", {100 * session.load_fraction:.0f}%" if session.load_fraction is not None else ""

@@ -20,9 +20,9 @@ from app.look.command import ShortcutSheet, make_actions, make_menus
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
 from app.look.widgets import Banner
-from app.panel.explainer import Explaining
+from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
-from app.panel.picture_menu import Saving
+from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
 from app.session.cursor import Cursor
 from app.session.engine_link import EngineLike
@@ -32,7 +32,7 @@ from app.window.commands import window_commands
 from app.window.gc_scheduler import IdleCollector
 from app.window.header import Header, model_path
 from app.window.pages import Pages
-from app.window.replay_controller import REPLAY_NOTE, Opening
+from app.window.replay_controller import REPLAY_NOTE, ReplayController
 from app.window.sampling_popover import OptionsPopover
 from app.window.status_strip import StatusStrip, phase_text
 from engine.types import Event, RoundFinished
@@ -105,10 +105,10 @@ class Window(QMainWindow):
         )
         self.welcome = Welcome()
         self.composer = Composer()
-        self.opening = Opening(self, self)
+        self.replay_controller = ReplayController(self, self)
         self.panel = SidePanel(self.session, self.cursor_place)
-        self.explaining = Explaining(self.panel, self.chat)
-        self.saving = Saving(self.panel, self.chat, self.banner, self.explaining)
+        self.explainer = Explainer(self.panel, self.chat)
+        self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
@@ -120,8 +120,8 @@ class Window(QMainWindow):
         self.column.setObjectName("chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
-        _stacked(self.column, self.banner, (self.stack, 1), self.composer, self.opening.bar)
-        self.opening.watch()
+        _stacked(self.column, self.banner, (self.stack, 1), self.composer, self.replay_controller.bar)
+        self.replay_controller.watch()
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setChildrenCollapsible(False)
         self.splitter.setHandleWidth(1)
@@ -171,7 +171,7 @@ class Window(QMainWindow):
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(chat.show_sibling)
-        self.transcript.figure_wanted.connect(self.explaining.explain_turn)
+        self.transcript.figure_wanted.connect(self.explainer.explain_turn)
         self.verdicts.branch_wanted.connect(chat.branch)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
         self.panel.page_chosen.connect(self._page_chosen)
@@ -212,7 +212,7 @@ class Window(QMainWindow):
         self._unsent = ""
         self._set_editing(False)
         self.pages.open_conversation()
-        self.opening.leave()
+        self.replay_controller.leave()
         self.chat.new()
         self.composer.edit.setFocus()
 
@@ -259,7 +259,7 @@ class Window(QMainWindow):
     def _page_turned(self) -> None:
         """The conversation and the comparison take turns; each has the keyboard while it is shown."""
         if self.pages.comparing is None and self.pages.isVisible():
-            (self.opening.bar if self.session.replaying else self.composer.edit).setFocus()
+            (self.replay_controller.bar if self.session.replaying else self.composer.edit).setFocus()
         self._refresh()
 
     @Slot()
@@ -369,9 +369,9 @@ class Window(QMainWindow):
         self.setStyleSheet(stylesheet(theme, scale))
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
-        self.explaining.set_look(theme, scale)
-        self.saving.set_look(theme)
-        self.opening.bar.set_look(theme, scale)
+        self.explainer.set_look(theme, scale)
+        self.picture_menu.set_look(theme)
+        self.replay_controller.bar.set_look(theme, scale)
         self.verdicts.set_look(theme, scale)
         self.pages.set_look(theme, scale)
         self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
@@ -434,7 +434,7 @@ class Window(QMainWindow):
         whole = self.column.width()
         column = self.transcript.column_in(whole)
         self.composer.set_column(column.left(), column.width(), whole)
-        self.opening.bar.set_column(column.left(), column.width(), whole)
+        self.replay_controller.bar.set_column(column.left(), column.width(), whole)
         self.welcome.set_column(column.left(), column.width(), whole)
 
     # Asked for by menus and keys
@@ -525,7 +525,7 @@ class Window(QMainWindow):
             self.hide()
             self._clock.stop()
             self.panel.stop()
-            self.opening.stop()
+            self.replay_controller.stop()
             self.verdicts.stop()
             self.pages.close_down()
             self.ended_in_time = self.chat.close()

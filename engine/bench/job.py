@@ -13,12 +13,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 
-from engine.bench.measure import Answer, own_answer, peer_answer, row_of
+from engine.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
 from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter
-from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetup, Setting
+from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetting, BenchSetup
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
-from engine.serving.slots import Library
+from engine.serving.model_slots import ModelSlots
 from engine.types import (
     SEED_LIMIT,
     BenchFinished,
@@ -42,9 +42,9 @@ class BenchTask(LongTask[BenchRequest]):
 
     purpose = "benchmarking"
 
-    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> BenchFinished:
+    def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> BenchFinished:
         """Runs the benchmark; rows and progress go out through `emit`. Raises Stopped, or Closing, to be broken off."""
-        _Bench(self, backend, library, emit).run()
+        _Bench(self, backend, slots, emit).run()
         return BenchFinished(self.id, complete=True)
 
     def cut_off(self) -> BenchFinished:
@@ -52,21 +52,21 @@ class BenchTask(LongTask[BenchRequest]):
         return BenchFinished(self.id, complete=False)
 
 
-def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
+def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[tuple[BenchSetting, ...], tuple[str, ...]]:
     """The settings at every temperature, the plain baseline left out, and notes on what is not as it was asked for."""
-    settings: list[Setting] = []
+    settings: list[BenchSetting] = []
     notes: list[str] = []
     for temperature in request.temperatures:
         settings += [
-            Setting("draftlight", drafter.name, rule, temperature, gamma)
+            BenchSetting("draftlight", drafter.name, rule, temperature, gamma)
             for drafter in drafters
             for gamma in request.gammas
             for rule in request.rules
         ]
         if request.peers:
-            settings.append(Setting("mlx-lm", NO_DRAFTER, None, temperature, None))
+            settings.append(BenchSetting("mlx-lm", NO_DRAFTER, None, temperature, None))
             settings += [
-                Setting("mlx-lm", drafter.name, "match", temperature, gamma)
+                BenchSetting("mlx-lm", drafter.name, "match", temperature, gamma)
                 for drafter in drafters
                 if drafter.model is not None
                 for gamma in request.gammas
@@ -85,14 +85,14 @@ def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[t
 class _Bench:
     """The benchmark under way."""
 
-    def __init__(self, task: BenchTask, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+    def __init__(self, task: BenchTask, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
         self._task, self._request = task, task.request
         self._backend, self._emit = backend, emit
-        self._target = library.target(self._request.target)
+        self._target = slots.target(self._request.target)
         named = [name for name in self._request.drafters if name != NO_DRAFTER]
-        self._drafters = {name: library.drafter(name) for name in named}
+        self._drafters = {name: slots.drafter(name) for name in named}
         self._settings, self._notes = planned(self._request, list(self._drafters.values()))
-        self._drafters[NO_DRAFTER] = library.drafter(NO_DRAFTER)
+        self._drafters[NO_DRAFTER] = slots.drafter(NO_DRAFTER)
         turns = sum(len(prompt.turns) for prompt in self._request.prompts)
         self._runs = turns * (2 * len(self._settings) + len(self._request.temperatures))
         self._run = 0
@@ -138,13 +138,13 @@ class _Bench:
         ids = next((ids for prompt in self._request.prompts if (ids := self._ids(prompt, []))), None)
         if ids is None:
             return
-        for setting in (Setting("draftlight", NO_DRAFTER, None, self._request.temperatures[0], None), *self._settings):
+        for setting in (BenchSetting("draftlight", NO_DRAFTER, None, self._request.temperatures[0], None), *self._settings):
             options = self._options(setting, 0, 0)
             self._answer(setting, ids, options.replace(max_tokens=min(WARM_UP_TOKENS, options.max_tokens)), lambda tokens: None)
 
     def _prompt(self, index: int, prompt: BenchPrompt, temperature: float) -> None:
         """One prompt at one temperature, each setting between two plain runs."""
-        plain = Setting("draftlight", NO_DRAFTER, None, temperature, None)
+        plain = BenchSetting("draftlight", NO_DRAFTER, None, temperature, None)
         ids, reference = self._conversation(index, prompt, plain)
         settings = [setting for setting in self._settings if setting.temperature == temperature]
         missing = len(prompt.turns) - len(ids)
@@ -165,19 +165,19 @@ class _Bench:
 
     def _measured(
         self,
-        setting: Setting,
+        setting: BenchSetting,
         prompt: BenchPrompt,
-        answers: Sequence[Answer],
-        plain: Sequence[Answer],
-        reference: Sequence[Answer] | None,
+        answers: Sequence[MeasuredAnswer],
+        plain: Sequence[MeasuredAnswer],
+        reference: Sequence[MeasuredAnswer] | None,
     ) -> None:
         order, self._order = self._order, self._order + 1
         self._emit(BenchMeasured(self._task.id, row_of(setting, prompt, order, answers, plain, reference)))
 
-    def _conversation(self, index: int, prompt: BenchPrompt, plain: Setting) -> tuple[list[list[int]], list[Answer]]:
+    def _conversation(self, index: int, prompt: BenchPrompt, plain: BenchSetting) -> tuple[list[list[int]], list[MeasuredAnswer]]:
         """Token ids up to each turn's answer, and the plain answers; as many turns as the model's context holds."""
         ids: list[list[int]] = []
-        answers: list[Answer] = []
+        answers: list[MeasuredAnswer] = []
         for turn in range(len(prompt.turns)):
             read = self._ids(prompt, [answer.text for answer in answers])
             if read is None:
@@ -198,14 +198,16 @@ class _Bench:
         ids = [int(token) for token in self._target.tokenizer.apply_chat_template(messages, add_generation_prompt=True)]
         return ids if len(ids) < self._target.context_length else None
 
-    def _answers(self, setting: Setting, index: int, prompts: Sequence[Sequence[int]]) -> list[Answer]:
+    def _answers(self, setting: BenchSetting, index: int, prompts: Sequence[Sequence[int]]) -> list[MeasuredAnswer]:
         answers = []
         for turn, ids in enumerate(prompts):
             answers.append(self._answer(setting, ids, self._options(setting, index, turn), self._tick))
             self._run += 1
         return answers
 
-    def _answer(self, setting: Setting, ids: Sequence[int], options: DecodingOptions, tick: Callable[[int], None]) -> Answer:
+    def _answer(
+        self, setting: BenchSetting, ids: Sequence[int], options: DecodingOptions, tick: Callable[[int], None]
+    ) -> MeasuredAnswer:
         def proceed(tokens: int) -> None:
             """Called after every round or token with the answer's tokens so far. Raises Stopped if the task was stopped."""
             self._task.proceed()
@@ -216,7 +218,7 @@ class _Bench:
             return peer_answer(self._backend, self._target, drafter.model, ids, options, proceed)
         return own_answer(self._backend, self._target, drafter, ids, options, self._task, proceed)
 
-    def _options(self, setting: Setting, index: int, turn: int) -> DecodingOptions:
+    def _options(self, setting: BenchSetting, index: int, turn: int) -> DecodingOptions:
         options = DecodingOptions(
             temperature=setting.temperature,
             seed=(self._request.seed + SEEDS_APART * index + turn) % SEED_LIMIT,

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bench.statistics import repeated
-from engine.control import Control
 from engine.drafter_kinds import LoadedDrafter
 from engine.metrics import Totals
-from engine.requests.bench import BenchPrompt, BenchRow, PeerToken, Setting
+from engine.requests.bench import BenchPrompt, BenchRow, BenchSetting, PeerToken
+from engine.run_control import Control
 from engine.serving.backend import Backend
 from engine.serving.jobs import Stopped
 from engine.types import DecodingOptions, Finish
@@ -27,7 +27,7 @@ Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MeasuredAnswer:
     """One turn answered; the fields are those of `BenchRow`."""
 
     tokens: tuple[int, ...]
@@ -51,7 +51,7 @@ def own_answer(
     options: DecodingOptions,
     control: Control,
     tick: Tick,
-) -> Answer:
+) -> MeasuredAnswer:
     """Decode with a drafter that has seen nothing before and an empty cache.
 
     Args:
@@ -81,7 +81,7 @@ def own_answer(
     if finish is None or finish == "cancelled":
         raise Stopped
     sums = totals.summary()
-    return Answer(
+    return MeasuredAnswer(
         tokens=tuple(tokens),
         text="".join(texts),
         prompt_tokens=len(prompt),
@@ -96,7 +96,9 @@ def own_answer(
     )
 
 
-def peer_answer(backend: Backend, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, tick: Tick) -> Answer:
+def peer_answer(
+    backend: Backend, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, tick: Tick
+) -> MeasuredAnswer:
     """Let mlx-lm answer: speculatively with a draft model, plainly if that is None.
 
     Its loop does not tell what it proposed in vain; that follows from where rounds end (`speculative_counts`).
@@ -112,7 +114,7 @@ def peer_answer(backend: Backend, target: Any, draft: Any, prompt: Sequence[int]
             tick(len(given))
     gamma = 0 if draft is None or options.gamma == "auto" else options.gamma
     rounds, proposed, accepted, rejected, unjudged = speculative_counts(given, gamma, options.max_tokens)
-    return Answer(
+    return MeasuredAnswer(
         tokens=tuple(token.id for token in given),
         text="",
         prompt_tokens=len(prompt),
@@ -150,12 +152,12 @@ def speculative_counts(tokens: Iterable[PeerToken], gamma: int, max_tokens: int)
 
 
 def row_of(
-    setting: Setting,
+    setting: BenchSetting,
     prompt: BenchPrompt,
     order: int,
-    answers: Sequence[Answer],
-    plain: Sequence[Answer],
-    reference: Sequence[Answer] | None,
+    answers: Sequence[MeasuredAnswer],
+    plain: Sequence[MeasuredAnswer],
+    reference: Sequence[MeasuredAnswer] | None,
 ) -> BenchRow:
     """The row of one setting on one prompt.
 

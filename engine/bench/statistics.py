@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.requests.bench import BenchRow, Setting
+from engine.requests.bench import BenchRow, BenchSetting
 
 ALL = "(all)"
 NGRAM = 4
@@ -41,7 +41,7 @@ class BenchFigures:
     """
 
     category: str
-    setting: Setting
+    setting: BenchSetting
     prompts: int
     tokens: int
     tokens_per_second: float | None
@@ -70,7 +70,7 @@ def repeated(tokens: Sequence[int]) -> tuple[int, int]:
 def summarise(rows: Iterable[BenchRow]) -> tuple[BenchFigures, ...]:
     """Figures by category in the order the categories come, then over all; settings in the order they come."""
     known = list(rows)
-    groups: dict[str, dict[Setting, list[BenchRow]]] = {}
+    groups: dict[str, dict[BenchSetting, list[BenchRow]]] = {}
     for row in known:
         groups.setdefault(row.category, {}).setdefault(row.setting, []).append(row)
     if len(groups) > 1:
@@ -89,7 +89,7 @@ def noise_of_plain(rows: Iterable[BenchRow]) -> float | None:
     return statistics.median(ratios) if ratios else None
 
 
-def _figures(category: str, setting: Setting, rows: list[BenchRow]) -> BenchFigures:
+def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> BenchFigures:
     """The plain baseline has several rows a prompt; whatever is added up, is added up within a prompt first."""
     by_prompt: dict[str, list[BenchRow]] = {}
     for row in rows:

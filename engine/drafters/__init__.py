@@ -1,7 +1,7 @@
 """Drafters: whatever proposes tokens. A new one is a file here and a line in `engine.drafter_kinds`.
 
 `base` holds the interface and the pen that draws for a drafter. Does not live here: judging, rules and noise, of which a drafter
-knows nothing, and the weights of a head (`engine.models.draft_head`).
+knows nothing, and the weights of a head (`engine.models.head_model`).
 """
 
 from engine.drafters.base import Drafter, DraftPen, Proposals

@@ -12,7 +12,7 @@ from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
-from engine.models.pairing import check_pair
+from engine.models.pair_check import check_pair
 from engine.target.prompt_cache import (
     check_cache,
     chunk_size,

@@ -14,7 +14,7 @@ from mlx_lm.models.cache import KVCache
 from engine.drafter_kinds import HEAD, LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing
 from engine.drafters.lookup import Lookup, Odds
-from engine.models.draft_head import BUILTIN_HEAD, HeadModel, load_head
+from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import Taps, embedding_of, tap
 from engine.target.prompt_cache import make_prompt_cache, read_prompt, trim_to
@@ -28,7 +28,7 @@ MOST_COPIED = 0.98
 
 
 class FeatureHead:
-    """A trained head as drafter (see `engine.models.draft_head`).
+    """A trained head as drafter (see `engine.models.head_model`).
 
     A head of one layer predicts from meaning, and is poor at repeating: names, code and sentences that stand in the conversation
     already. So where the latest tokens stood in the text before, q is the head's distribution with a share w for the token that

@@ -58,7 +58,7 @@ def _points(frame: Frame, rounds: Sequence[int], values: Floats) -> list[Point]:
     return [frame.at(index + 0.5, value) for index, value in zip(rounds, values.tolist(), strict=True)]
 
 
-def _column_words(column: series.Column) -> str:
+def _column_words(column: series.RoundGroup) -> str:
     if column.first == column.last:
         return (
             f"Round {column.first + 1}: {column.accepted:.0f} accepted, {column.rejected:.0f} rejected, "

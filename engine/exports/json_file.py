@@ -50,7 +50,7 @@ def total(traces: Sequence[Trace]) -> Summary:
     return summarise(joined)
 
 
-def read_json(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
+def read_json_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
     """The rounds of every answer in an exported JSON document. Raises DraftlightError for any other file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -16,11 +16,11 @@ from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
 from engine.exports.spans import details
-from engine.exports.tables import about, given_text, names, prompt_of, prompt_tokens, table_of
+from engine.exports.tables import about, given_text, last_question, names, prompt_tokens, table_of
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOSTS, pieces, visible, without_controls
+from engine.lens.shared_wording import FIGURES, FINISHES, LEGEND
 from engine.lens.tally import Tally
-from engine.lens.words import FIGURES, FINISHES, LEGEND
 from engine.metrics import Summary
 from engine.provenance import version
 from engine.trace import Trace
@@ -42,7 +42,7 @@ def to_html(traces: Sequence[Trace]) -> str:
 
 
 def _title(traces: Sequence[Trace]) -> str:
-    asked = prompt_of(traces[0]) if traces else None
+    asked = last_question(traces[0]) if traces else None
     line = " ".join((asked or "Answers").split())
     return line if len(line) <= 90 else line[:89].rstrip() + "…"
 

@@ -10,7 +10,7 @@ from engine.lens.tally import Floats, Tally
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RoundGroup:
     """The mean counts of neighbouring rounds, one round in a short answer."""
 
     first: int
@@ -31,11 +31,11 @@ def thinned(count: int, most: int) -> list[range]:
     return [range(count * group // groups, count * (group + 1) // groups) for group in range(groups)]
 
 
-def columns(tally: Tally, most: int = 96) -> list[Column]:
+def columns(tally: Tally, most: int = 96) -> list[RoundGroup]:
     """Verdicts over the rounds."""
     means = _means(tally.statuses.rows, most).tolist()
     groups = thinned(tally.rounds, most)
-    return [Column(group[0], group[-1], *mean) for group, mean in zip(groups, means, strict=True)]
+    return [RoundGroup(group[0], group[-1], *mean) for group, mean in zip(groups, means, strict=True)]
 
 
 def phases(tally: Tally, most: int = 60) -> list[tuple[int, tuple[float, ...]]]:

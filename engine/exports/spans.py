@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.lens.pieces import Spot, visible, visible_candidate
-from engine.lens.reasons import decision, unknowns
+from engine.lens.token_reasons import decision, unknowns
 from engine.types import Candidate, Emitted, Proposal, Round
 
 

@@ -139,12 +139,12 @@ def about(trace: Trace, name: str) -> Row:
         "finish": summary.get("finish"),
         "error": summary.get("error"),
         "missing": trace.missing,
-        "prompt": prompt_of(trace),
+        "prompt": last_question(trace),
         "text": given_text(trace) + "".join(round.text for round in trace.rounds),
     }
 
 
-def prompt_of(trace: Trace) -> str | None:
+def last_question(trace: Trace) -> str | None:
     """What the user asked last."""
     asked = [text for role, text in messages_of(trace) if role == "user"]
     return asked[-1] if asked else None

@@ -40,7 +40,7 @@ class TensorInfo:
 
 
 @dataclass(frozen=True)
-class Header:
+class GgufHeader:
     """Metadata by key, as plain Python values, and the tensors by name."""
 
     metadata: dict[str, Any]
@@ -51,7 +51,7 @@ class _Damaged(Exception):
     pass
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> GgufHeader:
     """Read and check the header of the GGUF file at `path`, that every tensor lies inside the file included.
 
     Raises:
@@ -74,7 +74,7 @@ class _Reader:
         self._file = file
         self._size = size
 
-    def header(self) -> Header:
+    def header(self) -> GgufHeader:
         """The whole header, read from the beginning of the file. Raises _Damaged with the rest of a sentence about the file."""
         if self._bytes(4, "is not a GGUF file") != _MAGIC:
             raise _Damaged("is not a GGUF file. Choose a .gguf file or an mlx-lm folder.")
@@ -95,7 +95,7 @@ class _Reader:
             tensors[tensor.name] = tensor
             ends.append((offset, tensor))
         self._check_extents(metadata, ends)
-        return Header(metadata, tensors)
+        return GgufHeader(metadata, tensors)
 
     def _check_extents(self, metadata: dict[str, Any], placed: list[tuple[int, TensorInfo]]) -> None:
         alignment = metadata.get("general.alignment", 32)

@@ -1,4 +1,5 @@
-"""What window, terminal and exports all tell of rounds: reading order, reasons, words, series, and what charts there are.
+"""The lens through which rounds are seen, the same in window, terminal and exports: reading order, reasons, wording, series,
+and what charts there are.
 
 No MLX, no Qt. Does not live here: how any of them draws it, and the figures of a whole answer (`engine.metrics`). A chart
 begins with an entry in `chart_kinds.CHARTS`, a series with one in `tally.Tally`.

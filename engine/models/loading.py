@@ -1,4 +1,4 @@
-"""Loading a target or a draft model from wherever people have one. Whether two fit together is in `engine.models.pairing`.
+"""Loading a target or a draft model from wherever people have one. Whether two fit together is in `engine.models.pair_check`.
 
 Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is
 a GGUF file, an mlx-lm folder, a folder of the format in `engine.models.trimmed_draft`, or an "organisation/model" id of the
@@ -24,11 +24,11 @@ from engine.errors import DraftlightError
 from engine.files import builtin
 from engine.files.gguf_header import read_header
 from engine.files.safetensors_header import check_safetensors
-from engine.models import gguf, trimmed_draft
+from engine.models import gguf_llama, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.loaded import LoadedModel
 from engine.models.model_folder import missing_parts, weight_files
-from engine.models.pairing import PairReport, cache_reason, check_pair, target_reason
+from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder, from_gguf, read_json
 
 __all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
@@ -83,7 +83,7 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
 
 def _load_gguf(path: Path, name: str) -> LoadedModel:
     header = read_header(path)
-    model, config = gguf.load_llama(path, header)
+    model, config = gguf_llama.load_llama(path, header)
     tokenizer = from_gguf(header.metadata, config["vocab_size"])
     _prepare(model)
     return LoadedModel(
@@ -140,7 +140,7 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
         path = builtin.fetch_builtin()
         tokenizer = from_gguf(read_header(path).metadata, config["vocab_size"])
         eos_ids = tokenizer.eos_ids
-        embedding = gguf.load_embedding(path)
+        embedding = gguf_llama.load_embedding(path)
     else:
         tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, target.model.model.embed_tokens
     model, target_ids = trimmed_draft.load_cut(folder, config, embedding)

@@ -73,7 +73,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     """The tokenizer in a GGUF file's metadata.
 
     Args:
-        metadata: as `engine.models.gguf.read_header` gives it.
+        metadata: as `engine.models.gguf_llama.read_header` gives it.
         width: rows of the model's embedding; ids from the last token up to it are unknown.
 
     Raises:

@@ -11,10 +11,10 @@ import mlx.core as mx
 from engine.drafters.base import Drafter
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
-from engine.proof.contexts import Contexts, prompt_of
+from engine.proof.contexts import Contexts, built_in_prompt
 from engine.proof.decodes import decodes
 from engine.proof.invariance import invariance
-from engine.proof.judges import Setting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
+from engine.proof.judges import CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
 from engine.proof.known_answers import known_answers
 from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
 from engine.proof.process import GAMMA
@@ -89,7 +89,7 @@ def prove(
             step = steps.next(f"reading rows at {label}", 0.03, amount.contexts * 12)
             contexts = Contexts(target, drafter, options.replace(seed=seed), step)
             read = [contexts.read(index, ROWS_EACH) for index in range(amount.contexts)]
-            settings.append(Setting(label, tuple(rows for rows in read if rows is not None), options.gamma == "auto"))
+            settings.append(CheckSetting(label, tuple(rows for rows in read if rows is not None), options.gamma == "auto"))
             if not settings[-1].contexts:
                 raise DraftlightError(
                     f"{drafter.name} proposed nothing in {amount.contexts} answers, so there is nothing to check. "
@@ -97,7 +97,7 @@ def prove(
                 )
     logits = [rows.logits for setting in settings for rows in setting.contexts][: amount.contexts]
     if drafter is None:
-        logits = [target.model(mx.array([prompt_of(target, index)]))[0, -4:] for index in range(amount.contexts)]
+        logits = [target.model(mx.array([built_in_prompt(target, index)]))[0, -4:] for index in range(amount.contexts)]
     yield from known_answers(logits_width(target.model), logits, seed, steps.next("known answers", 0.03, 4 + len(logits)))
     for number, setting in enumerate(settings):
         own_seed = seed + SEEDS_APART * (number + 1)

@@ -75,15 +75,16 @@ class _WatchedPen(DraftPen):
         return super().draw(logits, target_ids)
 
 
-def prompt_of(target: LoadedModel, index: int) -> list[int]:
+def built_in_prompt(target: LoadedModel, index: int) -> list[int]:
     """One of the built-in prompts in the model's chat template."""
     message = Message("user", PROMPTS[index % len(PROMPTS)])
     return [int(token) for token in target.tokenizer.apply_chat_template([message], add_generation_prompt=True)]
 
 
 def continued(target: LoadedModel, index: int) -> list[int]:
-    """As `prompt_of`; the first prompt goes on with an answer that repeats itself, so that whoever copies has what to copy."""
-    prompt = prompt_of(target, index)
+    """As `built_in_prompt`; the first prompt goes on with an answer that repeats itself, which gives whoever copies something to
+    copy."""
+    prompt = built_in_prompt(target, index)
     return prompt if index else prompt + [int(token) for token in target.tokenizer.encode(REPEATED)] * TIMES
 
 
@@ -126,7 +127,7 @@ class Contexts:
 
         Where it proposes fewer at a time, those of several places are put together; there may still be fewer.
         """
-        prompt = prompt_of(self._target, index)
+        prompt = built_in_prompt(self._target, index)
         ready = self._drafter.has_distribution
         text = self._text(prompt, ANSWERED if ready else LOOKED_THROUGH)
         # Later places first: the cache can be cut back to earlier ones.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.decoding import decode
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
-from engine.proof.contexts import Tick, known_ids, probabilities, prompt_of
+from engine.proof.contexts import Tick, built_in_prompt, known_ids, probabilities
 from engine.proof.goodness_of_fit import table
 from engine.requests.prove import Finding
 from engine.target import prompt_cache as caches
@@ -46,7 +46,7 @@ def decodes(
     target: LoadedModel, drafter: Drafter | None, prompt: int, decodes_each: int, seed: int, tick: Tick
 ) -> Iterator[Finding]:
     """The first two tokens of many short answers under each rule, and without proposals."""
-    tokens = prompt_of(target, prompt)
+    tokens = built_in_prompt(target, prompt)
     cache = caches.make_prompt_cache(target.model)
     caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True)
     bins = _bins(target, tokens, cache)

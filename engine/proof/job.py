@@ -12,7 +12,7 @@ from engine.errors import DraftlightError
 from engine.requests.prove import FALSE_ALARM, Finding, concluded, level_for
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
-from engine.serving.slots import Library
+from engine.serving.model_slots import ModelSlots
 from engine.types import Event, ModelInfo, ProofReport, ProveRequest, TaskFinished
 
 
@@ -21,11 +21,11 @@ class ProofTask(LongTask[ProveRequest]):
 
     purpose = "checking the pair"
 
-    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TaskFinished:
+    def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TaskFinished:
         """Loads the pair, runs every check, and ends with the report, whose level depends on how many checks there were."""
         request = self.request
-        target = library.target(request.target)
-        drafter, note = _drafter(request.drafter, library)
+        target = slots.target(request.target)
+        drafter, note = _drafter(request.drafter, slots)
         began = time.perf_counter()
         progress = functools.partial(self.report, emit)
         findings: list[Finding] = list(backend.prove(target, drafter.drafter, request, progress))
@@ -50,14 +50,14 @@ class ProofTask(LongTask[ProveRequest]):
         return TaskFinished(self.id, None)
 
 
-def _drafter(name: str | None, library: Library) -> tuple[LoadedDrafter, str]:
+def _drafter(name: str | None, slots: ModelSlots) -> tuple[LoadedDrafter, str]:
     """The drafter that was asked for; where none was, the built-in head or, with a note, prompt lookup."""
     if name is not None:
-        return library.drafter(name), ""
+        return slots.drafter(name), ""
     try:
-        return library.drafter(HEAD), ""
+        return slots.drafter(HEAD), ""
     except DraftlightError as error:
-        return library.drafter(NGRAM), f"using {NGRAM} instead of {HEAD}: {error}"
+        return slots.drafter(NGRAM), f"using {NGRAM} instead of {HEAD}: {error}"
 
 
 def _info(target: Any) -> ModelInfo:

@@ -12,7 +12,7 @@ from engine import theory
 from engine.noise import NoiseSource
 from engine.proof.contexts import Rows, Tick
 from engine.proof.goodness_of_fit import mean, rates, table
-from engine.proof.process import PROPOSALS, SPAN, TOKENS, Played, Process, Table, process_of
+from engine.proof.process import PROPOSALS, SPAN, TOKENS, Played, Process, SimulatedRounds, process_of
 from engine.requests.prove import Finding
 from engine.statistics import ChiSquare
 from engine.types import RULES, Plant, Rule
@@ -25,7 +25,7 @@ SEEDS_APART = 100_000
 
 
 @dataclass(frozen=True)
-class Setting:
+class CheckSetting:
     """Rows of several contexts under the same options, and whether the drafter chooses its length."""
 
     label: str
@@ -33,18 +33,18 @@ class Setting:
     auto: bool = False
 
 
-def made_up() -> Setting:
+def made_up() -> CheckSetting:
     """Rows of no model, on which defects of the two ratio rules show that a pair's own rows may hide: q is nearly sure and p is
     not, so drafts are long, rejections leave much to draw again, and what is unlikely is drawn often enough."""
     p, q = np.array([0.3, 0.6, 0.1]), np.array([0.02, 0.95, 0.03])
     rows = Rows(np.tile(p, (PROPOSALS + 1, 1)), np.tile(q, (PROPOSALS, 1)), np.tile(q, (PROPOSALS, 1)), False, mx.zeros((0, 3)))
-    return Setting("made-up rows, auto", (rows,), auto=True)
+    return CheckSetting("made-up rows, auto", (rows,), auto=True)
 
 
-def played_rounds(setting: Setting, rule: Rule, draws: int, seed: int, plant: Plant | None, tick: Tick) -> Iterator[Finding]:
+def played_rounds(setting: CheckSetting, rule: Rule, draws: int, seed: int, plant: Plant | None, tick: Tick) -> Iterator[Finding]:
     """All checks of one rule under one setting, on `draws` texts."""
     process = process_of(setting.contexts, plant)
-    played = Table(process, rule, plant, setting.auto).play(seed + SEEDS_APART * RULES.index(rule), draws, tick)
+    played = SimulatedRounds(process, rule, plant, setting.auto).play(seed + SEEDS_APART * RULES.index(rule), draws, tick)
     for position in range(TOKENS):
         where = f"{setting.label}, token {position + 1}"
         yield Finding("emitted tokens against p", rule, where, draws, _emitted(process, played, position), "total variation")
@@ -52,9 +52,9 @@ def played_rounds(setting: Setting, rule: Rule, draws: int, seed: int, plant: Pl
     yield _accepted_count(setting.label, played) if rule == "block" else _coupling(setting.label, rule, process, played)
 
 
-def same_as_decoding(setting: Setting, rule: Rule, seed: int) -> Finding:
+def same_as_decoding(setting: CheckSetting, rule: Rule, seed: int) -> Finding:
     """Rounds played many at once, one by one with the noise and the draws that `decode` uses: equal to the token."""
-    whole = Table(process_of(setting.contexts), rule, auto=setting.auto)
+    whole = SimulatedRounds(process_of(setting.contexts), rule, auto=setting.auto)
     positions = SPAN * np.arange(REAL_ROUNDS)
     played = whole.round(seed, positions, np.zeros(REAL_ROUNDS, dtype=np.int64))
     drafts = [row[:length].tolist() for row, length in zip(played.proposals, played.length, strict=True)]
@@ -65,7 +65,7 @@ def same_as_decoding(setting: Setting, rule: Rule, seed: int) -> Finding:
     return Finding("rounds as in decoding", rule, setting.label, REAL_ROUNDS, unequal == 0, detail=detail)
 
 
-def whole_rows_coupled(setting: Setting, seeds: int, seed: int, tick: Tick) -> Finding:
+def whole_rows_coupled(setting: CheckSetting, seeds: int, seed: int, tick: Tick) -> Finding:
     """Draft and target drawing from whole rows with the same noise agree as often as the closed form says."""
     agreed, trials, chances = [], [], []
     for number, rows in enumerate(setting.contexts):

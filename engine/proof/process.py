@@ -147,7 +147,7 @@ def _corrected_from_p(judge: Judge) -> Judge:
     return judged  # type: ignore[return-value]  # only ever called with rows
 
 
-class Table:
+class SimulatedRounds:
     """Where rounds are played: a process, a rule, the defect that was planted, if any, and whether gamma is automatic."""
 
     def __init__(self, process: Process, rule: Rule, plant: Plant | None = None, auto: bool = False) -> None:

@@ -59,7 +59,7 @@ class BenchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class BenchSetting:
     """What is compared. Rule and gamma are None in plain runs; mlx-lm's speculative loop has the rule match.
 
     Attributes:
@@ -136,9 +136,9 @@ class BenchRow:
     finishes: tuple[Finish, ...]
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> BenchSetting:
         """What was measured, without the prompt it was measured on."""
-        return Setting(self.maker, self.drafter, self.rule, self.temperature, self.gamma)
+        return BenchSetting(self.maker, self.drafter, self.rule, self.temperature, self.gamma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,6 @@ class BenchSetup:
     target: ModelInfo
     drafters: tuple[BenchDrafter, ...]
     device: str
-    settings: tuple[Setting, ...]
+    settings: tuple[BenchSetting, ...]
     notes: tuple[str, ...]
     warm_up_tokens: int

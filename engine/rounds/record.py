@@ -17,7 +17,7 @@ from engine.types import DecodingOptions, Emitted, Expected, Origin, Proposal, R
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EvaluatedRound:
     """What one round's evaluation brought: host values, and the arrays behind them.
 
     Attributes:
@@ -67,7 +67,7 @@ class Verdict:
 
 
 def describe(
-    verdict: Verdict, kept: list[int], text: AnswerText, options: DecodingOptions, greedy: bool
+    verdict: EvaluatedRound, kept: list[int], text: AnswerText, options: DecodingOptions, greedy: bool
 ) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...], tuple[Expected, ...]]:
     """The emitted tokens, the proposals and the closed forms of a round.
 
@@ -116,7 +116,7 @@ def describe(
     return emitted, proposals, analysis.expected(p[: verdict.judged], q[: verdict.judged], greedy)
 
 
-def _draft_rows(verdict: Verdict) -> list[analysis.Row]:
+def _draft_rows(verdict: EvaluatedRound) -> list[analysis.Row]:
     if verdict.proposals is None:
         return []
     q = verdict.proposals.q
@@ -125,7 +125,7 @@ def _draft_rows(verdict: Verdict) -> list[analysis.Row]:
     return analysis.rows(np.asarray(q.logits), q.inverse_temperature)
 
 
-def _margins(verdict: Verdict, count: int, greedy: bool) -> list[float | None]:
+def _margins(verdict: EvaluatedRound, count: int, greedy: bool) -> list[float | None]:
     """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
     if greedy:
         gaps = [analysis.margin(row) for row in np.asarray(verdict.p.logits)[:count]]
@@ -136,7 +136,7 @@ def _margins(verdict: Verdict, count: int, greedy: bool) -> list[float | None]:
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 
-def _borders(verdict: Verdict, kept: list[int], options: DecodingOptions) -> list[float | None]:
+def _borders(verdict: EvaluatedRound, kept: list[int], options: DecodingOptions) -> list[float | None]:
     """How near each emitted token was to being filtered out."""
     if verdict.p.unfiltered is None:
         return [None] * len(kept)
@@ -163,7 +163,7 @@ class _Judged:
 
 
 def _judged(
-    verdict: Verdict, host: _Judged, index: int, p: analysis.Row, q: analysis.Row, text: AnswerText, greedy: bool
+    verdict: EvaluatedRound, host: _Judged, index: int, p: analysis.Row, q: analysis.Row, text: AnswerText, greedy: bool
 ) -> Proposal:
     token = verdict.drafted[index]
     if host.acceptance is not None:
@@ -189,7 +189,7 @@ def _judged(
     )
 
 
-def _unjudged(verdict: Verdict, host: _Judged, index: int, q: analysis.Row, text: AnswerText) -> Proposal:
+def _unjudged(verdict: EvaluatedRound, host: _Judged, index: int, q: analysis.Row, text: AnswerText) -> Proposal:
     """A proposal after the rejected one. Its p is not looked at: it is conditional on a text that was not kept."""
     token = verdict.drafted[index]
     # Under `block` the coins and chances of all positions decide together, so all are shown.

@@ -1,7 +1,7 @@
 """One answer from request to summary: template, cache, rounds, trace and events. Runs on the engine thread.
 
-An answer is made in turns of one round, so that several can share the machine (`engine.serving.turns`). Its times are its own:
-what other answers took in between counts nowhere.
+An answer is made in turns of one round, so that several can share the machine (`engine.serving.time_sharing`). Its times are
+its own: what other answers took in between counts nowhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.metrics import Totals, violations
 from engine.serving.backend import Backend
 from engine.serving.branching import Beginning, beginning
 from engine.serving.jobs import Run
-from engine.serving.slots import Closing, Library
+from engine.serving.model_slots import Closing, ModelSlots
 from engine.trace import Writer
 from engine.types import (
     SEED_LIMIT,
@@ -45,14 +45,14 @@ from engine.types import (
 _log = logging.getLogger(__name__)
 
 
-def answer(run: Run, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+def answer(run: Run, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
     """Produce the answer, or report why there is none. Raises nothing but Closing."""
-    for _ in turns(run, backend, library, emit):
+    for _ in turns(run, backend, slots, emit):
         pass
 
 
 def turns(
-    run: Run, backend: Backend, library: Library, emit: Callable[[Event], None], *, shared_since: float | None = None
+    run: Run, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None], *, shared_since: float | None = None
 ) -> Generator[float, None, None]:
     """Produce the answer turn by turn, or report why there is none. Whoever asks for turns takes them to the end.
 
@@ -69,9 +69,9 @@ def turns(
         emit(_cancelled(run))
         return
     try:
-        target = library.target(run.request.target)
+        target = slots.target(run.request.target)
         request = _with_changes(run.request, run.take_changes())
-        drafter = library.drafter(request.drafter)
+        drafter = slots.drafter(request.drafter)
         clock = Clock()
         if shared_since is not None:
             clock.leave_out(shared_since)  # this answer's own loading too: what one loads is there for the others
@@ -83,9 +83,7 @@ def turns(
     except Exception as error:
         emit(RunFailed(run.id, explain(error, "preparing the answer")))
         return
-    yield from _Answer(
-        run, request, target, drafter, prompt, given, backend, library, emit, clock, shared_since is None
-    ).produce()
+    yield from _Answer(run, request, target, drafter, prompt, given, backend, slots, emit, clock, shared_since is None).produce()
 
 
 class _Answer:
@@ -100,7 +98,7 @@ class _Answer:
         prompt: list[int],
         given: Beginning,
         backend: Backend,
-        library: Library,
+        slots: ModelSlots,
         emit: Callable[[Event], None],
         clock: Clock,
         alone: bool,
@@ -113,7 +111,7 @@ class _Answer:
         self._given = given
         self._read = [*prompt, *given.ids]
         self._backend = backend
-        self._library = library
+        self._slots = slots
         self._emit = emit
         self._clock = clock
         self._alone = alone
@@ -154,7 +152,7 @@ class _Answer:
             finish = yield from self._decode(writer)
         except Exception as error:
             failure = explain(error, "answering")
-            self._library.forget_drafters()
+            self._slots.forget_drafters()
         writer.summary(self._summary(finish, failure))
         writer.close()
         if finish is None:
@@ -176,7 +174,7 @@ class _Answer:
 
     def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
         conversation = self._request.conversation
-        cache = self._library.caches.take(conversation, self._read) or self._backend.make_cache(self._target)
+        cache = self._slots.caches.take(conversation, self._read) or self._backend.make_cache(self._target)
         self._reused = self._backend.cache_length(cache) or 0
         self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
         self._began = self._clock()
@@ -220,7 +218,7 @@ class _Answer:
         given = dict(wishes)
         if "drafter" in wishes:
             try:
-                given["drafter"] = self._made(self._library.drafter(wishes["drafter"]))
+                given["drafter"] = self._made(self._slots.drafter(wishes["drafter"]))
             except DraftlightError:  # DrafterRefused says why; the answer goes on as it was
                 del given["drafter"], wishes["drafter"]
             except Closing:  # the run is stopped already and ends before the next round
@@ -260,7 +258,7 @@ class _Answer:
         committed = self._read + [token.id for round in self._rounds for token in round.emitted]
         held = len(committed) - 1 if self._rounds else min(counted, len(committed) - 1)
         try:
-            self._library.caches.keep(conversation, cache, committed[:held])
+            self._slots.caches.keep(conversation, cache, committed[:held])
         except AssertionError:  # never used again, so later answers stay right; they only read more
             _log.exception("The cache of the answer was dropped")
 

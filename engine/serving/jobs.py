@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
-from engine.control import Control
 from engine.files.logs import explain
+from engine.run_control import Control
 from engine.serving.backend import Backend
-from engine.serving.slots import Closing, Library
+from engine.serving.model_slots import Closing, ModelSlots
 from engine.types import Event, Request, TaskEnd, TaskFailed, TaskProgress
 
 REPORT_EVERY = 0.25
@@ -49,7 +49,7 @@ class LongTask(Control, Generic[Wanted]):
         self.request = request
         self._told = ("", 0.0)
 
-    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TaskEnd:
+    def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TaskEnd:
         """Do it, and return the event that ends it. Raises Stopped, or Closing, to be broken off."""
         raise NotImplementedError
 
@@ -57,18 +57,18 @@ class LongTask(Control, Generic[Wanted]):
         """The event that ends it when it was stopped."""
         raise NotImplementedError
 
-    def carry_out(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+    def carry_out(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
         """Do it, or report why that cannot be. Ends with one event in any case, and raises nothing but Closing."""
         try:
             self.proceed()
-            end: Event = self.work(backend, library, emit)
+            end: Event = self.work(backend, slots, emit)
         except Stopped:
             end = self.cut_off()
         except Closing:
             emit(self.cut_off())
             raise
         except Exception as error:
-            library.forget_drafters()
+            slots.forget_drafters()
             end = TaskFailed(self.id, explain(error, self.purpose))
         emit(end)
 

@@ -14,7 +14,7 @@ from engine.requests.compare import Sample, SampleRequest
 from engine.serving.answer import prompt_of
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
-from engine.serving.slots import Library
+from engine.serving.model_slots import ModelSlots
 from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished
 
 
@@ -23,9 +23,9 @@ class SampleTask(LongTask[SampleRequest]):
 
     purpose = "sampling"
 
-    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> SamplingFinished:
+    def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> SamplingFinished:
         """Draws all samples; each is sent as `SampleTaken` once it is complete. Raises Stopped, or Closing, to be broken off."""
-        sources = [_Source(request, self, backend, library) for request in self.request.requests]
+        sources = [_Source(request, self, backend, slots) for request in self.request.requests]
         for index in range(self.request.samples):
             for place, source in enumerate(sources):
                 self.proceed()
@@ -43,10 +43,10 @@ class SampleTask(LongTask[SampleRequest]):
 class _Source:
     """One setting, ready to be sampled: its prompt, a drafter and a cache of its own."""
 
-    def __init__(self, request: Request, task: SampleTask, backend: Backend, library: Library) -> None:
+    def __init__(self, request: Request, task: SampleTask, backend: Backend, slots: ModelSlots) -> None:
         self._request, self._task, self._backend = request, task, backend
-        self._target = library.target(request.target)
-        self._drafter = library.drafter(request.drafter).renewed()
+        self._target = slots.target(request.target)
+        self._drafter = slots.drafter(request.drafter).renewed()
         self._prompt = prompt_of(self._target, request)
         self._cache: Any = None
 

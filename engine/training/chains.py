@@ -12,7 +12,7 @@ from typing import cast
 
 import mlx.core as mx
 
-from engine.models.draft_head import HeadModel
+from engine.models.head_model import HeadModel
 
 _NEVER = -1e9
 

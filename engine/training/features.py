@@ -51,7 +51,7 @@ class Example:
         return len(self.tokens)
 
 
-def parts_of(text: Path, features: Path) -> Iterator[tuple[Path, list[texts.Record]]]:
+def with_feature_files(text: Path, features: Path) -> Iterator[tuple[Path, list[texts.Record]]]:
     """The records of a file of text in parts of about `PART` tokens, and where the features of each lie."""
     part: list[texts.Record] = []
     number = tokens = 0
@@ -81,7 +81,7 @@ def cache(reader: Reader, files: Sequence[Path], features: Path, vocabulary: int
     """
     done = 0
     for file in files:
-        for folder, records in parts_of(file, features):
+        for folder, records in with_feature_files(file, features):
             if not folder.exists():
                 _write(_read(reader, records, functools.partial(_ahead, tick, done)), folder, vocabulary)
             done += sum(len(record.tokens) for record in records)
@@ -126,7 +126,7 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
     """
     found: list[Example] = []
     for file in files:
-        for folder, records in parts_of(file, features):
+        for folder, records in with_feature_files(file, features):
             if not folder.exists():
                 raise DraftlightError(f"{file.name} does not have all its features yet. Run --stage features first.")
             first = 0

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.models.draft_head import HeadConfig
+from engine.models.head_model import HeadConfig
 from engine.requests.train import HeldOut
 from engine.training import head_training as training
 from engine.training import lessons, texts
 from engine.training.batches import LABELS
-from engine.training.head_training import Plan, Progress
+from engine.training.head_training import Plan, TrainingProgress
 from engine.training.work import size
 
 
@@ -41,7 +41,7 @@ class Facts:
     held_out: tuple[int, int]
     coverage: float
     plan: Plan
-    progress: Progress
+    progress: TrainingProgress
     start: str
     ended: str
     command: str

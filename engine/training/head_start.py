@@ -11,7 +11,7 @@ import mlx.nn as nn
 import numpy as np
 
 from engine.errors import DraftlightError
-from engine.models.draft_head import HeadConfig, HeadModel, load_head
+from engine.models.head_model import HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import embedding_of
 from engine.training.features import Example

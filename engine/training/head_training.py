@@ -20,11 +20,11 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
-from engine.models.draft_head import HeadConfig, HeadModel
+from engine.models.head_model import HeadConfig, HeadModel
 from engine.requests.train import HeldOut
 from engine.training.chains import soft_loss, unroll
 from engine.training.features import Example
-from engine.training.lessons import SHARPNESS, Lessons, Targets, common_prefix, groups, shuffled, softmax
+from engine.training.lessons import SHARPNESS, Lessons, Targets, common_opening, groups, shuffled, softmax
 
 MOST_HELD_OUT = 80
 COUNTED_FROM = 0.5
@@ -53,7 +53,7 @@ class Plan:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far a training is; all of it goes into the checkpoint.
 
     Attributes:
@@ -92,8 +92,8 @@ class HeadTraining:
     def __init__(
         self, plan: Plan, head: HeadModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
     ) -> None:
-        self.plan, self.head, self.progress = plan, head, Progress()
-        prefix = common_prefix([*train, *held_out]) if len(train) > 1 else 0
+        self.plan, self.head, self.progress = plan, head, TrainingProgress()
+        prefix = common_opening([*train, *held_out]) if len(train) > 1 else 0
         self._ids = np.array(head.target_ids)
         first = max(0, prefix - 2)  # the chain from position t predicts the token at t + 2
         self.lessons = Lessons(head.config, self._ids, embedding, plan.copied, first)
@@ -242,7 +242,7 @@ class HeadTraining:
             ) from error
         measured = tuple(held_out(one) for one in kept["measured"])
         best = None if kept["best"] is None else held_out(kept["best"])
-        self.progress = Progress(**{**kept, "measured": measured, "best": best})
+        self.progress = TrainingProgress(**{**kept, "measured": measured, "best": best})
 
     def save_weights(self, file: Path) -> None:
         """Write the weights alone."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from engine.requests.train import HeldOut, TrainRequest
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
-from engine.serving.slots import Library
+from engine.serving.model_slots import ModelSlots
 from engine.types import Event, TrainingFinished, TrainingMeasured, TrainingTold
 
 
@@ -17,7 +17,7 @@ class TrainTask(LongTask[TrainRequest]):
 
     purpose = "training the drafter"
 
-    def work(self, backend: Backend, library: Library, emit: Callable[[Event], None]) -> TrainingFinished:
+    def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TrainingFinished:
         """Runs the stages that were asked for on the target. Raises Stopped, or Closing, to be broken off."""
 
         def tell(line: str) -> None:
@@ -28,7 +28,7 @@ class TrainTask(LongTask[TrainRequest]):
             """Sends a measurement on held-out text."""
             emit(TrainingMeasured(self.id, held_out))
 
-        target = library.target(self.request.target)
+        target = slots.target(self.request.target)
         return TrainingFinished(
             self.id, backend.train(target, self.request, tell, functools.partial(self.report, emit), measured)
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.drafters.lookup import Lookup
 from engine.errors import DraftlightError
-from engine.models.draft_head import HeadConfig
+from engine.models.head_model import HeadConfig
 from engine.training import features
 from engine.training.features import Example
 
@@ -55,7 +55,7 @@ def split(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
     return [one for one in examples if one.group >= limit], [one for one in examples if one.group < limit]
 
 
-def common_prefix(examples: Sequence[Example]) -> int:
+def common_opening(examples: Sequence[Example]) -> int:
     """Tokens that all examples begin with: a system prompt, which nobody has to draft."""
     first = examples[0].tokens
     shared = len(first)

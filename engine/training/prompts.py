@@ -40,7 +40,7 @@ _SHORTEST_TEXT, _SHORTEST_CODE = 200, 80
 
 
 @dataclass
-class Material:
+class PromptMaterial:
     """What the target has written so far."""
 
     turns: list[str] = field(default_factory=list)
@@ -77,17 +77,17 @@ def turn_prompts(tokenizer: Tokenizer, chosen: Sequence[str]) -> tuple[list[list
     return prompts, frozenset(ends)
 
 
-def prompts(rng: random.Random, material: Material, count: int) -> list[str]:
+def prompts(rng: random.Random, material: PromptMaterial, count: int) -> list[str]:
     """User turns of all kinds, in the proportions of `SHARES`, as far as there is material for them."""
     kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
     return [_KINDS[kind](rng, material) or _chat(rng, material) for kind in kinds]
 
 
-def _chat(rng: random.Random, material: Material) -> str:
+def _chat(rng: random.Random, material: PromptMaterial) -> str:
     return rng.choice(material.turns)
 
 
-def _summarise(rng: random.Random, material: Material) -> str:
+def _summarise(rng: random.Random, material: PromptMaterial) -> str:
     if not material.texts:
         return ""
     parts = rng.sample(material.texts, min(len(material.texts), rng.choice((1, 2, 3))))
@@ -104,7 +104,7 @@ def _summarise(rng: random.Random, material: Material) -> str:
     return form.format(text)
 
 
-def _passages(rng: random.Random, material: Material) -> str:
+def _passages(rng: random.Random, material: PromptMaterial) -> str:
     if len(material.texts) < 2:
         return ""
     parts = rng.sample(material.texts, min(len(material.texts), rng.choice((2, 3, 4))))
@@ -124,7 +124,7 @@ def _passages(rng: random.Random, material: Material) -> str:
     return f"{numbered}\n\n{question.format(about)}"
 
 
-def _edit(rng: random.Random, material: Material) -> str:
+def _edit(rng: random.Random, material: PromptMaterial) -> str:
     if material.codes and rng.random() < 0.6:
         code = rng.choice(material.codes)[:1600]
         names = sorted(name for name in set(_NAME.findall(code)) if not _KEYWORDS.fullmatch(name)) or ["x"]
@@ -155,7 +155,7 @@ def _edit(rng: random.Random, material: Material) -> str:
     return form.format(text)
 
 
-def _code(rng: random.Random, material: Material) -> str:
+def _code(rng: random.Random, material: PromptMaterial) -> str:
     if not material.codes:
         return ""
     code = rng.choice(material.codes)
@@ -171,7 +171,7 @@ def _code(rng: random.Random, material: Material) -> str:
     )
 
 
-def _arithmetic(rng: random.Random, material: Material) -> str:
+def _arithmetic(rng: random.Random, material: PromptMaterial) -> str:
     a, b, c, d = (rng.randint(2, 60) for _ in range(4))
     who = rng.choice(("Nora", "Felix", "Amir", "Grace", "Hugo", "A baker", "A school", "A gardener", "Ms. Lind"))
     what = rng.choice(("pears", "pens", "stamps", "tickets", "eggs", "bricks", "cards", "coins", "bottles", "chairs"))
@@ -189,7 +189,7 @@ def _arithmetic(rng: random.Random, material: Material) -> str:
     )
 
 
-def _translate(rng: random.Random, material: Material) -> str:
+def _translate(rng: random.Random, material: PromptMaterial) -> str:
     if not material.texts:
         return ""
     text = rng.choice(material.texts)[: rng.randint(60, 300)]
@@ -197,7 +197,7 @@ def _translate(rng: random.Random, material: Material) -> str:
     return rng.choice((f"Put this into {language}: {text}", f"{text}\n\nHow would one say that in {language}?"))
 
 
-_KINDS: dict[str, Callable[[random.Random, Material], str]] = {
+_KINDS: dict[str, Callable[[random.Random, PromptMaterial], str]] = {
     "chat": _chat,
     "summarise": _summarise,
     "passages": _passages,

@@ -16,7 +16,7 @@ from mlx_lm.models.cache import BatchKVCache, KVCache
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.loading import runs_on_cpu
-from engine.models.pairing import cache_reason
+from engine.models.pair_check import cache_reason
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import logits_width, make_prompt_cache
 from engine.training.batches import LABELS, LARGEST, Batch, Read, Reader, padded

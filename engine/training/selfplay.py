@@ -33,7 +33,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RecordBatch:
     """Records of similar length side by side.
 
     Attributes:
@@ -95,7 +95,7 @@ def frequent_tokens(records: Sequence[Record], size: int) -> np.ndarray:
     return np.argsort(-counts, kind="stable")[:size].astype(np.int32)
 
 
-def batches(records: Sequence[Record], batch_tokens: int, seed: int | None = None) -> list[Batch]:
+def batches(records: Sequence[Record], batch_tokens: int, seed: int | None = None) -> list[RecordBatch]:
     """Every record once, in batches of at most `batch_tokens` padded tokens (or one record).
 
     Args:
@@ -119,7 +119,7 @@ def batches(records: Sequence[Record], batch_tokens: int, seed: int | None = Non
     return [_batch(records, group) for group in groups]
 
 
-def _batch(records: Sequence[Record], group: Sequence[int]) -> Batch:
+def _batch(records: Sequence[Record], group: Sequence[int]) -> RecordBatch:
     length = max(len(records[index].tokens) for index in group) - 1
     inputs = np.zeros((len(group), length), np.int32)
     labelled = []
@@ -129,4 +129,4 @@ def _batch(records: Sequence[Record], group: Sequence[int]) -> Batch:
         inputs[row, :last] = record.tokens[:-1]
         labelled.append(np.arange(record.prompt_length - 1, last, dtype=np.int32) + row * length)
     answers = np.concatenate([records[index].answer for index in group])
-    return Batch(tuple(group), inputs, np.concatenate(labelled), answers)
+    return RecordBatch(tuple(group), inputs, np.concatenate(labelled), answers)

@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 from engine import provenance
 from engine.errors import DraftlightError
 from engine.files.hashes import file_sha256
-from engine.models.draft_head import MODEL_TYPE, HeadConfig, HeadModel, save_head
+from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, save_head
 from engine.models.loaded import LoadedModel
 from engine.models.tokenizer_files import read_json
 from engine.requests.train import STAGES, HeldOut, Trained, TrainRequest
@@ -30,7 +30,7 @@ from engine.training.head_training import HeadTraining, Plan, memory_needed
 from engine.training.lessons import split
 from engine.training.reading import default_taps, reader_for
 from engine.training.work import Work, size
-from engine.training.writing import Writer
+from engine.training.writing import SelfplayWriter
 
 TOKENS_PER_ANSWER_TOKEN = 2.5
 """Tokens of written records, prompts included, for each answer token: for stating the disk's need beforehand."""
@@ -172,7 +172,7 @@ class _Run:
             else:
                 answers(tokens)
 
-        writer = Writer(self.target, reader, self.work.text, self.longest, request.temperatures, request.seed, tick)
+        writer = SelfplayWriter(self.target, reader, self.work.text, self.longest, request.temperatures, request.seed, tick)
         written = writer.write(wanted)
         if written > 1.5 * wanted:
             self.tell(f"{written:,} answer tokens are already there, more than the {wanted:,} requested; all of them are used.")

@@ -57,7 +57,7 @@ class _Batch:
     ended: list[bool]
 
 
-class Writer:
+class SelfplayWriter:
     """Writes into one folder.
 
     Args:
@@ -80,7 +80,7 @@ class Writer:
         self._longest, self._temperatures, self._seed, self._tick = longest, tuple(temperatures), seed, tick
         self._answer = min(ANSWER_TOKENS, longest // 2)
         self._token_bytes = cache_bytes(target.model)
-        self._material = tasks.Material()
+        self._material = tasks.PromptMaterial()
         self._tokens = 0
 
     def write(self, wanted: int) -> int:

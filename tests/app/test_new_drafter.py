@@ -21,7 +21,7 @@ from app.session.settings import Settings
 from app.window.header import Header
 from engine.drafter_kinds import DRAFTERS, DrafterKind, benched
 from engine.lens.pieces import Spot
-from engine.lens.reasons import decision, unknowns
+from engine.lens.token_reasons import decision, unknowns
 from engine.metrics import violations
 from engine.trace import read
 from engine.types import DecodingOptions, DrafterReady, Event, Message, Request, RunFinished

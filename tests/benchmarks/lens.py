@@ -89,7 +89,7 @@ def opening(window: Window, path: Path) -> str:
         took.append(f"{name} {now[0] - clock:.2f} s (computing {now[1] - processor:.2f})")
         clock, processor = now
 
-    window.opening.open(path)
+    window.replay_controller.open(path)
     QApplication.processEvents()
     passed("open")
     for page in PANEL_PAGES:
@@ -137,7 +137,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         print(f"A trace of {TOKENS:,} tokens in {len(few):,} rounds:")
         print(f"  {opening(window, write_trace(Path(folder) / 'long.jsonl', few))}", flush=True)
-        window.opening.open(write_trace(Path(folder) / "longer.jsonl", rounds))
+        window.replay_controller.open(write_trace(Path(folder) / "longer.jsonl", rounds))
     QApplication.processEvents()
     print(f"Scrolling through {len(rounds):,} rounds, each step painted:")
     views: tuple[tuple[PanelPage | None, QAbstractScrollArea], ...] = (

@@ -64,17 +64,17 @@ def main() -> None:
         window.resize(1280, 800)
         window.show()
         QApplication.processEvents()
-        timed(f"open {arguments.tokens:,} tokens", lambda: (window.opening.open(path), window.grab()))
-        player = window.opening.player
+        timed(f"open {arguments.tokens:,} tokens", lambda: (window.replay_controller.open(path), window.grab()))
+        player = window.replay_controller.player
         if player is None:
             raise SystemExit(window.banner.words.text())
         print(f"{'':<34} {player.count:,} rounds, {path.stat().st_size / 1e6:.0f} MB")
         bar = window.transcript.verticalScrollBar()
         timed("scroll by 100 pages", lambda: [_scroll(window, round(bar.maximum() * page / 100)) for page in range(100)])
-        timed("back to the middle", lambda: (window.opening.go(player.count // 2), window.grab()))
-        timed("next round", lambda: (window.opening.step(1), window.grab()))
-        timed("previous round", lambda: (window.opening.step(-1), window.grab()))
-        timed("to the end", lambda: (window.opening.go(player.count), window.grab()))
+        timed("back to the middle", lambda: (window.replay_controller.go(player.count // 2), window.grab()))
+        timed("next round", lambda: (window.replay_controller.step(1), window.grab()))
+        timed("previous round", lambda: (window.replay_controller.step(-1), window.grab()))
+        timed("to the end", lambda: (window.replay_controller.go(player.count), window.grab()))
         window.close()
 
 

@@ -26,7 +26,7 @@ from engine.decoding import decode
 from engine.drafters import DraftModel, FeatureHead
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import Lookup
-from engine.models.draft_head import HeadModel
+from engine.models.head_model import HeadModel
 from engine.target.distribution import Distribution
 from engine.types import RULES
 from tests.engine.drafters.test_feature_head import CONFIG

@@ -20,8 +20,8 @@ from engine.metrics import violations
 from engine.rounds.draft_length import AutoGamma
 from engine.serving.backend import LoadedDrafter
 from engine.serving.jobs import Run
-from engine.serving.slots import Library
-from engine.serving.turns import take_turns
+from engine.serving.model_slots import ModelSlots
+from engine.serving.time_sharing import take_turns
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import cache_length, check_cache, make_prompt_cache
 from engine.trace import Trace, read
@@ -315,7 +315,7 @@ def turns_taken(act: Callable[[Run, Round], None], *kinds: str, **options: Any) 
     requests = [Request((Message("user", "ABAB"),), OPTIONS.replace(**options), drafter=kind, template=False) for kind in kinds]
     runs = tuple(Run(number, request) for number, request in enumerate(requests))
     backend = Tiny()
-    take_turns(runs, backend, Library(backend, emit, lambda: None), emit)
+    take_turns(runs, backend, ModelSlots(backend, emit, lambda: None), emit)
     traces = []
     for run in runs:
         (end,) = (event for event in events if isinstance(event, (RunFinished, RunFailed)) and event.run_id == run.id)

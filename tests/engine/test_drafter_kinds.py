@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, kind_of, may_fit
+from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, drafter_kind, may_fit
 from engine.drafters.base import sets_own_length
 from engine.errors import DraftlightError
 from engine.mlx_backend import MlxBackend
 from engine.models import loading
-from engine.models.draft_head import BUILTIN_HEAD
+from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
 from tests.engine.tiny_models import write_gguf
 
@@ -32,7 +32,7 @@ def quiet(step: str, fraction: float | None) -> None:
 def test_the_table_says_what_the_drafter_is(name: str, builtin: LoadedModel) -> None:
     """The window knows the line before the engine has made the drafter, which has the last word."""
     loaded = MlxBackend().drafter(name, builtin, quiet)
-    kind = kind_of(name)
+    kind = drafter_kind(name)
     assert (loaded.name, loaded.drafter.name) == (name, name)
     assert kind.has_distribution == loaded.has_distribution
     assert kind.sets_own_length == sets_own_length(loaded.drafter)

@@ -49,7 +49,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """What decides the weights, besides the text, the target, the labels and the start.
 
     Attributes:
@@ -120,7 +120,7 @@ class Training:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TrainingSettings,
         draft: CutModel,
         target_ids: np.ndarray,
         records: Sequence[selfplay.Record],
@@ -147,7 +147,7 @@ class Training:
             self.step += 1
             yield loss.item()
 
-    def _remaining(self, until: int) -> Iterator[selfplay.Batch]:
+    def _remaining(self, until: int) -> Iterator[selfplay.RecordBatch]:
         """Batches from the current step on. They depend on seed and step alone, so an interruption changes nothing."""
         first = epoch = 0
         while first < until:
@@ -155,18 +155,18 @@ class Training:
             yield from batches[max(0, self.step - first) : until - first]
             first, epoch = first + len(batches), epoch + 1
 
-    def logits(self, batch: selfplay.Batch) -> mx.array:
+    def logits(self, batch: selfplay.RecordBatch) -> mx.array:
         """(positions, vocabulary) at the labelled positions."""
         hidden = self.draft.model(mx.array(batch.inputs))
         return self.draft.head(hidden.reshape(-1, hidden.shape[-1])[mx.array(batch.labelled)])
 
-    def soft(self, batch: selfplay.Batch, labels: Mapping[int, teacher.Labels]) -> tuple[mx.array, mx.array]:
+    def soft(self, batch: selfplay.RecordBatch, labels: Mapping[int, teacher.Labels]) -> tuple[mx.array, mx.array]:
         """Columns and probabilities (positions, labels); what the head lacks has column -1 and probability 0."""
         columns = self.column[np.concatenate([labels[index].ids for index in batch.records])]
         logs = np.concatenate([labels[index].logs for index in batch.records]).astype(np.float32)
         return mx.array(columns), mx.array(np.where(columns >= 0, np.exp(logs), np.float32(0)))
 
-    def _loss(self, batch: selfplay.Batch) -> mx.array:
+    def _loss(self, batch: selfplay.RecordBatch) -> mx.array:
         logits = self.logits(batch)
         if self.labels is None:
             return sampled_loss(logits, mx.array(self.column[batch.answers]))
@@ -230,7 +230,7 @@ def write(draft: CutModel, target_ids: np.ndarray, target_sha256: str, folder: P
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; settings have the names and defaults of `Settings`."""
+    """The command line; settings have the names and defaults of `TrainingSettings`."""
     description, _, _ = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(prog="python -m engine.training.trimmed.cut", description=description)
     parser.add_argument("--data", type=Path, required=True, help="self-play text: an .npz file or a folder of them")
@@ -242,7 +242,7 @@ def parser() -> argparse.ArgumentParser:
         "--until", type=int, help="stop at this step and write the model as it is, instead of training to --steps"
     )
     parser.add_argument("--checkpoint-every", type=int, default=50, help="steps between checkpoints")
-    for setting in fields(Settings):
+    for setting in fields(TrainingSettings):
         name = "--" + setting.name.replace("_", "-")
         if setting.name == "layers":
             parser.add_argument(name, type=lambda text: tuple(map(int, text.split(","))), default=setting.default)
@@ -278,7 +278,7 @@ def _train(training: Training, last: int, checkpoint: Path, every: int, origin: 
 def main() -> None:
     """The command: trains to the last step, or to `--until`, and writes the draft model. With labels it prints a measurement."""
     options = parser().parse_args()
-    settings = Settings(**{setting.name: getattr(options, setting.name) for setting in fields(Settings)})
+    settings = TrainingSettings(**{setting.name: getattr(options, setting.name) for setting in fields(TrainingSettings)})
     loaded = teacher.load_target(options.target)
     records, held_out = selfplay.split(selfplay.read(options.data), settings.held_out, settings.seed)
     if options.start:

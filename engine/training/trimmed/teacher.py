@@ -41,7 +41,7 @@ class Labels:
 
 
 def label_batch(
-    model: nn.Module, batch: selfplay.Batch, candidates: mx.array, labels: int = LABELS
+    model: nn.Module, batch: selfplay.RecordBatch, candidates: mx.array, labels: int = LABELS
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ids (positions, labels) and log-probabilities (positions, labels) of the likeliest among `candidates` (count,) ids.
 

@@ -16,7 +16,7 @@ import pytest
 from app.cli import bench as cli_bench
 from app.cli import entry as cli
 from app.cli.entry import main
-from app.cli.progress import Progress, duration
+from app.cli.progress import ProgressBar, duration
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.requests.bench import PeerToken
@@ -239,7 +239,7 @@ def test_drafters_that_fit_are_the_default(
 def test_the_time_left_follows_from_what_was_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = 100.0
     monkeypatch.setattr("app.cli.progress.time.perf_counter", lambda: now)
-    progress = Progress()
+    progress = ProgressBar()
     progress.take(TaskProgress(1, "first", 0.0))
     now += 30
     progress.take(TaskProgress(1, "second", 0.25))

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.conversation.text_flow import MAX_LINES, Flow, Style, units
 from app.conversation.token_boxes import boxes_of, spot_at
 from app.look import theme as themes
-from app.session.answer_pieces import AnswerText
+from app.session.answer_pieces import AnswerPieces
 from engine.lens.pieces import Kind, Piece, Spot
 from tests.app.fakes import story_rounds
 
@@ -24,7 +24,7 @@ def flow(width: float = 420) -> Flow:
 
 
 def pieces(text: str) -> list[Piece]:
-    answer = AnswerText()
+    answer = AnswerPieces()
     for round_ in story_rounds(text):
         answer.add(round_)
     return answer.pieces

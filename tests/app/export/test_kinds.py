@@ -163,7 +163,7 @@ def test_what_cannot_be_written_is_said_and_not_remembered(
 
 
 def test_a_replay_exports_the_trace_it_shows(window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    window.opening.open(write_trace(tmp_path / "replayed.jsonl", story_rounds()))
+    window.replay_controller.open(write_trace(tmp_path / "replayed.jsonl", story_rounds()))
     choose(monkeypatch, tmp_path / "out.json", JSON)
     window.actions_by_id["exportAction"].trigger()
     assert list(read_export(tmp_path / "out.json")) == ["replayed"]

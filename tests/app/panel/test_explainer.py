@@ -49,7 +49,7 @@ def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, _ = open_window()
-    tile, popover = window.panel.figures.tiles["alpha"], window.explaining.popover
+    tile, popover = window.panel.figures.tiles["alpha"], window.explainer.popover
     qtbot.mouseClick(tile, Qt.MouseButton.LeftButton)
     assert popover.isVisible() and popover.words.text() == DEFINITIONS["alpha"]
     qtbot.keyClick(popover, Qt.Key.Key_Escape)
@@ -69,9 +69,9 @@ def test_figures_below_an_answer_open_their_definitions(qtbot: QtBot, open_windo
     left = next(x for x in range(600) if block.figure_at(float(x)) == "tau")
     y = round(block.top + block.footer_top + block.line / 2 - transcript.verticalScrollBar().value())
     qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(transcript.column.left() + left + 2, y))
-    assert window.explaining.popover.isVisible()
-    assert window.explaining.popover.title.text() == "Tau"
-    window.explaining.popover.close()
+    assert window.explainer.popover.isVisible()
+    assert window.explainer.popover.title.text() == "Tau"
+    window.explainer.popover.close()
     keys = {block.figure_at(float(x)) for x in range(600)}
     assert {"", "throughput", "alpha", "tau", "first_token"} <= keys
 
@@ -107,7 +107,7 @@ def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
     window, engine = open_window()
     story = list(engine.rounds)
     engine.rounds = list(PLAIN)
-    window.explaining.measure_plain()
+    window.explainer.measure_plain()
     qtbot.waitUntil(lambda: not window.session.measuring)
     window.panel.refresh()
     assert not window.panel.figures.tiles["speed_up"].isHidden()
@@ -117,7 +117,7 @@ def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
     assert window.panel.figures.tiles["speed_up"].isHidden()
-    assert not window.panel.charts.measure.isHidden() and window.explaining.can_measure
+    assert not window.panel.charts.measure.isHidden() and window.explainer.can_measure
     assert "other conditions" in window.panel.charts.sections["throughput"].note.words
 
 
@@ -128,7 +128,7 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
     window.send("Tell me a story.")
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
-    assert window.panel.charts.measure.isHidden() and not window.explaining.can_measure
+    assert window.panel.charts.measure.isHidden() and not window.explainer.can_measure
     assert "a plain run" in window.panel.charts.sections["throughput"].note.words
     assert window.panel.figures.tiles["speed_up"].isHidden()
 
@@ -136,7 +136,7 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
 def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     engine.hold = True
-    window.explaining.measure_plain()
+    window.explainer.measure_plain()
     assert window.session.measuring
     engine.hold = False
     window.send("Another one.")
@@ -149,7 +149,7 @@ def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callabl
 def test_a_plain_run_that_ends_too_soon_says_so(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     engine.rounds = PLAIN[:3]
-    window.explaining.measure_plain()
+    window.explainer.measure_plain()
     qtbot.waitUntil(lambda: not window.session.measuring)
     assert "too short" in window.banner.words.text()
     assert window.session.baseline(window.session.turns[0].answer) is None
@@ -176,11 +176,11 @@ def test_a_chart_is_saved_and_copied_from_its_menu(
     target = tmp_path / "alpha.svg"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), "SVG image (*.svg)"))
     window.panel.charts.sections["alpha"].more.click()
-    assert window.saving.menu.isVisible()
-    window.saving.save_svg.trigger()
-    window.saving.menu.close()
+    assert window.picture_menu.menu.isVisible()
+    window.picture_menu.save_svg.trigger()
+    window.picture_menu.menu.close()
     assert "Alpha" in target.read_text(encoding="utf-8") and "alpha.svg" in window.banner.words.text()
-    window.saving.copy.trigger()
+    window.picture_menu.copy.trigger()
     assert QGuiApplication.clipboard().image().width() > 900
     QGuiApplication.clipboard().clear()
 

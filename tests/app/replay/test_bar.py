@@ -15,7 +15,7 @@ import app.window.launch
 from app.cli.entry import main
 from app.replay.player import EVEN_SECONDS
 from app.session.cursor import Place
-from app.session.lazy_engine import LaterEngine
+from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.trace import read
@@ -50,18 +50,18 @@ def engine_of(window: Window) -> FakeEngine:
 
 
 def place(window: Window) -> str:
-    return window.opening.bar.place.text()
+    return window.replay_controller.bar.place.text()
 
 
 def test_a_trace_opens_at_its_end_without_a_model(window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     rounds = len(story_rounds())
     assert STORY in window.transcript.plain_text()
     assert f"Round {rounds} of {rounds}" in place(window)
     assert f"Replay, round {rounds} of {rounds}" in window.status.line.text()
-    assert window.opening.bar.isVisible() and not window.composer.isVisible()
+    assert window.replay_controller.bar.isVisible() and not window.composer.isVisible()
     assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
-    assert "story.jsonl" in window.opening.bar.name.text()
+    assert "story.jsonl" in window.replay_controller.bar.name.text()
     assert engine_of(window).loads == [] and not window.banner.isVisible()
     assert not window.transcript.regenerate_button.isVisible()
     assert not window.actions_by_id["regenerateAction"].isEnabled()
@@ -110,26 +110,26 @@ def test_what_is_no_single_trace_is_not_taken(window: Window, trace: Path, tmp_p
 def test_a_file_that_cannot_be_read_leaves_everything_as_it_is(window: Window, trace: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.jsonl"
     foreign.write_text("{}\n")
-    window.opening.open(foreign)
+    window.replay_controller.open(foreign)
     assert "foreign.jsonl is not a Draftlight trace" in window.banner.words.text()
     assert not window.session.replaying and window.composer.isVisible()
-    window.opening.open(trace)
-    window.opening.open(tmp_path / "missing.jsonl")
+    window.replay_controller.open(trace)
+    window.replay_controller.open(tmp_path / "missing.jsonl")
     assert "missing.jsonl cannot be read" in window.banner.words.text()
     assert STORY in window.transcript.plain_text(), "the trace before stays"
 
 
 def test_a_cut_trace_opens_as_far_as_it_goes_and_says_so(window: Window, trace: Path) -> None:
     trace.write_bytes(trace.read_bytes()[: trace.stat().st_size // 2])
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     rounds = len(read(trace).rounds)
     assert 0 < rounds < len(story_rounds())
-    assert "cut off" in window.banner.words.text() and "cut off" in window.opening.bar.name.text()
+    assert "cut off" in window.banner.words.text() and "cut off" in window.replay_controller.bar.name.text()
     assert f"of {rounds}" in place(window)
 
 
 def test_it_plays_as_recorded_and_stops_at_the_end(window: Window, trace: Path) -> None:
-    opening, now = window.opening, [0.0]
+    opening, now = window.replay_controller, [0.0]
     opening.clock = lambda: now[0]
     opening.open(trace)
     opening.bar.play.click()
@@ -152,7 +152,7 @@ def test_it_plays_as_recorded_and_stops_at_the_end(window: Window, trace: Path) 
 
 
 def test_even_steps_can_be_chosen(window: Window, trace: Path) -> None:
-    opening, now = window.opening, [0.0]
+    opening, now = window.replay_controller, [0.0]
     opening.clock = lambda: now[0]
     opening.open(trace)
     opening.bar.timing.setCurrentIndex(1)
@@ -164,17 +164,17 @@ def test_even_steps_can_be_chosen(window: Window, trace: Path) -> None:
 
 
 def test_playing_needs_no_hand(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.opening.open(trace)
-    window.opening._set_speed(16.0)
-    window.opening.toggle()
+    window.replay_controller.open(trace)
+    window.replay_controller._set_speed(16.0)
+    window.replay_controller.toggle()
     qtbot.waitUntil(lambda: window.session.answer is not None and window.session.answer.text.text == STORY)
 
 
 @pytest.mark.parametrize("where", ["bar", "conversation"])
 def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: str) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     rounds = len(story_rounds())
-    target = window.opening.bar if where == "bar" else window.transcript
+    target = window.replay_controller.bar if where == "bar" else window.transcript
     target.setFocus()
     qtbot.keyClick(target, Key.Key_Comma)
     qtbot.keyClick(target, Key.Key_Comma)
@@ -182,15 +182,15 @@ def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: st
     qtbot.keyClick(target, Key.Key_Period)
     assert f"Round {rounds - 1} of {rounds}" in place(window)
     qtbot.keyClick(target, Key.Key_Space)
-    assert window.opening.player is not None and window.opening.player.playing
+    assert window.replay_controller.player is not None and window.replay_controller.player.playing
     qtbot.keyClick(target, Key.Key_Space)
-    assert not window.opening.player.playing
+    assert not window.replay_controller.player.playing
     qtbot.keyClick(target, Key.Key_Escape)
     assert not window.session.replaying
 
 
 def test_escape_lets_go_of_a_token_before_it_leaves_the_replay(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     window.transcript.setFocus()
     window.cursor_place.pin(Place(0, 2, proposal=0))
     qtbot.keyClick(window.transcript, Key.Key_Escape)
@@ -200,20 +200,20 @@ def test_escape_lets_go_of_a_token_before_it_leaves_the_replay(qtbot: QtBot, win
 
 
 def test_a_place_that_is_pinned_is_forgotten_with_its_conversation(window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     window.cursor_place.pin(Place(0, 2))
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     assert window.cursor_place.place is None
     window.cursor_place.pin(Place(0, 2))
-    window.opening.leave()
+    window.replay_controller.leave()
     assert window.cursor_place.place is None
 
 
 def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     window.cursor_place.pin(Place(0, 9, proposal=0))
     for shown in (3, 0, len(story_rounds())):
-        window.opening.go(shown)
+        window.replay_controller.go(shown)
         window.panel.refresh()
         window.grab()
     assert STORY in window.transcript.plain_text()
@@ -223,9 +223,9 @@ def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Pat
 def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str) -> None:
     window.chat.keep(panel_page=page)
     window._show_settings()
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     for shown in (5, 2, 0, 7):
-        window.opening.go(shown)
+        window.replay_controller.go(shown)
         window.panel.refresh()
         window.grab()
 
@@ -233,16 +233,16 @@ def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str)
 def test_a_trace_that_is_opened_from_the_comparison_shows_in_the_conversation(window: Window, trace: Path) -> None:
     window.pages.toggle()
     assert window.pages.comparing is not None
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     assert window.pages.comparing is None
-    assert window.opening.bar.isVisible()
+    assert window.replay_controller.bar.isVisible()
 
 
 def test_home_and_end_go_to_the_ends(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.opening.open(trace)
-    assert window.opening.bar.hasFocus(), "the keys work at once"
+    window.replay_controller.open(trace)
+    assert window.replay_controller.bar.hasFocus(), "the keys work at once"
     rounds = len(story_rounds())
-    for target in (window.opening.bar, window.opening.bar.slider):
+    for target in (window.replay_controller.bar, window.replay_controller.bar.slider):
         qtbot.keyClick(target, Key.Key_Home)
         assert f"Round 0 of {rounds}" in place(window)
         assert STORY not in window.transcript.plain_text()
@@ -251,10 +251,10 @@ def test_home_and_end_go_to_the_ends(qtbot: QtBot, window: Window, trace: Path) 
 
 
 def test_the_slider_scrubs_and_goes_where_it_is_clicked(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     QApplication.sendPostedEvents()
     QApplication.processEvents()
-    slider = window.opening.bar.slider
+    slider = window.replay_controller.bar.slider
     slider.setValue(4)
     assert window.session.answer is not None and len(window.session.answer.rounds) == 4
     qtbot.mouseClick(slider, Qt.MouseButton.LeftButton, pos=QPoint(slider.width() // 2, slider.height() // 2))
@@ -263,13 +263,13 @@ def test_the_slider_scrubs_and_goes_where_it_is_clicked(qtbot: QtBot, window: Wi
 
 
 def test_the_side_panel_shows_the_same_as_live(window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     answer = window.session.answer
     assert answer is not None
     summary = answer.tally.summary
     window.panel.refresh()
     assert window.panel.figures.tiles["alpha"].value.text() == f"{summary.alpha:.2f}"
-    window.opening.go(3)
+    window.replay_controller.go(3)
     window.panel.refresh()
     assert window.session.answer is not None and window.session.answer.tally.rounds == 3
     assert window.panel.figures.tiles["tau"].value.text() == f"{window.session.answer.tally.summary.tau:.2f}"
@@ -282,11 +282,11 @@ def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, tra
     qtbot.waitUntil(lambda: window.session.running is None)
     window.composer.set_text("half a thought")
     before = window.transcript.plain_text()
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     assert "A question of mine." not in window.transcript.plain_text()
     window.send("not now")
     assert engine_of(window).requests[-1].messages[-1].content == "A question of mine.", "nothing is sent from a replay"
-    window.opening.bar.close_button.click()
+    window.replay_controller.bar.close_button.click()
     assert window.transcript.plain_text() == before
     assert window.composer.text == "half a thought" and window.composer.isVisible()
     window.send("And now?")
@@ -299,29 +299,29 @@ def test_an_answer_under_way_is_not_interrupted(qtbot: QtBot, window: Window, tr
     qtbot.waitUntil(lambda: window.session.model is not None)
     engine_of(window).pause_after = 2
     window.send("A question.")
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     assert not window.session.replaying
     assert "being generated" in window.banner.words.text()
 
 
 def test_leaving_a_window_that_was_opened_for_a_trace_loads_its_models(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     assert engine_of(window).loads == []
-    window.opening.leave()
+    window.replay_controller.leave()
     assert engine_of(window).loads != []
     qtbot.waitUntil(lambda: window.session.model is not None)
 
 
 def test_a_new_chat_ends_the_replay(window: Window, trace: Path) -> None:
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     window.new_chat()
     assert not window.session.replaying and window.session.turns == []
-    assert window.composer.isVisible() and not window.opening.bar.isVisible()
+    assert window.composer.isVisible() and not window.replay_controller.bar.isVisible()
 
 
 def test_every_control_has_a_name_and_a_place_in_the_order_of_tab(window: Window, trace: Path) -> None:
-    window.opening.open(trace)
-    bar = window.opening.bar
+    window.replay_controller.open(trace)
+    bar = window.replay_controller.bar
     controls = [*bar.findChildren(QAbstractButton), *bar.findChildren(QComboBox), bar.slider, bar]
     assert len(controls) == 10
     assert all(control.accessibleName() for control in controls)
@@ -335,10 +335,10 @@ def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Windo
     window.chat.keep(text_scale=scale)
     window._apply_look()
     window.resize(width, 900)
-    window.opening.open(trace)
+    window.replay_controller.open(trace)
     QApplication.sendPostedEvents()
     QApplication.processEvents()
-    bar = window.opening.bar
+    bar = window.replay_controller.bar
     parts = [*bar.findChildren(QAbstractButton), bar.slider, bar.place, bar.speed, bar.timing]
     for part in parts:
         area = part.geometry()
@@ -385,7 +385,7 @@ def test_an_engine_is_made_when_it_is_first_asked_for_something() -> None:
         made.append(FakeEngine())
         return made[-1]
 
-    engine = LaterEngine(make)
+    engine = LazyEngine(make)
     engine.update(1, rule="match")
     engine.stop(1)
     assert engine.events() == [] and engine.close() and made == []
@@ -396,8 +396,8 @@ def test_an_engine_is_made_when_it_is_first_asked_for_something() -> None:
 
 
 def test_names_of_files_are_no_markup(window: Window, tmp_path: Path) -> None:
-    window.opening.open(write_trace(tmp_path / "<b>story.jsonl", story_rounds()))
-    bar = window.opening.bar
+    window.replay_controller.open(write_trace(tmp_path / "<b>story.jsonl", story_rounds()))
+    bar = window.replay_controller.bar
     assert bar.name.textFormat() is Qt.TextFormat.PlainText
     assert "&lt;b&gt;story.jsonl" in bar.name.toolTip()
     assert window.banner.words.textFormat() is Qt.TextFormat.PlainText

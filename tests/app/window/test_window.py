@@ -953,9 +953,9 @@ def test_the_menu_of_a_chart_opens_without_reading_the_trace(
 ) -> None:
     window, _ = open_window()
     monkeypatch.setattr("app.export.pictures.trace_of", lambda turn: pytest.fail("a long trace takes a while to read"))
-    assert window.saving._answer() is None
+    assert window.picture_menu._answer() is None
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     window.panel.charts.menu_wanted.emit("alpha", QPoint(10, 10))
-    assert window.saving.save_png.isEnabled()
-    window.saving.menu.close()
+    assert window.picture_menu.save_png.isEnabled()
+    window.picture_menu.menu.close()

@@ -23,7 +23,7 @@ from engine.bench.statistics import ALL, noise_of_plain, repeated, summarise
 from engine.mlx_backend import MlxBackend
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
-from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup, PeerToken, Setting
+from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetting, BenchSetup, PeerToken
 from engine.types import (
     BenchFinished,
     BenchMeasured,
@@ -109,7 +109,7 @@ def test_every_setting_is_measured_once_on_every_prompt(whole: tuple[BenchReques
     rows = [row for row in rows_of(events) if not row.setting.is_baseline]
     ours = [row for row in rows if row.maker == "draftlight"]
     asked = {
-        (prompt.id, Setting("draftlight", drafter, rule, temperature, gamma))
+        (prompt.id, BenchSetting("draftlight", drafter, rule, temperature, gamma))
         for prompt in PROMPTS
         for drafter in request.drafters[1:]
         for rule in request.rules
@@ -348,8 +348,8 @@ def answer(tokens: int = 100, seconds: float = 1.0, rounds: int = 100, accepted:
     return Answer(tuple(range(tokens)), "", 9, seconds, 0.1, rounds, accepted + rejected, accepted, rejected, 0, "length")
 
 
-SETTING = Setting("draftlight", "ngram", "gumbel", 0.8, 4)
-PLAIN = Setting("draftlight", "none", None, 0.8, None)
+SETTING = BenchSetting("draftlight", "ngram", "gumbel", 0.8, 4)
+PLAIN = BenchSetting("draftlight", "none", None, 0.8, None)
 
 
 def row(prompt: str = "a", category: str = "chat", seconds: float = 1.0, accepted: int = 0, rejected: int = 0) -> BenchRow:

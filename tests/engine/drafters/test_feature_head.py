@@ -17,7 +17,7 @@ from engine.drafters import FeatureHead, NGram
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import PRIOR_ODDS
 from engine.errors import DraftlightError
-from engine.models.draft_head import MODEL_TYPE, HeadConfig, HeadModel, load_head
+from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
 from engine.rounds.draft_length import AutoGamma

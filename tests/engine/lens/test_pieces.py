@@ -14,10 +14,10 @@ from typing import get_args
 import pytest
 
 from app.cli.terminal import STYLES, RoundPainter, status_line
-from app.session.answer_pieces import AnswerText
+from app.session.answer_pieces import AnswerPieces
 from engine.export import read_traces, to_html
 from engine.lens.pieces import GHOSTS, Piece, Spot, pieces, spot_of_emitted, visible, visible_candidate, without_controls
-from engine.lens.words import FINISHES, LEGEND
+from engine.lens.shared_wording import FINISHES, LEGEND
 from engine.metrics import summarise
 from engine.types import Candidate, Emitted, Finish, Milliseconds, Origin, Proposal, Round
 from tests.app.fakes import make_round, story_rounds
@@ -143,7 +143,7 @@ def nasty_rounds(seed: int, many: int) -> list[Round]:
 def test_window_report_and_terminal_show_the_same_tokens_in_the_same_order(rounds: list[Round], tmp_path: Path) -> None:
     read = [(piece.text, piece.kind) for piece in pieces(rounds)]
     assert "".join(text for text, kind in read if kind not in GHOSTS) == "".join(round_.text for round_ in rounds)
-    window = AnswerText()
+    window = AnswerPieces()
     for round_ in rounds:
         window.add(round_)
     assert [(piece.text, piece.kind) for piece in window.pieces] == read
@@ -183,5 +183,5 @@ def test_every_kind_of_token_is_in_the_legend() -> None:
 
 def test_none_of_it_needs_mlx_or_qt() -> None:
     loaded = "any(name.startswith(('PySide6', 'mlx')) for name in sys.modules)"
-    code = f"import sys, engine.lens.pieces, engine.lens.words; sys.exit({loaded})"
+    code = f"import sys, engine.lens.pieces, engine.lens.shared_wording; sys.exit({loaded})"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])

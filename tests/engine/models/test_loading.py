@@ -36,7 +36,7 @@ from engine.files.safetensors_header import check_safetensors
 from engine.models import loading
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
-from engine.models.pairing import check_pair
+from engine.models.pair_check import check_pair
 from tests.engine import tiny_models
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "builtin_reference.json").read_text(encoding="utf-8"))

@@ -25,9 +25,9 @@ from engine.proof import invariance as one_seed
 from engine.proof import known_answers as noise_checks
 from engine.proof.contexts import Rows
 from engine.proof.decodes import SETTING, decodes, filtered
-from engine.proof.judges import Setting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
+from engine.proof.judges import CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
 from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
-from engine.proof.process import LIKELIEST, Table, process_of
+from engine.proof.process import LIKELIEST, SimulatedRounds, process_of
 from engine.requests.prove import FALSE_ALARM, Finding, concluded, level_for
 from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
@@ -107,14 +107,14 @@ def test_the_false_alarm_is_shared_among_the_statistical_checks() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_sound_rules_pass(rule: str, drafter: str) -> None:
     for top_p in (1.0, 0.6):
-        setting = Setting("table", (table_rows(drafter, top_p=top_p),), auto=top_p < 1)
+        setting = CheckSetting("table", (table_rows(drafter, top_p=top_p),), auto=top_p < 1)
         findings = [*played_rounds(setting, rule, 2000, 1, None, nothing), same_as_decoding(setting, rule, 1)]  # type: ignore[arg-type]
         assert failures(findings) == []
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_every_planted_defect_is_noticed_and_only_under_the_rules_it_breaks(plant: Plant) -> None:
-    setting = Setting("table", (table_rows(top_p=0.6),), auto=plant == "dropped-draw")
+    setting = CheckSetting("table", (table_rows(top_p=0.6),), auto=plant == "dropped-draw")
     noticed = {rule: failures(list(played_rounds(setting, rule, 6000, 1, plant, nothing))) for rule in RULES}
     # What is taken back was drawn, so rates of acceptance are off under match and gumbel too, though no token of the text is.
     broken = {"stale-noise": {"block"}, "dropped-draw": set(RULES)}.get(plant, {"rejection", "block"})
@@ -152,11 +152,11 @@ def test_a_pen_that_drops_its_newest_token_is_noticed(monkeypatch: pytest.Monkey
 
 def test_whole_rows_agree_as_often_as_the_closed_form_says_and_not_otherwise() -> None:
     rows = table_rows()
-    assert failures([whole_rows_coupled(Setting("table", (rows,)), 200, 1, nothing)]) == []
+    assert failures([whole_rows_coupled(CheckSetting("table", (rows,)), 200, 1, nothing)]) == []
     monotone = replace(rows, q=np.sort(rows.q, axis=1))
-    shifted = whole_rows_coupled(Setting("table", (monotone,)), 200, 1, nothing)
+    shifted = whole_rows_coupled(CheckSetting("table", (monotone,)), 200, 1, nothing)
     assert failures([shifted]) == []
-    finding = whole_rows_coupled(Setting("table", (rows,)), 200, 1, nothing)
+    finding = whole_rows_coupled(CheckSetting("table", (rows,)), 200, 1, nothing)
     assert "measured" in finding.detail and "closed form" in finding.detail
 
 
@@ -169,7 +169,7 @@ def test_whole_rows_drawn_with_two_noises_are_noticed(monkeypatch: pytest.Monkey
         return argmax(source, logits, scale, positions, ("shared", "draft")[next(calls) % 2])
 
     monkeypatch.setattr(NoiseSource, "argmax", alternating)
-    assert failures([whole_rows_coupled(Setting("table", (table_rows(),)), 200, 1, nothing)])
+    assert failures([whole_rows_coupled(CheckSetting("table", (table_rows(),)), 200, 1, nothing)])
 
 
 def test_rows_are_cut_without_losing_mass() -> None:
@@ -182,7 +182,7 @@ def test_rows_are_cut_without_losing_mass() -> None:
 
 
 def test_rounds_with_other_noise_than_decodings_are_noticed() -> None:
-    whole = Table(process_of([table_rows()]), "rejection", "shared-noise")
+    whole = SimulatedRounds(process_of([table_rows()]), "rejection", "shared-noise")
     positions = np.arange(0, 400, 8)
     played = whole.round(1, positions, np.zeros(len(positions), dtype=np.int64))
     alone = [whole.real_round(1, int(position))[1:] for position in positions]

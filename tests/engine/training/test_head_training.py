@@ -13,13 +13,13 @@ from mlx.utils import tree_flatten
 
 from engine.drafters import DraftPen, FeatureHead
 from engine.errors import DraftlightError
-from engine.models.draft_head import HeadConfig, HeadModel, load_head, save_head
+from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
 from engine.target.layer_taps import embedding_of, tap
 from engine.training import features, texts
 from engine.training.chains import soft_loss, unroll
 from engine.training.features import Example
 from engine.training.head_training import POSITIONS, SHARPER, HeadTraining, Plan
-from engine.training.lessons import common_prefix, copied_right, split
+from engine.training.lessons import common_opening, copied_right, split
 from engine.training.reading import TargetReader
 from tests.engine.small_models import VOCAB, tiny_llama
 
@@ -238,7 +238,7 @@ def test_what_all_texts_begin_with_is_not_learned(target: nn.Module, examples: l
         Example(np.concatenate([system, one.tokens]).astype(np.int32), one.prompt_length + 12, one.group, one.folder, one.first)
         for one in examples
     ]
-    assert common_prefix(longer) == 12
+    assert common_opening(longer) == 12
     training = a_training(target, longer)
     rows = training.lessons.wanted(longer[:1], [(np.zeros((60, 2), np.int64), np.zeros((60, 2)))], 40, 0)[0]
     assert rows[0] == 10  # the first token worth predicting is that at position 12

@@ -18,7 +18,7 @@ from engine.decoding import decode
 from engine.drafters import FeatureHead
 from engine.errors import DraftlightError
 from engine.models import loading
-from engine.models.draft_head import load_head
+from engine.models.head_model import load_head
 from engine.models.loaded import LoadedModel
 from engine.requests.train import HeldOut, Trained, TrainRequest
 from engine.training import fitting, stages

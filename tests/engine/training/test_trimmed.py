@@ -18,7 +18,9 @@ from engine.training.trimmed import cut, teacher
 
 VOCABULARY = 96
 """Target tokens; the text uses those below 64, so a head of 64 loses nothing."""
-SETTINGS = cut.Settings(steps=12, layers=(0, 2), vocabulary=64, batch_tokens=128, learning_rate=3e-3, warm_up=3, held_out=4)
+SETTINGS = cut.TrainingSettings(
+    steps=12, layers=(0, 2), vocabulary=64, batch_tokens=128, learning_rate=3e-3, warm_up=3, held_out=4
+)
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def records() -> list[selfplay.Record]:
 def a_training(target: Model, records: list[selfplay.Record], **changes: object) -> cut.Training:
     target_ids = np.sort(selfplay.frequent_tokens(records, SETTINGS.vocabulary))
     labels = changes.pop("labels", None)
-    settings = cut.Settings(**{**vars(SETTINGS), **changes})  # type: ignore[arg-type]
+    settings = cut.TrainingSettings(**{**vars(SETTINGS), **changes})  # type: ignore[arg-type]
     return cut.Training(settings, cut.cut(target, settings.layers, target_ids), target_ids, records, labels)  # type: ignore[arg-type]
 
 

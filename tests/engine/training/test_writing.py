@@ -16,7 +16,7 @@ from engine.models.loaded import LoadedModel
 from engine.training import prompts as tasks
 from engine.training import texts, writing
 from engine.training.reading import reader_for
-from engine.training.writing import Writer
+from engine.training.writing import SelfplayWriter
 from tests.engine import tiny_models
 
 LONGEST = 160
@@ -40,9 +40,9 @@ def silent(what: str, tokens: int) -> None:
     return
 
 
-def a_writer(target: LoadedModel, folder: Path, tick: Callable[[str, int], None] = silent) -> Writer:
+def a_writer(target: LoadedModel, folder: Path, tick: Callable[[str, int], None] = silent) -> SelfplayWriter:
     folder.mkdir(exist_ok=True)
-    return Writer(target, reader_for(target, (0, 1)), folder, LONGEST, (0.0, 0.8), 3, tick)
+    return SelfplayWriter(target, reader_for(target, (0, 1)), folder, LONGEST, (0.0, 0.8), 3, tick)
 
 
 def written(folder: Path) -> list[texts.Record]:
@@ -59,7 +59,7 @@ def test_a_question_is_left_open_behind_its_first_words(target: LoadedModel) -> 
 
 
 def test_every_kind_of_task_is_made_of_what_was_written() -> None:
-    material = tasks.Material(turns=["a question"])
+    material = tasks.PromptMaterial(turns=["a question"])
     assert set(tasks.prompts(random.Random(0), material, 60)) >= {"a question"}  # nothing else is known yet
     text, code = "A sentence about lamps. " * 20, "def light(lamp):\n    lamp.on = True\n" * 5
     material.add(text)

@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from engine.serving.answer import turns
 from engine.serving.backend import Backend
 from engine.serving.jobs import Run
-from engine.serving.slots import Closing, Library
+from engine.serving.model_slots import Closing, ModelSlots
 from engine.types import Event
 
 
-def take_turns(runs: Sequence[Run], backend: Backend, library: Library, emit: Callable[[Event], None]) -> None:
+def take_turns(runs: Sequence[Run], backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
     """Produce all answers, or report why there is none. Raises nothing but Closing."""
     began = time.perf_counter()
-    under_way = {run: turns(run, backend, library, emit, shared_since=began) for run in runs}
+    under_way = {run: turns(run, backend, slots, emit, shared_since=began) for run in runs}
     used = dict.fromkeys(runs, -1.0)  # each reads its prompt before any goes on
     closing: Closing | None = None
     while under_way:

@@ -16,7 +16,7 @@ import mlx.nn as nn
 from mlx_lm.models.llama import Model, ModelArgs
 
 from engine.errors import DraftlightError
-from engine.files.gguf_header import Header
+from engine.files.gguf_header import GgufHeader
 
 _GROUP = 32
 _BITS = {"Q4_0": 4, "Q4_1": 4, "Q8_0": 8}
@@ -50,7 +50,7 @@ class FactoredRope(nn.Module):
         return mx.fast.rope(x, self.dims, traditional=False, base=None, scale=1.0, offset=offset, freqs=self._freqs)
 
 
-def read_config(header: Header, name: str) -> dict[str, Any]:
+def read_config(header: GgufHeader, name: str) -> dict[str, Any]:
     """mlx-lm's llama configuration for the file.
 
     Raises:
@@ -115,7 +115,7 @@ def read_config(header: Header, name: str) -> dict[str, Any]:
     }
 
 
-def load_llama(path: Path, header: Header) -> tuple[Model, dict[str, Any]]:
+def load_llama(path: Path, header: GgufHeader) -> tuple[Model, dict[str, Any]]:
     """The model and its configuration, weights as stored: quantised layers stay quantised, nothing is evaluated.
 
     Args:

@@ -31,7 +31,7 @@ class Closing(Exception):
     """The engine is being closed: leave whatever is under way."""
 
 
-class Library:
+class ModelSlots:
     """Loads on request, reports with events, and leaves what is loaded usable when a later load fails.
 
     Args:

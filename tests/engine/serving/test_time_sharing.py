@@ -158,7 +158,7 @@ def test_answers_take_turns_and_each_has_its_own_ids_traces_and_whole_text(desk:
 
 def script(monkeypatch: pytest.MonkeyPatch, time: Callable[[], float]) -> None:
     """Gives the clocks of answers a time of the test's own."""
-    for module in ("clock", "serving.turns", "serving.jobs"):
+    for module in ("clock", "serving.time_sharing", "serving.jobs"):
         monkeypatch.setattr(f"engine.{module}.time", SimpleNamespace(perf_counter=time))
 
 
