@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import DraftlightError
 from engine.exports import captions
-from engine.exports.charts import DRAW, throughput_chart
+from engine.exports.charts import draw
 from engine.exports.csv_files import csv_files, csv_texts, read_rounds_csv
 from engine.exports.drawing import CAPTION, DARK, LIGHT
 from engine.exports.forms import FORMS, Form
@@ -74,11 +74,8 @@ def write(traces: Sequence[Trace], form: Form, path: Path, chart: str = "proposa
     return tuple(files)
 
 
-def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light", plain: float | None = None) -> str:
+def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light") -> str:
     """One chart of the last answer as an SVG document, with its title, its axes and where it comes from.
-
-    Args:
-        plain: measured throughput of a plain answer to the same prompt, for the chart of throughput.
 
     Raises:
         DraftlightError: an unknown chart, or no answer.
@@ -89,8 +86,7 @@ def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light", plain: 
     if not traces:
         raise DraftlightError("There is no answer to draw.")
     palette, trace = DARK if theme == "dark" else LIGHT, traces[-1]
-    tally = Tally.of(trace.rounds)
-    drawing = throughput_chart(tally, palette, plain) if kind.name == "throughput" else DRAW[kind.name](tally, palette)
+    drawing = draw(kind.name, trace, Tally.of(trace.rounds), palette)
     return drawing.document(kind.title, kind.up, captions.lines(captions.provenance(trace), drawing.width, CAPTION))
 
 

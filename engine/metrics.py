@@ -309,13 +309,13 @@ def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
     for round in rounds:
         entry = counts(round) if isinstance(round, Round) else round
         if entry.proposals != entry.accepted + entry.rejected + entry.unjudged:
-            found.append(f"Round {entry.index}: {entry.proposals} proposals, but not as many verdicts.")
+            found.append(f"Round {entry.index + 1}: {entry.proposals} proposals, but not as many verdicts.")
         if entry.rejected > 1 or (entry.unjudged and not entry.rejected):
-            found.append(f"Round {entry.index}: {entry.rejected} rejected and {entry.unjudged} unjudged is impossible.")
+            found.append(f"Round {entry.index + 1}: {entry.rejected} rejected and {entry.unjudged} unjudged is impossible.")
         if entry.emitted > entry.accepted + 1 or (entry.finish is None and entry.emitted != entry.accepted + 1):
-            found.append(f"Round {entry.index}: {entry.accepted} accepted, but {entry.emitted} emitted.")
+            found.append(f"Round {entry.index + 1}: {entry.accepted} accepted, but {entry.emitted} emitted.")
         if isinstance(round, Round) and any(proposal.status != "accepted" for proposal in round.proposals[: entry.accepted]):
-            found.append(f"Round {entry.index}: an accepted proposal comes after one that was not.")
+            found.append(f"Round {entry.index + 1}: an accepted proposal comes after one that was not.")
     return tuple(found)
 
 

@@ -40,6 +40,14 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class PlainRun:
+    """A measured run without a drafter of what an answer was asked: `throughput` in tokens per second over so many `tokens`."""
+
+    throughput: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """What a trace holds.
 
@@ -48,6 +56,7 @@ class Trace:
         header, changes, summary: as written, without `kind`; `summary` is None in a cut-off trace.
         rounds: the complete rounds up to the first damage.
         missing: what the file lacks, as a sentence for the user; None if it is whole.
+        plain: the plain run it is compared with. No file has it: whoever measured one adds it with `dataclasses.replace`.
     """
 
     path: Path
@@ -56,6 +65,7 @@ class Trace:
     changes: tuple[dict[str, Any], ...]
     summary: dict[str, Any] | None
     missing: str | None
+    plain: PlainRun | None = None
 
 
 class Writer:
@@ -214,7 +224,7 @@ def _decode_line(line: bytes) -> dict[str, Any]:
 def _next_round(entry: dict[str, Any], index: int) -> Round:
     round = round_from_json(entry)
     if round.index != index:
-        raise ValueError(f"round {index} is missing")
+        raise ValueError(f"round {index + 1} is missing")
     return round
 
 

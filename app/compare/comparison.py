@@ -16,6 +16,7 @@ from app.session.session import Answer, Session
 from engine import near_ties
 from engine.drafter_kinds import HEAD, NO_DRAFTER
 from engine.lens.pieces import Spot
+from engine.trace import PlainRun
 from engine.types import DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
 
 LETTERS = "ABCD"
@@ -306,13 +307,21 @@ class Comparison:
     def speed_up(self, index: int) -> float | None:
         """Throughput over that of the plain column with the same prompt and temperature; None for that one itself, or without
         one. Whatever else a plain run depends on, all columns share."""
-        column = self.columns[index]
+        own, plain = self.columns[index].answer.tokens_per_second, self._plain_run(self.columns[index])
+        return own / plain.throughput if own and plain is not None else None
+
+    def _plain_run(self, column: Column) -> PlainRun | None:
         alike = (c for c in self.columns if c.prompt == column.prompt and c.setup.temperature == column.setup.temperature)
         plain = next((c for c in alike if c.setup.drafter == NO_DRAFTER), None)
-        if plain is None or plain is column:
+        if plain is None or plain is column or not plain.answer.tokens_per_second:
             return None
-        own, base = column.answer.tokens_per_second, plain.answer.tokens_per_second
-        return own / base if own and base else None
+        return PlainRun(plain.answer.tokens_per_second, plain.answer.tally.summary.emitted)
+
+    @property
+    def plain_runs(self) -> dict[str, PlainRun]:
+        """The plain run that each answer is compared with, by the path of the answer's trace."""
+        found = ((column.answer.trace_path, self._plain_run(column)) for column in self.columns)
+        return {path: plain for path, plain in found if path is not None and plain is not None}
 
     @property
     def traces(self) -> list[str]:

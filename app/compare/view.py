@@ -330,8 +330,9 @@ class CompareView(QWidget):
 
     def write_answers(self, kind: ExportKind, path: Path) -> None:
         """Writes the answers of all columns to one file, and says so."""
-        traces = [] if self.comparison is None else self.comparison.traces
-        if self._written(lambda: export_session(traces, path, kind)):
+        if (comparison := self.comparison) is None:
+            return
+        if self._written(lambda: export_session(comparison.traces, path, kind, plain=comparison.plain_runs)):
             self.exported.emit(str(path.parent), kind.id)
 
     def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:

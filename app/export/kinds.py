@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from app.export import share_card
 from engine import export
+from engine.trace import PlainRun
 
 Theme = Literal["dark", "light"]
 
@@ -73,16 +75,24 @@ def free_name(path: Path) -> Path:
     return found
 
 
-def export_session(traces: Iterable[str], path: Path, kind: ExportKind, theme: Theme = "dark") -> tuple[Path, ...]:
+def export_session(
+    traces: Iterable[str],
+    path: Path,
+    kind: ExportKind,
+    theme: Theme = "dark",
+    plain: Mapping[str, PlainRun] = MappingProxyType({}),
+) -> tuple[Path, ...]:
     """Writes these answers, or of the last one the share card; returns what was written, `path` first.
 
     Args:
         theme: of a share card. A report follows the system of whoever reads it.
+        plain: measured plain runs by the path of the trace that each is compared with.
 
     Raises:
         DraftlightError: a trace cannot be read or the file not be written; then nothing has changed.
     """
-    read = export.read_traces(traces)
+    paths = tuple(traces)
+    read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
     if kind.id == "card" or kind.id == "card-svg":  # spelled out, so that the types are told apart
         return (share_card.write(read[-1], path, theme),)
     return export.write(read, kind.id, path)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from app.session.session import Answer, Turn
 from engine import export
-from engine.codec import options_to_json, plain
+from engine.codec import options_to_json
+from engine.codec import plain as as_json
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_together
 from engine.provenance import version
-from engine.trace import Trace, read
+from engine.trace import PlainRun, Trace, read
 from engine.types import Message
 
 PNG_FACTOR = 2.0
@@ -22,9 +23,9 @@ PNG_FACTOR = 2.0
 ENDINGS = (".png", ".svg")
 
 
-def chart_svg(trace: Trace, name: str, theme: str = "light", plain_speed: float | None = None) -> str:
+def chart_svg(trace: Trace, name: str, theme: str = "light") -> str:
     """A chart of an answer: the same as in the report, with title, axes and provenance. Raises DraftlightError: no such chart."""
-    return export.chart_svg([trace], name, theme, plain_speed)
+    return export.chart_svg([trace], name, theme)
 
 
 def save(svg: str, path: Path) -> Path:
@@ -46,19 +47,22 @@ def content(svg: str, ending: str) -> bytes:
     return svg.encode("utf-8", errors="backslashreplace")
 
 
-def save_charts(trace: Trace, folder: Path, theme: str = "light", plain_speed: float | None = None) -> tuple[Path, ...]:
+def save_charts(trace: Trace, folder: Path, theme: str = "light") -> tuple[Path, ...]:
     """Writes every chart of an answer as SVG and as PNG, all or none; returns the files. Raises DraftlightError."""
     files: dict[Path, bytes] = {}
     for name in export.CHARTS:
-        svg = chart_svg(trace, name, theme, plain_speed)
+        svg = chart_svg(trace, name, theme)
         for ending in ENDINGS:
             files[folder / f"{trace.path.stem}-{name}{ending}"] = content(svg, ending)
     write_together(files)
     return tuple(files)
 
 
-def trace_of(turn: Turn) -> Trace:
-    """An answer as its trace: the one that was written, or, where there is none or not yet all of it, what the window knows."""
+def trace_of(turn: Turn, plain: PlainRun | None = None) -> Trace:
+    """An answer as its trace: the one that was written, or, where there is none or not yet all of it, what the window knows.
+
+    `plain` is the measured run that it is compared with.
+    """
     answer = turn.answer
     written = _written(answer)
     header = written.header if written is not None else _header(turn)
@@ -67,7 +71,7 @@ def trace_of(turn: Turn) -> Trace:
         {"index": change.index, "rule": change.rule, "gamma": change.gamma, "drafter": change.drafter}
         for change in answer.changes
     )
-    return Trace(path, header, tuple(answer.rounds), changes, None if written is None else written.summary, None)
+    return Trace(path, header, tuple(answer.rounds), changes, None if written is None else written.summary, None, plain)
 
 
 def _written(answer: Answer) -> Trace | None:
@@ -86,5 +90,5 @@ def _header(turn: Turn) -> dict[str, object]:
         "drafter": {"name": answer.drafter},
         "options": options_to_json(answer.options),
         "seed": answer.options.seed,
-        "prompt": {"messages": plain(tuple(messages)), "ids": []},
+        "prompt": {"messages": as_json(tuple(messages)), "ids": []},
     }

@@ -17,7 +17,7 @@ from app.export.pictures import content
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
-from engine.exports.tables import table_of
+from engine.exports.tables import compared, table_of, throughput
 from engine.files.whole_file import write_together
 from engine.lens.pieces import pieces
 from engine.lens.shared_wording import LEGEND
@@ -36,11 +36,11 @@ SHOWN = ("accepted", "correction", "bonus", "plain", "rejected")
 """Unjudged proposals say nothing about the answer and are left to the strip."""
 
 
-def write(trace: Trace, path: Path, theme: str = "dark", plain_speed: float | None = None) -> Path:
+def write(trace: Trace, path: Path, theme: str = "dark") -> Path:
     """Writes the card, as PNG where the name ends so and else as SVG.
 
     Args:
-        theme: "dark" or "light". plain_speed: measured throughput of a plain answer to the same prompt, for the speed-up.
+        theme: "dark" or "light".
 
     Raises:
         DraftlightError: it cannot be written; then nothing has changed.
@@ -50,24 +50,26 @@ def write(trace: Trace, path: Path, theme: str = "dark", plain_speed: float | No
         from app.export.raster import measured  # only this needs Qt
 
         measure = measured
-    write_together({path: content(card_svg(trace, theme, plain_speed, measure), path.suffix)})
+    write_together({path: content(card_svg(trace, theme, measure), path.suffix)})
     return path
 
 
-def card_svg(trace: Trace, theme: str = "dark", plain_speed: float | None = None, measure: Measure = estimated) -> str:
+def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated) -> str:
     """The card as an SVG document. `measure` knows the font it will be seen in; tokens keep their places in any other."""
     palette = LIGHT if theme == "light" else DARK
     answer, _ = lay_out(
         ((piece.text, piece.kind) for piece in pieces(trace.rounds) if piece.kind in SHOWN), INSIDE, ANSWER_LINES, TEXT, measure
     )
     prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(_prompt(trace))), INSIDE - 48, PROMPT_LINES, 18, measure)
-    made_with = captions.lines([*captions.provenance(trace), *_machine(trace)], INSIDE, 12.5)
+    summary = summarise(trace.rounds)
+    missing = compared(trace, summary)["speed_up_missing"] if summary.proposals else None
+    parts = [*captions.provenance(trace), *_machine(trace), *(() if missing is None else (f"no speed-up: {missing}",))]
+    made_with = captions.lines(parts, INSIDE, 12.5)
     answer_top = 104 + 30 * _lines(prompt) + 34
     figures_top = answer_top + LINE * max(1, _lines(answer)) + 22
     strip_top = figures_top + 114
     legend_top = strip_top + STRIP + 44
     height = float(round(legend_top + 34 + 20 * len(made_with) + 26))
-    summary = summarise(trace.rounds)
     drawing = Drawing("card", WIDTH, height, palette, _words(trace, summary))
     drawing.rect(0, 0, WIDTH, height, palette.background)
     _head(drawing, trace)
@@ -76,7 +78,7 @@ def card_svg(trace: Trace, theme: str = "dark", plain_speed: float | None = None
         _run(drawing, run, MARGIN, answer_top, palette)
     if not answer:
         drawing.text(MARGIN, answer_top + 22, "Nothing was decoded.", size=TEXT)
-    _figures(drawing, _figure_words(trace, summary, plain_speed), figures_top)
+    _figures(drawing, _figure_words(trace, summary), figures_top)
     _strip(drawing, trace, summary, strip_top)
     _legend(drawing, legend_top, measure)
     for line, words in enumerate(made_with):
@@ -137,20 +139,17 @@ def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palet
         drawing.line((inner - 1, baseline - 6.5), (inner + inner_width + 1, baseline - 6.5), palette.rejected, 1.8)
 
 
-def _figure_words(trace: Trace, summary: Summary, plain_speed: float | None) -> Iterator[tuple[str, str, str]]:
+def _figure_words(trace: Trace, summary: Summary) -> Iterator[tuple[str, str, str]]:
     """Name, value and unit of each figure that is known."""
-    ended = trace.summary or {}
-    seconds, tokens = ended.get("seconds"), ended.get("tokens")
-    speed = tokens / seconds if isinstance(seconds, (int, float)) and seconds > 0 and isinstance(tokens, int) else None
-    speed = summary.throughput if speed is None else speed
+    speed, against = throughput(trace, summary), compared(trace, summary)
     if speed is not None:
         yield "Throughput", f"{speed:.1f}", "tokens/s"
-        if plain_speed:
-            yield "Speed-up", f"{speed / plain_speed:.2f}", "× plain"
+    if against["speed_up"] is not None:
+        yield "Speed-up", f"{against['speed_up']:.2f}", f"× plain {against['plain_throughput']:.1f}"
     if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
         yield "Alpha", f"{summary.alpha:.2f}", f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
     if summary.tau is not None:
-        yield "Tau", f"{summary.tau:.2f}", "" if summary.predicted_tau is None else f"predicted {summary.predicted_tau:.2f}"
+        yield "Tau", f"{summary.tau:.2f}", "" if summary.predicted_tau is None else f"expected {summary.predicted_tau:.2f}"
     if summary.draft_yield is not None:
         yield "Draft yield", f"{summary.draft_yield:.2f}", f"of {summary.proposals:,}"
     yield "Tokens", f"{summary.emitted:,}", f"in {summary.rounds:,} rounds"

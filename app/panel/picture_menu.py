@@ -59,7 +59,7 @@ class PictureMenu(QObject):
     def chart_svg(self, chart: ChartName) -> str:
         """A chart of the answer that shows; empty without one."""
         trace = self._trace()
-        return "" if trace is None else pictures.chart_svg(trace, chart, self._theme, self._plain_speed())
+        return "" if trace is None else pictures.chart_svg(trace, chart, self._theme)
 
     @Slot()
     def _save_png(self) -> None:
@@ -97,7 +97,7 @@ class PictureMenu(QObject):
         chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Choose a folder for the images", str(self._folder()))
         if chosen:
             folder = Path(chosen)
-            self._write(partial(pictures.save_charts, trace, folder, self._theme, self._plain_speed()), folder / "charts")
+            self._write(partial(pictures.save_charts, trace, folder, self._theme), folder / "charts")
 
     @Slot()
     def save_card(self) -> None:
@@ -108,7 +108,7 @@ class PictureMenu(QObject):
             return
         path = self._ask("Share card", "card", ".png")
         if path is not None:
-            self._write(partial(share_card.write, trace, path, self._theme, self._plain_speed()), path)
+            self._write(partial(share_card.write, trace, path, self._theme), path)
 
     # Parts of it
 
@@ -119,12 +119,8 @@ class PictureMenu(QObject):
 
     def _trace(self) -> Trace | None:
         """What pictures are drawn from. It reads a file, which takes a while for a long answer."""
-        return None if self._answer() is None else pictures.trace_of(self.chat.session.turns[self.panel.shown.turn])
-
-    def _plain_speed(self) -> float | None:
-        answer = self.panel.shown.answer
-        baseline = None if answer is None else self.chat.session.baseline(answer)
-        return baseline.throughput if baseline is not None and baseline.fits else None
+        answer, session = self._answer(), self.chat.session
+        return None if answer is None else pictures.trace_of(session.turns[self.panel.shown.turn], session.plain_run(answer))
 
     def _folder(self) -> Path:
         kept = Path(self.chat.settings.export_folder)

@@ -15,6 +15,7 @@ from app.session.answer_pieces import AnswerPieces
 from app.session.plain_baseline import Baseline, Baselines
 from engine.drafter_kinds import NO_DRAFTER, drafter_kind
 from engine.lens.tally import Tally
+from engine.trace import PlainRun
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -210,6 +211,17 @@ class Session:
         if answer.request is None or is_plain(answer):
             return None
         return self.baselines.of(answer.request)
+
+    def plain_run(self, answer: Answer) -> PlainRun | None:
+        """The same for exports: only a run of the very question is one."""
+        known = self.baseline(answer)
+        return PlainRun(known.throughput, known.tokens) if known is not None and known.fits else None
+
+    @property
+    def plain_runs(self) -> dict[str, PlainRun]:
+        """The measured plain runs by the path of the trace they belong to."""
+        found = ((turn.answer.trace_path, self.plain_run(turn.answer)) for turn in self.turns)
+        return {path: plain for path, plain in found if path is not None and plain is not None}
 
     def has_distribution(self, drafter: str) -> bool:
         """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""

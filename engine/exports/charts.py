@@ -11,6 +11,7 @@ from engine.exports import axes, series
 from engine.exports.drawing import Drawing, Frame, Palette, Point
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartName
 from engine.lens.tally import EXPECTED, Floats, Tally
+from engine.trace import Trace
 
 MOST_CELLS = 12
 """With more proposals in a column its cells would be too flat to count."""
@@ -221,3 +222,10 @@ DRAW: dict[ChartName, Callable[[Tally, Palette], Drawing]] = {
     "lengths": lengths_chart,
     "times": times_chart,
 }
+
+
+def draw(name: ChartName, trace: Trace, tally: Tally, palette: Palette) -> Drawing:
+    """A chart of an answer; `tally` is that of its rounds."""
+    if name == "throughput":
+        return throughput_chart(tally, palette, None if trace.plain is None else trace.plain.throughput)
+    return DRAW[name](tally, palette)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
-from engine.exports.tables import ROUND_COLUMNS, TABLES, Kind, Table, by_answer, tables
+from engine.exports.tables import FIRST_ROUND_COLUMN, ROUND_COLUMNS, TABLES, Kind, Table, by_answer, tables
 from engine.metrics import RoundCounts
 from engine.trace import Trace
 
@@ -42,13 +42,15 @@ def read_rounds_csv(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
             text = file.read()
         if not text.endswith(LINE_END):
             raise ValueError("its last line is incomplete")
-        rows = []
-        for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
-            if list(row) != list(ROUND_COLUMNS):
-                raise ValueError("its columns are different")
-            rows.append({name: unguarded(cell) if ROUND_COLUMNS[name] == "text" else cell for name, cell in row.items()})
-        if not text.startswith(",".join(ROUND_COLUMNS)):
+        table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        columns = list(table.fieldnames or ())
+        if columns not in (list(ROUND_COLUMNS), [FIRST_ROUND_COLUMN if name == "round" else name for name in ROUND_COLUMNS]):
             raise ValueError("its columns are different")
+        rows = []
+        for row in table:
+            if list(row) != columns:
+                raise ValueError("a row has too many cells")
+            rows.append({name: unguarded(cell) if ROUND_COLUMNS.get(name) == "text" else cell for name, cell in row.items()})
         return by_answer(rows)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
         raise DraftlightError(f"{path} is not a table of rounds exported by Draftlight ({error}).") from None

@@ -1,5 +1,5 @@
-"""The metrics of a session as one JSON document, `draftlight.metrics/1`: for every answer its settings, `Summary`, rounds and
-proposals, and the figures of all answers together."""
+"""The metrics of a session as one JSON document, `draftlight.metrics/1`: for every answer its settings, `Summary`, speed-up,
+rounds and proposals, and the figures of all answers together. A round's `index` counts from 0, as in its trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.codec import plain
 from engine.errors import DraftlightError
-from engine.exports.tables import about, names, proposal_values
+from engine.exports.tables import about, compared, names, proposal_values
 from engine.metrics import RoundCounts, Summary, counts, summarise
 from engine.provenance import version
 from engine.trace import Trace
@@ -62,12 +62,14 @@ def read_json_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
 
 
 def _answer(trace: Trace, name: str) -> dict[str, Any]:
+    summary = summarise(trace.rounds)
     return {
         **about(trace, name),
         "options": trace.header.get("options"),
         "provenance": {part: trace.header[part] for part in PROVENANCE if part in trace.header},
         "changes": list(trace.changes),
-        "summary": plain(summarise(trace.rounds)),
+        "summary": plain(summary),
+        **compared(trace, summary),
         "rounds": [
             {**plain(counts(round)), "proposed": [plain(proposal_values(proposal)) for proposal in round.proposals]}
             for round in trace.rounds

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from engine.exports.charts import DRAW
+from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
 from engine.exports.spans import details
-from engine.exports.tables import about, given_text, last_question, names, prompt_tokens, table_of
+from engine.exports.tables import Row, about, compared, given_text, last_question, names, prompt_tokens, table_of
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOSTS, pieces, visible, without_controls
 from engine.lens.shared_wording import FIGURES, FINISHES, LEGEND
@@ -58,7 +58,7 @@ def _page(traces: Sequence[Trace], title: str) -> Iterator[str]:
     yield "</header>"
     if len(traces) > 1:
         yield "<section><h2>All answers together</h2><p class=dim>As if they had been decoded one after the other.</p>"
-        yield f"{_tiles(total(traces), None, '')}</section>"
+        yield f"{_tiles(total(traces))}</section>"
     for index, (name, trace) in enumerate(zip(names(traces), traces, strict=True), 1):
         yield from _answer(trace, name, index, alone=len(traces) == 1)
 
@@ -74,13 +74,18 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
         if note:
             yield f"<p class=note>{_text(str(note))}</p>"
     first = facts["seconds_to_first_token"]
-    yield _tiles(tally.summary, first if isinstance(first, (int, float)) else None, FINISHES.get(facts["finish"], ""))
+    yield _tiles(
+        tally.summary,
+        first if isinstance(first, (int, float)) else None,
+        FINISHES.get(facts["finish"], ""),
+        compared(trace, tally.summary),
+    )
     yield "<h3>Answer</h3>"
     yield _legend()
     yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace))}</div>"
     yield "<h3>Charts</h3><div class=charts>"
     for kind in CHARTS.values():
-        picture = DRAW[kind.name](tally, VARIABLES).inline(f"a{index}-")
+        picture = draw(kind.name, trace, tally, VARIABLES).inline(f"a{index}-")
         words = kind.definition + kind.in_pictures
         yield f"<figure><h3>{kind.title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
     yield "</div><h3>Rounds</h3>"
@@ -90,18 +95,20 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
     yield "</section>"
 
 
-def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
+def _tiles(summary: Summary, first_token: float | None = None, finish: str = "", speeds: Row | None = None) -> str:
+    """`speeds`: the plain run of one answer and its speed-up, as `compared` gives them; None where there is no such thing."""
     interval = ""
     if summary.alpha_low is not None and summary.alpha_high is not None:
         interval = f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
-    predicted = f"{summary.predicted_tau:.2f} predicted" if summary.predicted_tau is not None else ""
-    entries = (
+    expected = f"expected {summary.predicted_tau:.2f}" if summary.predicted_tau is not None else ""
+    entries = [
         (
             "Throughput",
             _figure(summary.throughput, 1),
             "tokens/s",
             FIGURES["throughput"],
         ),
+        *(() if speeds is None else (("Speed-up", _figure(speeds["speed_up"]), *_speed_up_words(speeds)),)),
         (
             "Alpha",
             _figure(summary.alpha),
@@ -112,9 +119,8 @@ def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
         (
             "Tau",
             _figure(summary.tau),
-            predicted,
-            f"{FIGURES['tau']} The predicted value is {FIGURES['predicted_tau']}. Block has no prediction, because it judges "
-            "jointly.",
+            expected,
+            f"{FIGURES['tau']} The expected value is {FIGURES['predicted_tau']}. Block has none, because it judges jointly.",
         ),
         (
             "Draft yield",
@@ -136,13 +142,21 @@ def _tiles(summary: Summary, first_token: float | None, finish: str) -> str:
             "From the end of reading the prompt to the end of the last round."
             + (f" First token after {first_token:.2f} s." if first_token is not None else ""),
         ),
-    )
+    ]
     tiles = (
         f"<div class=tile><dt>{label}</dt><dd><span class=value>{value}</span><span class=unit>{unit}</span>"
         f"<small>{words[:1].upper()}{words[1:]}</small></dd></div>"
         for label, value, unit, words in entries
     )
     return f"<dl class=tiles>{''.join(tiles)}</dl>"
+
+
+def _speed_up_words(speeds: Row) -> tuple[str, str]:
+    """Unit and explanation."""
+    if speeds["plain_throughput"] is None:
+        return "", f"{speeds['speed_up_missing']}."
+    run = f"{speeds['plain_throughput']:,.1f} tokens/s over {speeds['plain_tokens']:,} tokens"
+    return "× plain", f"throughput divided by that of a plain run of the same prompt: {run}."
 
 
 def _figure(value: float | None, decimals: int = 2) -> str:

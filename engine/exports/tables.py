@@ -1,4 +1,7 @@
-"""The tables that every tabular export writes: one row per round, per proposal, per answer. Columns are named once, here."""
+"""The tables that every tabular export writes: one row per round, per proposal, per answer. Columns are named once, here.
+
+Rounds count from 1, as everywhere a person reads them; the `index` of traces and of the JSON export counts from 0.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from engine.codec import FINISHES, plain
+from engine.drafter_kinds import NO_DRAFTER
 from engine.metrics import RoundCounts, Summary, counts, summarise
 from engine.trace import Trace
 from engine.types import RULES, Candidate, Milliseconds, Proposal, Round
@@ -16,11 +20,11 @@ Kind = Literal["text", "whole", "number", "candidates"]
 """What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
 TABLES: tuple[Literal["rounds", "proposals", "answers"], ...] = ("rounds", "proposals", "answers")
 _PHASES = tuple(field.name for field in fields(Milliseconds))
-_COUNTED = ("index", "drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish")
+_COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish")
 
 ROUND_COLUMNS: dict[str, Kind] = {
     "trace": "text",
-    "index": "whole",
+    "round": "whole",
     "position": "whole",
     "drafter": "text",
     "rule": "text",
@@ -40,6 +44,8 @@ ROUND_COLUMNS: dict[str, Kind] = {
     **{f"{phase}_ms": "number" for phase in _PHASES},
     "finish": "text",
 }
+FIRST_ROUND_COLUMN = "index"
+"""How tables of version 0.1.0 call the column `round`, which counts from 0 there."""
 PROPOSAL_COLUMNS: dict[str, Kind] = {
     "trace": "text",
     "round": "whole",
@@ -88,6 +94,10 @@ ANSWER_COLUMNS: dict[str, Kind] = {
     "finish": "text",
     "missing": "text",
     **{figure: "whole" if figure in _WHOLE_FIGURES else "number" for figure in FIGURES},
+    "plain_throughput": "number",
+    "plain_tokens": "whole",
+    "speed_up": "number",
+    "speed_up_missing": "text",
     "prompt": "text",
     "text": "text",
 }
@@ -144,6 +154,28 @@ def about(trace: Trace, name: str) -> Row:
     }
 
 
+def compared(trace: Trace, summary: Summary) -> Row:
+    """The measured plain run and the speed-up against it; where they are None, `speed_up_missing` says why."""
+    plain, speed = trace.plain, throughput(trace, summary)
+    plainly = not summary.proposals and table_of(trace.header.get("drafter")).get("name") == NO_DRAFTER
+    reason = "this is a plain run" if plainly else "no plain run measured" if plain is None else None
+    return {
+        "plain_throughput": None if plain is None else plain.throughput,
+        "plain_tokens": None if plain is None else plain.tokens,
+        "speed_up": None if plain is None or reason or speed is None else speed / plain.throughput,
+        "speed_up_missing": reason or ("nothing was decoded" if speed is None else None),
+    }
+
+
+def throughput(trace: Trace, summary: Summary) -> float | None:
+    """Tokens per second of the whole answer: what its end says, or else its rounds."""
+    ended = trace.summary or {}
+    seconds, tokens = ended.get("seconds"), ended.get("tokens")
+    if isinstance(seconds, (int, float)) and seconds > 0 and isinstance(tokens, int) and tokens:
+        return tokens / seconds
+    return summary.throughput
+
+
 def last_question(trace: Trace) -> str | None:
     """What the user asked last."""
     asked = [text for role, text in messages_of(trace) if role == "user"]
@@ -177,10 +209,13 @@ def table_of(value: object) -> dict[str, Any]:
 
 
 def counts_of(row: Mapping[str, Any]) -> RoundCounts:
-    """The counts of a row of the table of rounds. Raises KeyError, TypeError or ValueError for any other row."""
+    """The counts of a row of the table of rounds. Raises KeyError, TypeError or ValueError for any other row.
+
+    Tables of version 0.1.0 name the round `index` and count from 0, as traces do.
+    """
     finish = row["finish"]
     return RoundCounts(
-        index=int(row["index"]),
+        index=int(row[FIRST_ROUND_COLUMN]) if FIRST_ROUND_COLUMN in row else int(row["round"]) - 1,
         drafter=str(row["drafter"]),
         rule=RULES[RULES.index(row["rule"])],
         proposals=int(row["proposals"]),
@@ -201,7 +236,7 @@ def by_answer(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[RoundCounts,
         rounds = answers.setdefault(str(row["trace"]), [])
         entry = counts_of(row)
         if entry.index != len(rounds):
-            raise ValueError(f"round {len(rounds)} of {row['trace']} is missing")
+            raise ValueError(f"round {len(rounds) + 1} of {row['trace']} is missing")
         rounds.append(entry)
     return {name: tuple(rounds) for name, rounds in answers.items()}
 
@@ -215,6 +250,7 @@ def _round_row(name: str, round: Round) -> Row:
     entry = counts(round)
     return {
         "trace": name,
+        "round": round.index + 1,
         **{column: getattr(entry, column) for column in _COUNTED},
         "position": round.position,
         "proposed_text": "".join(proposal.text for proposal in round.proposals),
@@ -235,7 +271,7 @@ def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
         expected = round.expected[place] if place < len(round.expected) else None
         yield {
             "trace": name,
-            "round": round.index,
+            "round": round.index + 1,
             "place": place + 1,
             "drafter": round.drafter,
             "rule": round.rule,
@@ -276,4 +312,5 @@ def _answer_row(name: str, trace: Trace) -> Row:
         **{setting: options.get(setting) for setting in _SETTINGS},
         "gamma": None if gamma is None else str(gamma),
         **{figure: getattr(summary, figure) for figure in FIGURES},
+        **compared(trace, summary),
     }

@@ -218,4 +218,4 @@ def test_sound_rounds_break_no_identity() -> None:
 )
 def test_a_round_that_breaks_an_identity_is_named(broken: Round | RoundCounts) -> None:
     assert violations([broken])
-    assert "Round 0" in violations([broken])[0]
+    assert "Round 1" in violations([broken])[0]

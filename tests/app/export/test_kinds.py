@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from app.window.window import Window
 from engine.export import CHARTS, chart_svg, read_export, read_traces
 from engine.exports import drawing
 from engine.metrics import summarise
+from engine.types import Message, Request, RunFinished
 from tests.app.fakes import FakeEngine, story_rounds
 from tests.traces import write_trace
 
@@ -116,6 +119,34 @@ def test_every_kind_is_written_from_the_menu(kind: ExportKind, window: Window, t
         }
     if kind.id == "card":
         assert not QImage(str(path)).isNull()
+
+
+@pytest.mark.parametrize("kind", [HTML, JSON, CSV, kind_named("card-svg")], ids=lambda kind: kind.id)
+def test_a_measured_plain_run_goes_into_every_export(kind: ExportKind, window: Window, tmp_path: Path, monkeypatch: Any) -> None:
+    """Of two answers the last one was measured against a plain run; what is not known is missing, with the reason."""
+    for turn in window.session.turns:
+        turn.answer.drafter = "builtin-draft"
+        turn.answer.request = Request((Message("user", turn.prompt),), turn.answer.options, drafter="builtin-draft")
+    last = window.session.turns[-1].answer
+    assert last.request is not None
+    window.session.baselines.add(last.request, RunFinished(1, "eos", "", 32, 4.0, 0.1, 0.2, None))
+    path = tmp_path / "out" / f"export{kind.ending}"
+    choose(monkeypatch, path, kind)
+    window.actions_by_id["exportAction"].trigger()
+    text, speed_up = path.read_text(encoding="utf-8"), summarise(story_rounds()).throughput / 8.0
+    if kind.id == "json":
+        unknown, known = json.loads(text)["answers"]
+        assert (known["plain_throughput"], known["plain_tokens"], known["speed_up_missing"]) == (8.0, 32, None)
+        assert known["speed_up"] == pytest.approx(speed_up)
+        assert unknown["plain_throughput"] is None and unknown["speed_up"] is None
+        assert unknown["speed_up_missing"] == "no plain run measured"
+    elif kind.id == "csv":
+        unknown, known = csv.DictReader((tmp_path / "out" / "export-answers.csv").read_text(encoding="utf-8").splitlines())
+        assert float(known["speed_up"]) == pytest.approx(speed_up) and known["speed_up_missing"] == ""
+        assert unknown["speed_up"] == "" and unknown["speed_up_missing"] == "no plain run measured"
+    else:
+        assert f"{speed_up:.2f}" in text and "× plain" in text and "8.0" in text
+        assert ("No plain run measured" in text) == (kind is HTML), "of the first answer, which is not on the card"
 
 
 def test_the_first_export_takes_two_clicks_and_the_next_offers_the_same(

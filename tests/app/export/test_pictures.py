@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,7 +16,7 @@ from engine import export
 from engine.errors import DraftlightError
 from engine.exports import captions
 from engine.lens.chart_kinds import CHARTS
-from engine.trace import Trace, read
+from engine.trace import PlainRun, Trace, read
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.app.panel.test_definitions import answered
 from tests.engine.fakes import PATIENCE
@@ -53,7 +54,10 @@ def test_a_picture_has_title_axis_and_provenance(trace: Trace, name: str, theme:
 
 def test_the_plain_speed_is_drawn_only_where_it_was_measured(trace: Trace) -> None:
     assert not any("plain" in line for line in words(pictures.chart_svg(trace, "throughput")))
-    assert any("plain, measured 12.3" in line for line in words(pictures.chart_svg(trace, "throughput", plain_speed=12.3)))
+    assert any(
+        "plain, measured 12.3" in line
+        for line in words(pictures.chart_svg(replace(trace, plain=PlainRun(12.3, 32)), "throughput"))
+    )
 
 
 def test_a_picture_says_when_a_column_is_several_rounds(tmp_path: Path, trace: Trace) -> None:

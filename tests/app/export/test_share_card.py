@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.export import share_card
 from app.export.card_text import estimated, lay_out
 from engine.metrics import summarise
-from engine.trace import Trace, read
+from engine.trace import PlainRun, Trace, read
 from tests.app.export.test_pictures import SVG, words
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.traces import write_trace
@@ -34,7 +35,7 @@ def test_a_card_has_prompt_answer_figures_legend_and_provenance(trace: Trace, th
     said = " ".join(words(svg))
     summary = summarise(ROUNDS)
     assert "story." in said and "Draftlight" in said
-    assert f"{summary.alpha:.2f}" in said and f"{summary.tau:.2f}" in said and f"predicted {summary.predicted_tau:.2f}" in said
+    assert f"{summary.alpha:.2f}" in said and f"{summary.tau:.2f}" in said and f"expected {summary.predicted_tau:.2f}" in said
     for state in ("accepted", "rejected", "unjudged", "correction", "bonus"):
         assert state in said
     for part in ("seed 5", "temperature 0.8", "gamma 4", "target SHA-256 aaaaaaaaaaaaaaaa", "MLX 0.32.4", "2026-11-21 12:00 UTC"):
@@ -43,8 +44,11 @@ def test_a_card_has_prompt_answer_figures_legend_and_provenance(trace: Trace, th
 
 
 def test_a_speed_up_stands_on_the_card_only_if_the_plain_speed_was_measured(trace: Trace) -> None:
-    assert "Speed-up" not in words(share_card.card_svg(trace))
-    assert "× plain" in words(share_card.card_svg(trace, plain_speed=10.0))
+    without = words(share_card.card_svg(trace))
+    assert "Speed-up" not in without and any("no speed-up: no plain run measured" in line for line in without)
+    measured = words(share_card.card_svg(replace(trace, plain=PlainRun(10.0, 32))))
+    assert "Speed-up" in measured and "× plain 10.0" in measured
+    assert not any("no plain run" in line for line in measured)
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def test_a_row_taken_out_of_the_middle_is_noticed(traces: tuple[Trace, ...], tmp
     path = export.write(traces, "csv", tmp_path / "metrics.csv")[0]
     lines = path.read_bytes().split(b"\r\n")
     path.write_bytes(b"\r\n".join([*lines[:3], *lines[4:]]))
-    with pytest.raises(DraftlightError, match="round 2 of answer is missing"):
+    with pytest.raises(DraftlightError, match="round 3 of answer is missing"):
         read_export(path)
 
 
