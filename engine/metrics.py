@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
+from engine.drafter_kinds import NO_DRAFTER
 from engine.types import Finish, Milliseconds, Round, Rule
 
 NORMAL_95 = 1.959963984540054
@@ -79,9 +80,9 @@ class Summary:
         alpha_low, alpha_high: Wilson's 95 % interval of alpha, as if verdicts were independent.
         draft_yield: accepted / proposals.
         tau: emitted / rounds.
-        predicted_tau: mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), a plain round counting 1. None without
-            verdicts and as soon as `block` judged a round.
-        seconds: from the end of reading the prompt to the end of the last round.
+        predicted_tau: mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), a plain round counting 1 and alpha being that of
+            the rounds with the same rule and drafter. None without verdicts and as soon as `block` judged a round.
+        seconds: from the end of reading the prompt to the end of the last round; of a stretch, from the start of its first round.
         throughput: emitted / seconds.
         shares: where the time went, from measured rounds only.
         by_position: verdicts by place in the round.
@@ -130,6 +131,15 @@ def summarise(rounds: Iterable[Round | RoundCounts]) -> Summary:
     return totals.summary()
 
 
+@dataclass(slots=True)
+class _Verdicts:
+    """Verdicts under one rule and drafter: what predictions are made of, because another rule or drafter has another alpha."""
+
+    accepted: int = 0
+    judged: int = 0
+    gammas: Counter[int] = field(default_factory=Counter)
+
+
 class Totals:
     """Running sums over rounds: `add` costs the same for every round, `summary` the same for every answer.
 
@@ -138,7 +148,10 @@ class Totals:
         jointly_judged: whether `block` judged a proposal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, began: float = 0.0) -> None:
+        """`began`: when the time that counts begins, in milliseconds from the end of reading the prompt."""
+        self._began = began
+        self._verdicts: dict[tuple[Rule, str], _Verdicts] = {}
         self._rounds = self._emitted = self._proposals = self._accepted = self._rejected = self._unjudged = 0
         self.gammas: Counter[int] = Counter()
         self._proposed_at: Counter[int] = Counter()
@@ -163,8 +176,12 @@ class Totals:
         self._accepted_at.update(range(entry.accepted))
         self._rejected_at.update(range(entry.accepted, entry.accepted + entry.rejected))
         self.jointly_judged = self.jointly_judged or (entry.rule == "block" and entry.proposals > 0)
+        verdicts = self._verdicts.setdefault((entry.rule, entry.drafter), _Verdicts())
+        verdicts.accepted += entry.accepted
+        verdicts.judged += entry.accepted + entry.rejected
+        verdicts.gammas[entry.proposals] += 1
         times = entry.milliseconds
-        self._seconds = (entry.started + times.total) / 1000
+        self._seconds = (entry.started + times.total - self._began) / 1000
         if times.measured:
             self._measured += 1
             for place, value in enumerate((times.draft, times.verify, times.judge, times.other)):
@@ -208,12 +225,32 @@ class Totals:
 
     @property
     def predicted_tau(self) -> float | None:
-        """The mean over rounds of `expected_emitted`; None without a verdict, and where verdicts were joint."""
-        alpha = self.alpha
-        if alpha is None or self.jointly_judged:
+        """The mean over rounds of `expected_emitted`, each rule and drafter by its own alpha; None without a verdict, and where
+        verdicts were joint."""
+        if not self._predicts:
             return None
-        emitted = list(accumulate(alpha**power for power in range(max(self.gammas) + 1)))
-        return math.fsum(many * emitted[gamma] for gamma, many in self.gammas.items()) / self._rounds
+        expected = 0.0
+        for verdicts in self._verdicts.values():
+            alpha = _ratio(verdicts.accepted, verdicts.judged) or 0.0
+            emitted = list(accumulate(alpha**power for power in range(max(verdicts.gammas) + 1)))
+            expected += math.fsum(many * emitted[gamma] for gamma, many in verdicts.gammas.items())
+        return expected / self._rounds
+
+    def expected_lengths(self) -> tuple[float, ...]:
+        """Rounds to expect per accepted length 0, 1, ..., each rule and drafter by its own alpha; none before a verdict or where
+        verdicts were joint."""
+        if not self._predicts:
+            return ()
+        expected = [0.0] * (max(self.gammas) + 1)
+        for verdicts in self._verdicts.values():
+            alpha = _ratio(verdicts.accepted, verdicts.judged) or 0.0
+            for length, many in enumerate(expected_lengths(alpha, verdicts.gammas)):
+                expected[length] += many
+        return tuple(expected)
+
+    @property
+    def _predicts(self) -> bool:
+        return not self.jointly_judged and self._accepted + self._rejected > 0
 
     def _shares(self) -> TimeShares | None:
         whole = sum(self._phases)
@@ -221,6 +258,53 @@ class Totals:
             return None
         draft, verify, judge, other = (part / whole for part in self._phases)
         return TimeShares(draft, verify, judge, other, self._measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Consecutive rounds under one rule and one drafter: a change of either begins a new one.
+
+    Attributes:
+        first: index of its first round.
+        rule: in force; without a drafter nothing is judged by it, so that a change of rule begins no stretch there.
+        totals: the sums of its rounds alone; their time begins with the first of them.
+    """
+
+    first: int
+    rule: Rule
+    drafter: str
+    totals: Totals
+
+    @property
+    def summary(self) -> Summary:
+        """The figures of its rounds so far."""
+        return self.totals.summary()
+
+
+class Stretches:
+    """An answer in stretches, in order: `add` costs the same for every round."""
+
+    def __init__(self) -> None:
+        self.found: list[Stretch] = []
+
+    def add(self, round: Round | RoundCounts) -> bool:
+        """Count one round more; whether a stretch begins with it."""
+        entry = counts(round) if isinstance(round, Round) else round
+        newest = self.found[-1] if self.found else None
+        begins = newest is None or newest.drafter != entry.drafter or (newest.rule != entry.rule and entry.drafter != NO_DRAFTER)
+        if newest is None or begins:
+            newest = Stretch(entry.index, entry.rule, entry.drafter, Totals(entry.started))
+            self.found.append(newest)
+        newest.totals.add(entry)
+        return begins
+
+
+def stretches(rounds: Iterable[Round | RoundCounts]) -> tuple[Stretch, ...]:
+    """A whole answer in stretches, in order; none without rounds."""
+    result = Stretches()
+    for round in rounds:
+        result.add(round)
+    return tuple(result.found)
 
 
 class Rolling:

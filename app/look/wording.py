@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, DrafterKind, Fits
+from engine.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.shared_wording import FIGURES
+from engine.lens.shared_wording import RULE_TITLES as RULE_TITLES
+from engine.lens.shared_wording import drafter_title as drafter_title
 from engine.types import Rule
 
-RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 RULE_NOTES: dict[Rule, str] = {
     "match": "Match: drafter and target draw independently; a proposal is accepted if both drew the same token.",
     "rejection": "Rejection: a proposal is accepted with probability min(1, p/q); otherwise the target draws from the residual.",
@@ -58,11 +59,6 @@ def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str
 def rule_note(rule: Rule, temperature: float, drafter: str, has_distribution: bool) -> str:
     """One line below the rule selector: why rules coincide, or else what the chosen one does."""
     return coincidence(temperature, drafter, has_distribution) or RULE_NOTES[rule]
-
-
-def drafter_title(name: str) -> str:
-    """A drafter's name as a person would say it; a path gives its last part."""
-    return DRAFTERS[name].title if name in DRAFTERS else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def drafter_note(kind: DrafterKind) -> str:

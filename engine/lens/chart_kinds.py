@@ -62,8 +62,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             f"Alpha, last {ALPHA_WINDOW} rounds",
             "round",
             "alpha",
-            f"Accepted / (accepted + rejected) over the last {ALPHA_WINDOW} rounds. The band is Wilson's 95% interval, treating "
-            "verdicts as independent.",
+            f"Accepted / (accepted + rejected) over the last {ALPHA_WINDOW} rounds, starting anew where the rule or the drafter "
+            "changes. The band is Wilson's 95% interval, treating verdicts as independent.",
             in_pictures=" Dashed: whole answer.",
         ),
         ChartKind(
@@ -91,7 +91,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "round",
             "tokens per round",
             "Emitted tokens per round since the answer began. The dashed line is what alpha predicts so far: the mean over "
-            "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Block has no prediction, because it judges jointly.",
+            "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha), with the alpha of each round's rule and drafter. Block has no "
+            "prediction, because it judges jointly.",
             open=False,
         ),
         ChartKind(
@@ -100,7 +101,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "accepted proposals",
             "rounds",
             "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is the expected count if each proposal "
-            "were accepted with probability alpha, independently of the others; Block has none.",
+            "were accepted with probability alpha (that of the round's rule and drafter), independently of the others; Block has "
+            "none.",
             per_round=False,
             open=False,
         ),

@@ -1,10 +1,16 @@
-"""Words that the window, the terminal and what is exported share: how an answer ended, what its figures are, and what became of
-its tokens."""
+"""Words that the window, the terminal and what is exported share: how an answer ended, what its figures are, what became of its
+tokens, and what changed on the way."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.lens.pieces import Kind
-from engine.types import Finish
+from engine.metrics import Stretch
+from engine.types import Finish, Rule
+
+RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 
 FINISHES: dict[Finish, str] = {
     "eos": "end of answer",
@@ -17,7 +23,8 @@ FIGURES = {
     "throughput": "emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
     "alpha": "accepted / (accepted + rejected). Unjudged proposals say nothing and are left out.",
     "tau": "emitted tokens per round, correction or bonus included.",
-    "predicted_tau": "the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha)",
+    "predicted_tau": "the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha), with the alpha of each round's rule and "
+    "drafter",
     "draft_yield": "accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
 }
 """What each figure is, to be put after its name; of the predicted tau, how it is computed."""
@@ -28,3 +35,35 @@ LEGEND: dict[Kind, str] = {
     "correction": "the target's token in place of a rejected one",
     "bonus": "the target's extra token after every proposal was accepted",
 }
+
+
+def drafter_title(name: str) -> str:
+    """A drafter's name as a person would say it; a path gives its last part."""
+    return DRAFTERS[name].title if name in DRAFTERS else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def stretch_title(stretch: Stretch, before: Stretch | None = None) -> str:
+    """What sets a stretch apart from the one before it: its rule, its drafter, or both; the rule where nothing is before it."""
+    if stretch.drafter == NO_DRAFTER:
+        return "No drafter"
+    rule, drafter = RULE_TITLES[stretch.rule], drafter_title(stretch.drafter)
+    if before is None or before.drafter == stretch.drafter:
+        return rule
+    return drafter if before.rule == stretch.rule else f"{rule}, {drafter}"
+
+
+def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False) -> str:
+    """What changes where a stretch begins, as a label for the place: "Rejection from here", and whether the text's being the same
+    with any drafter ends there.
+
+    Args:
+        index: of the stretch, above 0.
+        greedy: whether the temperature is 0, where no text depends on the drafter.
+    """
+    words = f"{stretch_title(stretches[index], stretches[index - 1])} from here"
+    depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]
+    return f"{words}; the text now depends on the drafter" if depends[-1] and not any(depends[:-1]) and not greedy else words
+
+
+def _depends_on_drafter(stretch: Stretch) -> bool:
+    return stretch.drafter != NO_DRAFTER and stretch.rule not in ("match", "gumbel")

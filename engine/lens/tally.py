@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.lens.chart_kinds import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
-from engine.metrics import Rolling, Summary, Totals, counts, expected_emitted, expected_lengths, wilson_interval
+from engine.metrics import Rolling, Stretch, Stretches, Summary, Totals, counts, expected_emitted, wilson_interval
 from engine.types import Round
 
 Floats = NDArray[np.float64]
@@ -60,7 +60,8 @@ class Tally:
         milliseconds: what each round took.
         phases: index, draft, verify, judge and other milliseconds of each round that was measured in stages.
         speeds: tokens per second over the last `SPEED_WINDOW` rounds, one per round; NaN where no time had passed.
-        alphas: alpha over the last `ALPHA_WINDOW` rounds with the ends of its 95 % interval; NaN without a verdict.
+        alphas: alpha over the last `ALPHA_WINDOW` rounds of the same stretch with the ends of its 95 % interval; NaN without a
+            verdict.
         taus: tau so far, and what alpha so far predicts; NaN where it predicts nothing.
         lengths: how many rounds with proposals accepted so many of them.
         staged: the newest round whose phases were measured.
@@ -72,7 +73,7 @@ class Tally:
         self.phases, self.taus = Series(5), Series(2)
         self.lengths: Counter[int] = Counter()
         self.staged: Round | None = None
-        self._totals = Totals()
+        self._totals, self._stretches = Totals(), Stretches()
         self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
         self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
 
@@ -95,6 +96,11 @@ class Tally:
         return len(self.statuses)
 
     @property
+    def stretches(self) -> Sequence[Stretch]:
+        """The rounds so far in stretches of one rule and one drafter, in order; the last one grows."""
+        return self._stretches.found
+
+    @property
     def gammas(self) -> Counter[int]:
         """How many rounds had so many proposals."""
         return self._totals.gammas
@@ -108,6 +114,8 @@ class Tally:
         """Count one round more."""
         entry = counts(round_)
         gamma = entry.proposals
+        if self._stretches.add(entry):
+            self._alpha = Rolling(ALPHA_WINDOW)
         for sums in (self._totals, self._speed, self._alpha):
             sums.add(entry)
         self.statuses.add(entry.accepted, entry.rejected, entry.unjudged)
@@ -136,9 +144,8 @@ class Tally:
         return expected_emitted(match_, gamma) - 1, expected_emitted(gumbel, gamma) - 1, expected_emitted(rejection, gamma) - 1
 
     def expected_lengths(self) -> tuple[float, ...]:
-        """Rounds to expect per accepted length 0, 1, ... at alpha so far; none before a verdict or where verdicts were joint."""
-        alpha = self._totals.alpha
-        return () if alpha is None or self.jointly_judged else expected_lengths(alpha, self.gammas)
+        """Rounds to expect per accepted length 0, 1, ..., as `engine.metrics` predicts them."""
+        return self._totals.expected_lengths()
 
 
 def _known(value: float | None) -> float:
