@@ -26,11 +26,11 @@ class PositionChart(Chart):
         self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Fills both sets of bars with the accent colour, fainter for the share of all proposals that were drafted."""
+        """Fills both sets of bars in the colour of accepted tokens, fainter for the share of all that were drafted."""
         super().set_look(theme, scale)
-        light = QColor(theme.accent)
+        light = QColor(theme.accepted)
         light.setAlpha(90)
-        self.judged.setOpts(brush=QColor(theme.accent), pen=cosmetic(theme.accent))
+        self.judged.setOpts(brush=QColor(theme.accepted), pen=cosmetic(theme.accepted))
         self.drafted.setOpts(brush=light, pen=cosmetic(light))
 
     def draw(self, material: Material) -> None:
@@ -60,7 +60,7 @@ class LengthsChart(Chart):
         filled = QColor(theme.accent)
         filled.setAlpha(205)
         self.counted.setOpts(brush=filled, pen=cosmetic(theme.accent))
-        pen = cosmetic(theme.correction, Qt.PenStyle.DashLine, 1.4 * self.devicePixelRatioF())
+        pen = cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.4 * self.devicePixelRatioF())
         self.expected.setOpts(brush=QColor(0, 0, 0, 0), pen=pen)
 
     def draw(self, material: Material) -> None:

@@ -60,7 +60,7 @@ class RoundCells(pg.GraphicsObject):
         # hatching is drawn in device pixels, so the brush must undo the view's scale
         undo = painter.worldTransform().inverted()[0]
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(_faded(theme.accent, 205))
+        painter.setBrush(_faded(theme.accepted, 205))
         painter.drawRects(cells["accepted"])
         painter.setBrush(_faded(theme.rejected, 70))
         painter.drawRects(cells["rejected"])
@@ -70,7 +70,7 @@ class RoundCells(pg.GraphicsObject):
         painter.setPen(cosmetic(theme.rejected))
         painter.drawRects(cells["rejected"])
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(cosmetic(_faded(theme.faint, 120)))
+        painter.setPen(cosmetic(_faded(theme.unjudged, 150)))
         painter.drawRects(cells["unjudged"])
         painter.setPen(cosmetic(theme.text, Qt.PenStyle.DashLine))
         for place in self._changes:
@@ -138,9 +138,9 @@ class ProposalsChart(Chart):
 def curve_styles(theme: Theme) -> dict[str, tuple[str, Qt.PenStyle]]:
     """Each expected curve has its own colour and its own dash."""
     return {
-        "match": (theme.match, Qt.PenStyle.DotLine),
-        "gumbel": (theme.bonus, Qt.PenStyle.SolidLine),
-        "rejection": (theme.correction, Qt.PenStyle.DashLine),
+        "match": (theme.rule_match, Qt.PenStyle.DotLine),
+        "gumbel": (theme.rule_gumbel, Qt.PenStyle.SolidLine),
+        "rejection": (theme.rule_rejection, Qt.PenStyle.DashLine),
     }
 
 
@@ -156,10 +156,10 @@ class AlphaChart(Chart):
         self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Colours the curve and, more faintly, the band of its interval."""
+        """Colours the curve as accepted tokens are and, more faintly, the band of its interval."""
         super().set_look(theme, scale)
-        self.band.set_colour(_faded(theme.accent, 60))
-        self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
+        self.band.set_colour(_faded(theme.accepted, 60))
+        self.curve.setPen(cosmetic(theme.accepted, width=1.6 * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:
         """Draws alpha and the bounds of its interval on an axis from 0 to 1; rounds where they are unknown stay open."""
@@ -184,7 +184,7 @@ class TauChart(Chart):
         super().set_look(theme, scale)
         ratio = self.devicePixelRatioF()
         self.measured.setPen(cosmetic(theme.accent, width=1.6 * ratio))
-        self.predicted.setPen(cosmetic(theme.correction, Qt.PenStyle.DashLine, 1.6 * ratio))
+        self.predicted.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.6 * ratio))
 
     def draw(self, material: Material) -> None:
         """Draws both curves in tokens per round, on an axis up to the next whole number above them."""

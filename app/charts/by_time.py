@@ -53,10 +53,10 @@ def throughput_top(speeds: Floats, plain: float | None) -> float:
 def phase_looks(theme: Theme) -> dict[str, tuple[str, Qt.BrushStyle]]:
     """Each phase has its own colour and its own filling."""
     return {
-        "draft": (theme.accent, Qt.BrushStyle.SolidPattern),
-        "verify": (theme.faint, Qt.BrushStyle.BDiagPattern),
-        "judge": (theme.correction, Qt.BrushStyle.SolidPattern),
-        "other": (theme.bonus, Qt.BrushStyle.Dense5Pattern),
+        "draft": (theme.time_draft, Qt.BrushStyle.SolidPattern),
+        "verify": (theme.time_verify, Qt.BrushStyle.BDiagPattern),
+        "judge": (theme.time_judge, Qt.BrushStyle.SolidPattern),
+        "other": (theme.time_other, Qt.BrushStyle.Dense5Pattern),
     }
 
 
@@ -91,7 +91,7 @@ class PhaseBars(pg.GraphicsObject):
         width = min(0.76 * self._each, 14 / across) if across > 0 else 0.76
         undo = painter.worldTransform().inverted()[0]
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        painter.setPen(cosmetic(self._theme.faint))
+        painter.setPen(cosmetic(self._theme.time_unsplit))
         painter.drawLines([QLineF(x - width / 2, total, x + width / 2, total) for x, total in self._totals])
         for place, (colour, filling) in enumerate(phase_looks(self._theme).values(), start=1):
             brush = QBrush(QColor(colour), filling)

@@ -31,13 +31,13 @@ def note_wordings(name: ChartName, material: Material, theme: Theme) -> tuple[Wo
     if name == "tau":
         lines = [(theme.accent, "━━", "measured")]
         if tally.taus[-1][1] == tally.taus[-1][1]:  # a number, so something is predicted
-            lines.append((theme.correction, "╍╍", "predicted"))
+            lines.append((theme.dim, "╍╍", "predicted"))
         return (_legend("", *lines),)
     if name == "lengths":
         alpha = tally.summary.alpha
         if alpha is None or tally.jointly_judged:
             return (_said("rounds by accepted proposals"),)
-        return _legend("", (theme.correction, "╍╍", f"expected at alpha {alpha:.2f}")), _said("outline: expected")
+        return _legend("", (theme.dim, "╍╍", f"expected at alpha {alpha:.2f}")), _said("outline: expected")
     looks = phase_looks(theme)
     parts = [(looks[phase][0], "■", phase) for phase in PHASES]
     return _legend("bottom to top:", *parts), _legend("", *parts)

@@ -279,7 +279,7 @@ class CompareText(QAbstractScrollArea):
         top, end = block.top - scrolled, block.top + block.flow.height - scrolled
         parts = self._boxes(self._mark[0]) if self._mark is not None else []
         middle = parts[0].center().y() if parts else end
-        painter.setPen(QPen(QColor(self.theme.accepted_edge), 2))
+        painter.setPen(QPen(QColor(self.theme.agreed), 2))
         painter.drawLine(QPointF(GUTTER, top + 2), QPointF(GUTTER, middle - (8 if parts else 0)))
         if not parts or self._mark is None:
             return
@@ -354,4 +354,4 @@ class CompareText(QAbstractScrollArea):
 
 def mark_colour(kind: Kind, theme: Theme) -> QColor:
     """Of a difference: as expected, a near-tie, or a fault. Its words say the same."""
-    return QColor({"unexpected": theme.rejected, "near-tie": theme.correction}.get(kind, theme.accent))
+    return QColor({"unexpected": theme.rejected, "near-tie": theme.text}.get(kind, theme.accent))

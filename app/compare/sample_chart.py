@@ -119,7 +119,7 @@ class SampleChart(QWidget):
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(theme.raised))
         painter.drawRoundedRect(track, 3, 3)
-        painter.setBrush(QColor(theme.accent))
+        painter.setBrush(QColor(theme.accepted))
         painter.drawRoundedRect(QRectF(track.left(), track.top(), max(2.0, track.width() * share), track.height()), 3, 3)
         low, high = (track.left() + track.width() * edge for edge in interval)
         middle = track.center().y()
@@ -130,20 +130,20 @@ class SampleChart(QWidget):
         y = track.bottom()
         if tally.expected is not None:
             x = track.left() + track.width() * min(1.0, tally.expected)
-            self._diamond(painter, x, y + 8 * scale)
+            self._diamond(painter, x, y + 8 * scale, theme.rule(tally.setup.rule))
             words = f"theory predicts for {RULE_TITLES[tally.setup.rule]}: {tally.expected:.3f}"
             y += 30 * scale
-            self._diamond(painter, PAD + 5 * scale, y - 4 * scale)
+            self._diamond(painter, PAD + 5 * scale, y - 4 * scale, theme.rule(tally.setup.rule))
             self._write(painter, PAD + 16 * scale, y, words, theme.dim)
         if tally.squares is not None:
             y += 19 * scale
             self._write(painter, PAD + 16 * scale, y, f"sum of p × q at this position: {tally.squares:.3f}", theme.dim)
         return y
 
-    def _diamond(self, painter: QPainter, x: float, y: float) -> None:
+    def _diamond(self, painter: QPainter, x: float, y: float, colour: str) -> None:
         size = 4.5 * self._scale
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(self.theme.correction))
+        painter.setBrush(QColor(colour))
         painter.drawPolygon([QPointF(x, y - size), QPointF(x + size, y), QPointF(x, y + size), QPointF(x - size, y)])
 
     def _paint_numbers(self, painter: QPainter, tally: SampleTally, top: float) -> None:

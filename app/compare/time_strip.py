@@ -181,7 +181,7 @@ class RoundStrip(QWidget):
                     cells.append(QRectF(left, y, width, tall - gap))
             own.append(QRectF(left, y - height / 2 - 1, min(width, 4.0), 2))
         painter.setPen(Qt.PenStyle.NoPen)
-        _fill(painter, accepted, QColor(theme.accent))
+        _fill(painter, accepted, QColor(theme.accepted))
         faded = QColor(theme.rejected)
         faded.setAlpha(70)
         _fill(painter, rejected, faded)

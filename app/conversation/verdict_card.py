@@ -37,7 +37,7 @@ class Look:
 
     def colour_of(self, side: Side) -> QColor:
         """The colour that stands for the draft, the target, or (side "") neither of them."""
-        colours = {"draft": self.theme.rejected, "target": self.theme.accent, "": self.theme.dim}
+        colours = {"draft": self.theme.time_draft, "target": self.theme.time_verify, "": self.theme.dim}
         return QColor(colours[side])
 
 
@@ -288,7 +288,7 @@ class VerdictCard(QFrame):
         self.token.setText(shown)
         self.state.setText(verdict.state)
         theme = look.theme
-        colours = {"rejected": theme.rejected, "correction": theme.correction, "bonus": theme.bonus, "accepted": theme.accent}
+        colours = {"rejected": theme.rejected, "correction": theme.correction, "bonus": theme.bonus, "accepted": theme.accepted}
         self.state.setStyleSheet(f"color: {colours.get(verdict.kind, theme.dim)}; font-weight: 600;")
         self.where.setText(verdict.where.capitalize())
         data = f"id {verdict.id}   bytes {verdict.data or '–'}"

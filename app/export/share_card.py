@@ -124,7 +124,7 @@ def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palet
     inner, inner_width = x + run.indent, width - run.indent
     colour = palette.text
     if run.state == "accepted":
-        drawing.rect(x + 0.5, baseline - 21, max(1.0, width - 1), 29, palette.tint, radius=4)
+        drawing.rect(x + 0.5, baseline - 21, max(1.0, width - 1), 29, palette.accepted_tint, radius=4)
     elif run.state == "rejected":
         colour = palette.rejected
     elif run.state == "more":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
-from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
+from app.lanes.geometry import PHASES, Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
 from app.look import theme as themes
 from app.look.theme import Theme
 from engine.types import Round
@@ -17,14 +17,6 @@ REMEMBERED = 8000
 """Shortened texts that are kept."""
 FLAT = 9.0
 """Chips lower than this are plain boxes."""
-
-
-def _mixed(first: str, second: str, share: float) -> QColor:
-    """`share` of the second colour in the first."""
-    one, other = QColor(first), QColor(second)
-    return QColor.fromRgbF(
-        *(a + (b - a) * share for a, b in zip(one.getRgbF()[:3], other.getRgbF()[:3], strict=True))  # type: ignore[index]
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +55,8 @@ class LanePainter:
         self.label_metrics = QFontMetricsF(self.label_font)
         self._elided: dict[tuple[str, int], str] = {}
         self.colours: dict[Phase, QColor] = {
-            "draft": QColor(theme.accent),
-            "verify": QColor(theme.faint),
-            "judge": QColor(theme.correction),
-            "other": QColor(theme.bonus),
-            "whole": _mixed(theme.line, theme.faint, 0.25),
+            **{phase: QColor(theme.time(phase)) for phase in PHASES},
+            "whole": QColor(theme.time_unsplit),
         }
         clear = QBrush(Qt.BrushStyle.NoBrush)
         faded = QColor(theme.rejected)
@@ -76,7 +65,7 @@ class LanePainter:
         hatch.setAlpha(150)
         self._under = {"rejected": QBrush(faded)}
         self._brushes = {
-            "accepted": QBrush(QColor(theme.accent)),
+            "accepted": QBrush(QColor(theme.accepted)),
             "rejected": QBrush(hatch, Qt.BrushStyle.BDiagPattern),
             "correction": clear,
             "bonus": clear,
@@ -84,15 +73,15 @@ class LanePainter:
             "plain": QBrush(QColor(theme.raised)),
         }
         self._pens = {
-            "accepted": QPen(QColor(theme.accent), 1),
+            "accepted": QPen(QColor(theme.accepted), 1),
             "rejected": QPen(QColor(theme.rejected), 1),
-            "unjudged": QPen(QColor(theme.faint), 1, Qt.PenStyle.DashLine),
+            "unjudged": QPen(QColor(theme.unjudged), 1, Qt.PenStyle.DashLine),
             "correction": QPen(QColor(theme.correction), 1),
             "bonus": QPen(QColor(theme.bonus), 1.4, Qt.PenStyle.DotLine),
             "plain": QPen(QColor(theme.line), 1),
         }
         self._texts = {
-            "accepted": QColor(theme.on_accent),
+            "accepted": QColor(theme.on_accepted),
             "rejected": QColor(theme.text),
             "unjudged": QColor(theme.dim),
             "correction": QColor(theme.text),

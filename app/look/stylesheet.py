@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.look.theme import Theme, assets_folder
+from engine.types import RULES
 
 
 def stylesheet(theme: Theme, scale: float) -> str:
@@ -14,6 +15,12 @@ def stylesheet(theme: Theme, scale: float) -> str:
 
     knob = round(5 * scale)  # of a slider, how far it stands out over its groove of 4 pixels
     chevron = (assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix()
+    # a band in the rule's colour along the foot of its button
+    in_force = "".join(
+        f'#ruleSelector QPushButton[rule="{rule}"]:checked {{ background: qlineargradient(x1: 0, y1: 0, x2: 0, y2: 1, '
+        f"stop: 0 {theme.raised}, stop: 0.87 {theme.raised}, stop: 0.871 {theme.rule(rule)}, stop: 1 {theme.rule(rule)}); }}\n"
+        for rule in RULES
+    )
     return f"""
     QWidget {{ font-size: {px(13)}; }}
     QMainWindow, #chatColumn {{ background: {theme.background}; }}
@@ -22,7 +29,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #statusStrip {{ border-top: 1px solid {theme.line}; }}
     #wordmark {{ font-size: {px(15)}; font-weight: 700; }}
     #ruleNote {{ color: {theme.dim}; font-size: {px(12)}; }}
-    #ruleNote[coincide="true"] {{ color: {theme.correction}; }}
+    #ruleNote[coincide="true"] {{ color: {theme.text}; }}
 
     #chip {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px;
@@ -47,7 +54,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
         background: transparent; border: 2px solid transparent; border-radius: 7px; color: {theme.dim}; font-weight: 500;
         padding: 0 {px(10)}; min-height: {px(26)}; }}
     #ruleSelector QPushButton:hover {{ color: {theme.text}; }}
-    #ruleSelector QPushButton:checked {{ background: {theme.accent}; color: {theme.on_accent}; }}
+    #ruleSelector QPushButton:checked {{ color: {theme.text}; }}
+    {in_force}
     #ruleSelector QPushButton:focus {{ border-color: {theme.text}; }}
 
     QToolButton#iconButton, QToolButton#pinButton {{
@@ -203,7 +211,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #columnFigures {{ color: {theme.dim}; font-size: {px(13)}; }}
     #relationLine {{ color: {theme.dim}; font-size: {px(12)}; }}
     #relationLine[kind="unexpected"] {{ color: {theme.rejected}; font-weight: 600; }}
-    #relationLine[kind="near-tie"] {{ color: {theme.correction}; }}
+    #relationLine[kind="near-tie"] {{ color: {theme.text}; }}
     #verdictLine {{
         color: {theme.dim}; font-size: {px(12)}; padding: 5px 12px; border-top: 1px solid {theme.line}; }}
     #partingLine {{ background: {theme.raised}; border: none; border-bottom: 1px solid {theme.line}; }}

@@ -1,7 +1,7 @@
 """Colours, type and icons in one place: everything that decides how the window looks.
 
-The palette is set before any style sheet, so that a widget the sheet does not name is right as well. The colours of the
-token states are an Okabe-Ito set: they stay apart for colour-blind readers, and no state is told by colour alone.
+The palette is set before any style sheet, so that a widget the sheet does not name is right as well. The colours are
+those of `app/look/colours.py`; no state is told by colour alone.
 """
 
 from __future__ import annotations

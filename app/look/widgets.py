@@ -151,6 +151,7 @@ class RuleSelector(QFrame):
         for rule in RULES:
             button = QPushButton(RULE_TITLES[rule])
             button.setCheckable(True)
+            button.setProperty("rule", rule)
             button.setAccessibleName(f"Rule {RULE_TITLES[rule]}")
             button.setAccessibleDescription(RULE_NOTES[rule])
             button.setToolTip(RULE_NOTES[rule])

@@ -43,15 +43,14 @@ def proposals_chart(tally: Tally, palette: Palette) -> Drawing:
                 low = high
         drawing.end_group()
     dashes = {"match": "2 3", "gumbel": "solid", "rejection": "6 4"}
-    colours = {"match": palette.text, "gumbel": palette.bonus, "rejection": palette.correction}
     kept, expected = series.latest(tally.expected.rows)
     for place, rule in enumerate(EXPECTED):
         dash = "" if dashes[rule] == "solid" else dashes[rule]
         points = _points(frame, kept, expected[:, place])
         drawing.curve(points, palette.panel, 3.4)  # a rim, so that it stands out from the columns
-        drawing.curve(points, colours[rule], 1.6, dash)
+        drawing.curve(points, palette.rule(rule), 1.6, dash)
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
-    axes.legend(drawing, names + [(dashes[rule], colours[rule], rule) for rule in EXPECTED])
+    axes.legend(drawing, names + [(dashes[rule], palette.rule(rule), rule) for rule in EXPECTED])
     return drawing
 
 
@@ -129,15 +128,15 @@ def throughput_chart(tally: Tally, palette: Palette, plain: float | None = None)
     top = max(min(max(known), 3 * mean), plain or 0.0) * 1.08  # one tiny first round must not flatten all others
     words = f"Throughput over the last {SPEED_WINDOW} rounds; {mean:.1f} tokens per second over the whole answer."
     drawing, frame = axes.begin("throughput", palette, words, (0, found[-1][0]), (0, top), "seconds", "any")
-    drawing.curve([frame.at(*point) for point in found], palette.accepted, 1.8)
+    drawing.curve([frame.at(*point) for point in found], palette.accent, 1.8)
     drawing.line(frame.at(0, mean), frame.at(found[-1][0], mean), palette.dim, 1, "4 4")
     entries = [
-        ("solid", palette.accepted, f"tokens/s, last {SPEED_WINDOW} rounds"),
+        ("solid", palette.accent, f"tokens/s, last {SPEED_WINDOW} rounds"),
         ("4 4", palette.dim, f"answer {mean:.1f}"),
     ]
     if plain is not None:
-        drawing.line(frame.at(0, plain), frame.at(found[-1][0], plain), palette.correction, 1.4, "1.5 3")
-        entries.append(("1.5 3", palette.correction, f"plain, measured {plain:.1f}"))
+        drawing.line(frame.at(0, plain), frame.at(found[-1][0], plain), palette.text, 1.4, "1.5 3")
+        entries.append(("1.5 3", palette.text, f"plain, measured {plain:.1f}"))
     axes.legend(drawing, entries)
     return drawing
 
@@ -148,10 +147,10 @@ def times_chart(tally: Tally, palette: Palette) -> Drawing:
     if not found:
         return axes.empty("times", palette, "No round of this answer was timed by phase.")
     looks = (
-        ("draft", "hatch", palette.accepted),
-        ("verify", "fill", palette.accepted),
-        ("judge", "fill", palette.correction),
-        ("other", "outline", palette.dim),
+        ("draft", "hatch", palette.time_draft),
+        ("verify", "fill", palette.time_verify),
+        ("judge", "fill", palette.time_judge),
+        ("other", "outline", palette.time_other),
     )
     words = f"Milliseconds of {len(tally.phases):,} rounds timed by phase."
     top = max(sum(parts) for _, parts in found) * 1.05 or 1.0
@@ -179,9 +178,9 @@ def tau_chart(tally: Tally, palette: Palette) -> Drawing:
     words = f"Tau of all rounds so far: {summary.tau:.2f} at the end"
     words += f", {summary.predicted_tau:.2f} predicted from alpha." if summary.predicted_tau is not None else "."
     drawing, frame = axes.begin("tau", palette, words, (0, tally.rounds), (0, top * 1.1), "round")
-    drawing.curve(_points(frame, kept, found[:, 0]), palette.accepted, 1.8)
-    drawing.curve(_points(frame, kept, found[:, 1]), palette.correction, 1.6, "6 4")
-    axes.legend(drawing, [("solid", palette.accepted, "measured"), ("6 4", palette.correction, "predicted from alpha")])
+    drawing.curve(_points(frame, kept, found[:, 0]), palette.accent, 1.8)
+    drawing.curve(_points(frame, kept, found[:, 1]), palette.dim, 1.6, "6 4")
+    axes.legend(drawing, [("solid", palette.accent, "measured"), ("6 4", palette.dim, "predicted from alpha")])
     return drawing
 
 
@@ -199,16 +198,16 @@ def lengths_chart(tally: Tally, palette: Palette) -> Drawing:
     for length, many in enumerate(found):
         middle, high = frame.across(length), frame.up(many)
         title = f"{length} accepted: {many:,} of {whole:,} rounds ({many / whole:.0%})"
-        axes.bar(drawing, middle - width / 2, high, width, axes.BOTTOM - high, "fill", palette.accepted, title)
+        axes.bar(drawing, middle - width / 2, high, width, axes.BOTTOM - high, "fill", palette.accent, title)
         if len(found) <= 12:
             drawing.text(middle, high - 4, f"{many:,}", anchor="middle")
     for length, likely in enumerate(expected):
         left, right = frame.across(length) - width / 2 - 4, frame.across(length) + width / 2 + 4
         high = frame.up(likely)
-        drawing.curve([(left, axes.BOTTOM), (left, high), (right, high), (right, axes.BOTTOM)], palette.correction, 1.3, "4 3")
-    entries = [("fill", palette.accepted, f"rounds, of {whole:,} with proposals")]
+        drawing.curve([(left, axes.BOTTOM), (left, high), (right, high), (right, axes.BOTTOM)], palette.dim, 1.3, "4 3")
+    entries = [("fill", palette.accent, f"rounds, of {whole:,} with proposals")]
     if alpha is not None and expected:
-        entries.append(("4 3", palette.correction, f"expected at alpha {alpha:.2f}"))
+        entries.append(("4 3", palette.dim, f"expected at alpha {alpha:.2f}"))
     axes.legend(drawing, entries)
     return drawing
 

@@ -17,19 +17,47 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Colours of a picture: the window's own, or, in a page that is dark or light, the names of its variables."""
+    """Colours of a picture: the window's own, or, in a page that is dark or light, the names of its variables.
+
+    Three sets have one meaning each, and none is used for anything else: what became of a token (`accepted` to `bonus`), where
+    the time of a round went (`time_`), and the rules (`rule_`). `tests/app/look/test_colours.py` measures how far they lie apart,
+    also as colour-blind readers see them.
+
+    Attributes:
+        accent: what can be chosen or has been, and measured curves of neither set.
+        accepted_tint: the wash behind accepted tokens, already mixed with `background`.
+        time_draft, time_verify: also stand for the drafter and the target where the two are set side by side.
+    """
 
     background: str
     panel: str
     line: str
     text: str
     dim: str
+    accent: str
     accepted: str
-    tint: str
+    accepted_tint: str
     rejected: str
     unjudged: str
     correction: str
     bonus: str
+    time_draft: str
+    time_verify: str
+    time_judge: str
+    time_other: str
+    time_unsplit: str
+    rule_match: str
+    rule_rejection: str
+    rule_gumbel: str
+    rule_block: str
+
+    def time(self, phase: str) -> str:
+        """The colour of a part of a round's time: "draft", "verify", "judge", "other" or "unsplit"."""
+        return str(getattr(self, f"time_{phase}"))
+
+    def rule(self, rule: str) -> str:
+        """The colour of a rule, by its name."""
+        return str(getattr(self, f"rule_{rule}"))
 
 
 DARK = Palette(
@@ -38,12 +66,22 @@ DARK = Palette(
     line="#2e3440",
     text="#e7e9ee",
     dim="#a3abba",
-    accepted="#56b4e9",
-    tint="#1d303d",
-    rejected="#ee8350",
-    unjudged="#8a92a3",
-    correction="#e6a817",
-    bonus="#b58ce0",
+    accent="#56b4e9",
+    accepted="#71c7a0",
+    accepted_tint="#233430",
+    rejected="#dc6426",
+    unjudged="#8a949f",
+    correction="#e99f04",
+    bonus="#9ce88a",
+    time_draft="#bde2ff",
+    time_verify="#5c679f",
+    time_judge="#66b9be",
+    time_other="#8d91ff",
+    time_unsplit="#818283",
+    rule_match="#d4bfe4",
+    rule_rejection="#cc385b",
+    rule_gumbel="#7a53dc",
+    rule_block="#a481c2",
 )
 LIGHT = Palette(
     background="#f6f6f4",
@@ -51,14 +89,24 @@ LIGHT = Palette(
     line="#dcdfe5",
     text="#1c2027",
     dim="#535c6b",
-    accepted="#0072b2",
-    tint="#d9e8f0",
-    rejected="#bb4713",
-    unjudged="#646c7a",
-    correction="#8f6200",
-    bonus="#7a4fb3",
+    accent="#0072b2",
+    accepted="#006845",
+    accepted_tint="#d9ece4",
+    rejected="#a32e05",
+    unjudged="#6a7180",
+    correction="#9d7106",
+    bonus="#7d9267",
+    time_draft="#153c96",
+    time_verify="#414e57",
+    time_judge="#1d2849",
+    time_other="#7b72de",
+    time_unsplit="#83898e",
+    rule_match="#53116c",
+    rule_rejection="#5d0021",
+    rule_gumbel="#6840ce",
+    rule_block="#6f5076",
 )
-VARIABLES = Palette(**{field.name: f"var(--{field.name})" for field in fields(Palette)})
+VARIABLES = Palette(**{field.name: f"var(--{field.name.replace('_', '-')})" for field in fields(Palette)})
 
 
 class Drawing:

@@ -13,7 +13,7 @@ def stylesheet() -> str:
 
 
 def _variables(palette: Palette) -> str:
-    return " ".join(f"--{name}: {colour};" for name, colour in asdict(palette).items())
+    return " ".join(f"--{name.replace('_', '-')}: {colour};" for name, colour in asdict(palette).items())
 
 
 _SHEET = """
@@ -26,8 +26,8 @@ h1 { font-size: 24px; line-height: 1.25; margin: 0 0 4px; }
 h2 { font-size: 19px; margin: 44px 0 8px; padding-top: 18px; border-top: 1px solid var(--line); }
 h3 { font-size: 15px; margin: 26px 0 8px; }
 p { margin: 6px 0; }
-a { color: var(--accepted); }
-:focus-visible { outline: 2px solid var(--accepted); outline-offset: 2px; }
+a { color: var(--accent); }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 .dim, small { color: var(--dim); }
 small { font-size: 12.5px; line-height: 1.4; display: block; }
 .note { border: 1px solid var(--rejected); border-radius: 10px; padding: 10px 14px; margin: 14px 0; }
@@ -45,7 +45,7 @@ figure h3 { margin: 0 0 4px; }
 figure svg { display: block; width: 100%; height: auto; }
 .answer { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 18px 20px; font-size: 16px;
   line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; }
-.accepted { background: var(--tint); border-radius: 3px; }
+.accepted { background: var(--accepted-tint); border-radius: 3px; }
 .given { color: var(--dim); }
 .correction { text-decoration: underline 2px var(--correction); text-underline-offset: 4px; }
 .bonus { text-decoration: underline dotted 2px var(--bonus); text-underline-offset: 4px; }
@@ -53,7 +53,7 @@ figure svg { display: block; width: 100%; height: auto; }
 .unjudged { color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px; border-radius: 3px;
   font-size: .92em; text-decoration: none; }
 .answer .rejected, .answer .unjudged { user-select: none; -webkit-user-select: none; }
-.answer [data-d]:hover { box-shadow: 0 0 0 2px var(--accepted); border-radius: 3px; }
+.answer [data-d]:hover { box-shadow: 0 0 0 2px var(--accent); border-radius: 3px; }
 [data-d]:hover::after { content: attr(data-d); position: fixed; z-index: 2; left: 50%; bottom: 16px;
   transform: translateX(-50%); width: max-content; max-width: min(94vw, 760px); white-space: pre-wrap; text-align: left;
   background: var(--panel); color: var(--text); border: 1px solid var(--dim); border-radius: 12px; padding: 10px 16px;

@@ -294,6 +294,6 @@ def test_measured_and_unmeasured_rounds_look_different(open_lanes: Open, theme: 
     for index in (0, 1):
         y = round(field.top_of(index) + field.scale.bar_top + field.scale.bar / 2)
         rows.append([image.pixelColor(round(field.gutter + ms * field.scale.per_ms), y).name() for ms in (10, 50, 91, 97)])
-    assert rows[0] == [theme.accent, theme.faint, theme.correction, theme.bonus]
+    assert rows[0] == [theme.time_draft, theme.time_verify, theme.time_judge, theme.time_other]
     assert len(set(rows[1])) == 1
     assert rows[1][0] not in rows[0]
