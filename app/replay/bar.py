@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtCore import QPointF, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
@@ -32,6 +33,10 @@ TIMING_NOTES: dict[Timing, str] = {
     "even": "Every round takes the same time: half a second at speed 1.",
 }
 
+CLOSE, CLOSE_SHORT = "Back to the conversation", "Back"
+LEAST_ROOM = 150
+"""Pixels at text scale 1 that the slider and the trace's name should each have, with the gaps in their rows."""
+
 
 class ScrubSlider(QSlider):
     """A slider that goes where it is clicked."""
@@ -43,15 +48,27 @@ class ScrubSlider(QSlider):
         self.setPageStep(10)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton:
-            option = QStyleOptionSlider()
-            self.initStyleOption(option)
-            handle = self.style().subControlRect(QStyle.ComplexControl.CC_Slider, option, QStyle.SubControl.SC_SliderHandle, self)
-            if not handle.contains(event.position().toPoint()):
-                room = max(1, self.width() - handle.width())
-                place = round(event.position().x() - handle.width() / 2)
-                self.setValue(QStyle.sliderValueFromPosition(self.minimum(), self.maximum(), place, room))
+        place, handle = event.position(), self._handle()
+        if event.button() == Qt.MouseButton.LeftButton and not handle.contains(place.toPoint()):
+            room = max(1, self.width() - handle.width())
+            self.setValue(
+                QStyle.sliderValueFromPosition(self.minimum(), self.maximum(), round(place.x() - handle.width() / 2), room)
+            )
+            # Between two rounds the handle is not quite below the pointer, and Qt would take the click for one beside it.
+            event = QMouseEvent(
+                event.type(),
+                QPointF(self._handle().center()),
+                event.globalPosition(),
+                event.button(),
+                event.buttons(),
+                event.modifiers(),
+            )
         super().mousePressEvent(event)
+
+    def _handle(self) -> QRect:
+        option = QStyleOptionSlider()
+        self.initStyleOption(option)
+        return self.style().subControlRect(QStyle.ComplexControl.CC_Slider, option, QStyle.SubControl.SC_SliderHandle, self)
 
 
 class ReplayBar(QWidget):
@@ -79,6 +96,8 @@ class ReplayBar(QWidget):
         self._theme: Theme | None = None
         self._scale = 1.0
         self._end = 0
+        self._place = _Place(0, 0, 0.0, 0.0)
+        self._narrow = False
         self.start = self._button("to-start", "Go to start (Home)", lambda: self.moved.emit(0))
         self.back = self._button("step-back", "Previous round (,)", lambda: self.stepped.emit(-1))
         self.play = self._button("play", "Play (Space)", self.toggled.emit)
@@ -100,9 +119,9 @@ class ReplayBar(QWidget):
         self.speed.activated.connect(lambda index: self.speed_chosen.emit(self.speed.itemData(index)))
         self.timing = _choice("Timing", [(TIMING_TITLES[timing], timing) for timing in TIMINGS])
         self.timing.activated.connect(lambda index: self.timing_chosen.emit(self.timing.itemData(index)))
-        self.close_button = QPushButton("Back to the conversation")
+        self.close_button = QPushButton(CLOSE)
         self.close_button.setObjectName("replayClose")
-        self.close_button.setAccessibleName("Back to the conversation")
+        self.close_button.setAccessibleName(CLOSE)
         self.close_button.setToolTip("Close the replay (Esc)")
         self.close_button.clicked.connect(self.left)
         self._arrange()
@@ -145,18 +164,18 @@ class ReplayBar(QWidget):
         self.slider.blockSignals(True)
         self.slider.setRange(0, player.count)
         self.slider.blockSignals(False)
-        widest = _place_words(player.count, player.count, player.total_seconds, player.total_seconds)
-        self.place.setMinimumWidth(self.place.fontMetrics().horizontalAdvance(widest) + 4)
         self.show_player(player)
+        self._fit()
 
     def show_player(self, player: Player) -> None:
         """The player's state; nothing is emitted."""
         self.slider.blockSignals(True)
         self.slider.setValue(player.shown)
         self.slider.blockSignals(False)
-        words = _place_words(player.shown, player.count, player.seconds, player.total_seconds)
-        self.place.setText(words)
-        self.slider.setAccessibleDescription(words)
+        self._place = _Place(player.shown, player.count, player.seconds, player.total_seconds)
+        self.place.setText(self._place.words(self._narrow))
+        self.place.setAccessibleDescription(self._place.words())
+        self.slider.setAccessibleDescription(self._place.words())
         self.timing.setCurrentIndex(TIMINGS.index(player.timing))
         self.timing.setToolTip(TIMING_NOTES[player.timing])
         self.speed.setCurrentIndex(SPEEDS.index(player.speed))
@@ -181,6 +200,25 @@ class ReplayBar(QWidget):
     def set_column(self, left: int, width: int, whole: int) -> None:
         """Aligns the frame with the transcript's column."""
         self.margins.setContentsMargins(max(10, left - 14), 6, max(10, whole - left - width - 14), 16)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Says the same in fewer words where the slider or the trace's name would otherwise have no room."""
+        at_end, words, button = self._place.at_end(), self.place.fontMetrics(), self.close_button
+        in_full = button.fontMetrics().horizontalAdvance(CLOSE) - button.fontMetrics().horizontalAdvance(button.text())
+        buttons = (self.start, self.back, self.play, self.forward, self.end)
+        beside_slider = sum(part.sizeHint().width() for part in buttons) + words.horizontalAdvance(at_end.words())
+        beside_name = sum(part.sizeHint().width() for part in (self.timing, self.speed, button)) + in_full
+        outer = self.margins.contentsMargins()
+        room = self.width() - outer.left() - outer.right() - max(beside_slider, beside_name)
+        self._narrow = room < round(LEAST_ROOM * self._scale)
+        self.place.setText(self._place.words(self._narrow))
+        self.place.setMinimumWidth(words.horizontalAdvance(at_end.words(self._narrow)) + 4)
+        button.setText(CLOSE_SHORT if self._narrow else CLOSE)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
     def take_key(self, event: QKeyEvent) -> bool:
         """Does what a key of the replay asks for; False for any other key."""
@@ -208,8 +246,23 @@ class ReplayBar(QWidget):
             super().keyPressEvent(event)
 
 
-def _place_words(shown: int, count: int, seconds: float, total: float) -> str:
-    return f"Round {shown:,} of {count:,}  ·  {_clock(seconds)} of {_clock(total)}"
+@dataclass(frozen=True)
+class _Place:
+    """Where a replay is: rounds shown of all, seconds of all."""
+
+    shown: int
+    count: int
+    seconds: float
+    total: float
+
+    def at_end(self) -> _Place:
+        """Where the words are the longest."""
+        return _Place(self.count, self.count, self.total, self.total)
+
+    def words(self, short: bool = False) -> str:
+        if short:
+            return f"{self.shown:,} of {self.count:,}  ·  {_clock(self.seconds)}"
+        return f"Round {self.shown:,} of {self.count:,}  ·  {_clock(self.seconds)} of {_clock(self.total)}"
 
 
 def _clock(seconds: float) -> str:
