@@ -6,6 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
+from app.cli.shared_options import add_target, listed, request_of
 from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, STAGES, SUFFIXES, TrainRequest
 
 HELP = "train a draft head for your model"
@@ -19,7 +20,7 @@ _DEFAULT = TrainRequest.__dataclass_fields__
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
-    parser.add_argument("--target", metavar="MODEL", default=argparse.SUPPRESS, help="builtin, a model folder or a .gguf file")
+    add_target(parser)
     parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder for the trained head")
     text = parser.add_argument_group("text")
     text.add_argument(
@@ -33,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text.add_argument(
         "--temperature",
+        dest="temperatures",
         metavar="X,Y",
+        type=listed(float, "numbers"),
         default="0,0.8",
         help="used in turn for the written text; 0 takes the most likely token (default: %(default)s)",
     )
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     head.add_argument(
         "--taps",
         metavar="A,B,C",
+        type=listed(int, "whole numbers"),
         help="layers to read, counted from 0 (default: one third and two thirds of the way up, and the last but one)",
     )
     _number(head, "--vocabulary", "vocabulary", "number of tokens the head can propose")
@@ -90,43 +94,9 @@ def _number(group: argparse._ArgumentGroup, option: str, name: str, meaning: str
     group.add_argument(option, metavar="N", type=int, default=_DEFAULT[name].default, help=f"{meaning} (default: %(default)s)")
 
 
-def request_of(arguments: argparse.Namespace, command: list[str]) -> TrainRequest:
-    """The request. Raises ValueError for what cannot be, before anything is loaded."""
-    taps = None if arguments.taps is None else tuple(_whole("taps", part) for part in arguments.taps.split(","))
-    return TrainRequest(
-        target=arguments.target or "builtin",
-        output=arguments.output,
-        text=tuple(arguments.text),
-        write=arguments.write,
-        temperatures=tuple(_temperature(part) for part in arguments.temperature.split(",")),
-        taps=taps,
-        vocabulary=arguments.vocabulary,
-        steps_back=arguments.steps_back,
-        minutes=arguments.minutes,
-        steps=arguments.steps,
-        learning_rate=arguments.learning_rate,
-        variation=arguments.variation,
-        copied=arguments.copied,
-        batch_tokens=arguments.batch_tokens,
-        longest=arguments.longest,
-        patience=arguments.patience,
-        start=arguments.start,
-        seed=arguments.seed,
-        work=arguments.work,
-        stage=arguments.stage,
-        command=shlex.join(["draftlight", *command]),
-    )
+def run(arguments: argparse.Namespace) -> int:
+    """The command, with the arguments of `add_arguments`."""
+    from app.cli.train import train
 
-
-def _whole(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} must be comma-separated whole numbers, not {text!r}") from None
-
-
-def _temperature(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"temperature must be comma-separated numbers, not {text!r}") from None
+    command = shlex.join(["draftlight", *arguments.words])
+    return train(request_of(TrainRequest, arguments, text=tuple(arguments.text), command=command))

@@ -197,14 +197,14 @@ def test_a_refused_drafter_is_one_clear_line(
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--rules", "guess"], "rules must be from match"),
+        (["--rules", "guess"], "rule must be one of match"),
         (["--rules", "gumbel,gumbel"], "rules"),
-        (["--temperatures", "warm"], "temperatures"),
+        (["--temperatures", "warm"], "--temperatures: must be comma-separated numbers"),
         (["--temperatures", "-1"], "temperature"),
         (["--gamma", "2,,4"], "gamma"),
         (["--gamma", "65"], "gamma"),
-        (["--gamma", "some"], "gamma"),
-        (["--drafters", ""], "drafters"),
+        (["--gamma", "some"], "gamma must be a whole number from 1 to 64"),
+        (["--drafters", ""], "drafters must not hold an empty name"),
         (["--max-tokens", "0"], "max_tokens"),
         (["--limit", "0"], "limit"),
         (["--seed", "-1"], "seed"),

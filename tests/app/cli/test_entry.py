@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import json
 import os
 import pty
@@ -9,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,10 @@ from app.cli.terminal import STYLES, RoundPainter, status_line, wants_colour
 from engine.errors import DraftlightError
 from engine.metrics import summarise
 from engine.provenance import version
+from engine.requests.bench import BenchRequest
+from engine.requests.train import TrainRequest
 from engine.trace import read
-from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposal, Round, Status
+from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposal, ProveRequest, Round, Status
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE, FakeBackend
 
@@ -189,12 +194,30 @@ def test_bad_options_give_one_clear_line_and_status_2(
     assert backend.loads == []
 
 
-@pytest.mark.parametrize("command", [[], ["chat"], ["export"], ["models"], ["models", "check"], ["self-test"]])
+@pytest.mark.parametrize("command", [[], *([name] for name in cli.COMMANDS), ["models", "check"]], ids=" ".join)
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command, "--help"])
     assert ended.value.code == 0
     assert "usage: draftlight" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "others"),
+    [
+        ("chat", DecodingOptions, {"prompt", "target", "drafter", "system", "ghosts", "json_lines"}),
+        ("prove", ProveRequest, {"json_path"}),
+        ("bench", BenchRequest, {"limit", "json_path"}),
+        ("train-drafter", TrainRequest, set()),
+    ],
+)
+def test_every_option_is_called_like_what_it_sets(command: str, kind: Any, others: set[str]) -> None:
+    """A request takes the options called like its fields (`request_of`): one of another name would set nothing."""
+    parser = argparse.ArgumentParser()
+    cli.COMMANDS[command].add_arguments(parser)
+    names = {action.dest for action in parser._actions} - {"help"}
+    assert names - others <= {field.name for field in fields(kind)}
+    assert names >= others
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,10 +229,10 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_defect_is_one_line_and_its_traceback_goes_to_the_log(
     backend: FakeBackend, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def defect(argument: str) -> str:
+    def defect(*arguments: object, **options: object) -> int:
         raise KeyError("inner")
 
-    monkeypatch.setattr(cli, "_prompt", defect)
+    monkeypatch.setattr(cli_chat, "chat", defect)
     assert main(["chat", "hi"]) == 1
     printed = capsys.readouterr()
     assert printed.err.count("\n") == 1
@@ -501,7 +524,7 @@ def test_without_a_command_the_window_is_asked_for(monkeypatch: pytest.MonkeyPat
 def test_without_qt_the_window_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, backend: FakeBackend, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main([]) == 1
     assert "draftlight chat" in capsys.readouterr().err
 

@@ -136,6 +136,7 @@ def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
         (["--seed", "-1"], "seed"),
         (["--quick", "--thorough"], "not allowed with"),
         (["--json", "nowhere/at/all.json"], "the folder nowhere/at does not exist"),
+        (["--json", "/"], "cannot be written"),
     ],
 )
 def test_bad_arguments_end_with_2(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:

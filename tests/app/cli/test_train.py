@@ -117,10 +117,10 @@ def test_given_text_is_not_written_over() -> None:
     ("words", "said"),
     [
         ([], "--output"),
-        (["--output", "o", "--taps", "a,b"], "taps must be comma-separated whole numbers"),
+        (["--output", "o", "--taps", "a,b"], "--taps: must be comma-separated whole numbers"),
         (["--output", "o", "--taps", "5,3"], "taps must be distinct layer numbers from 0, in ascending order"),
         (["--output", "o", "--taps=-1,3"], "taps must be distinct layer numbers from 0, in ascending order"),
-        (["--output", "o", "--temperature", "hot"], "temperature must be comma-separated numbers"),
+        (["--output", "o", "--temperature", "hot"], "--temperature: must be comma-separated numbers"),
         (["--output", "o", "--temperature", "-1"], "temperature must be numbers of at least 0"),
         (["--output", "o", "--minutes", "0"], "minutes must be a number above 0"),
         (["--output", "o", "--minutes", "nan"], "minutes must be a number above 0"),

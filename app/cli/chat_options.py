@@ -1,0 +1,86 @@
+"""The options of `draftlight chat`, and the request they make."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from app.cli.shared_options import add_models, gamma, request_of
+from engine.drafter_kinds import default_drafter
+from engine.types import MAX_GAMMA, RULES, DecodingOptions, Message, Request
+
+HELP = "stream one answer to the terminal"
+DESCRIPTION = (
+    "Stream one answer. On a terminal, accepted tokens are tinted, corrections underlined, bonus tokens italic and rejected "
+    "proposals struck through where they were proposed. Elsewhere, or if NO_COLOR is set, the answer is plain text. A summary "
+    "line goes to standard error. Ctrl-C stops the answer."
+)
+_DEFAULTS = DecodingOptions()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options, but for the command that they belong to."""
+    parser.add_argument("prompt", metavar="PROMPT", help="the prompt, or - to read it from standard input")
+    add_models(parser)
+    parser.add_argument("--system", metavar="TEXT", help="system prompt")
+    parser.add_argument("--rule", choices=RULES, default=_DEFAULTS.rule, help="how proposals are judged (default: %(default)s)")
+    parser.add_argument(
+        "--gamma",
+        type=gamma,
+        default="auto",
+        help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=_DEFAULTS.temperature, help="0 takes the most likely token (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--top-p", type=float, default=_DEFAULTS.top_p, help="nucleus sampling; 1 turns it off (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--top-k",
+        type=int,
+        default=_DEFAULTS.top_k,
+        help="keep only the k most likely tokens; 0 turns it off (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--min-p",
+        type=float,
+        default=_DEFAULTS.min_p,
+        help="drop tokens below this share of the most likely one; 0 turns it off (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--repetition-penalty",
+        type=float,
+        default=_DEFAULTS.repetition_penalty,
+        help="above 1 makes recent tokens less likely; 1 turns it off (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)")
+    parser.add_argument(
+        "--max-tokens", type=int, default=_DEFAULTS.max_tokens, help="maximum tokens in the answer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--stop", metavar="TEXT", action="append", default=[], help="stop sequence: the answer ends before it; can be repeated"
+    )
+    parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals")
+    parser.add_argument("--json", dest="json_lines", action="store_true", help="print the answer's trace as JSON Lines instead")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The command, with the arguments of `add_arguments`."""
+    from app.cli.chat import chat
+
+    prompt = arguments.prompt
+    if prompt == "-":
+        prompt = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+    if not prompt.strip():
+        arguments.error("the prompt is empty")
+    options = request_of(DecodingOptions, arguments)
+    target = arguments.target or "builtin"
+    system = (Message("system", arguments.system),) if arguments.system else ()
+    request = Request(
+        messages=(*system, Message("user", prompt)),
+        options=options,
+        target=target,
+        drafter=arguments.drafter or default_drafter(target),
+    )
+    return chat(request, ghosts=arguments.ghosts, json_lines=arguments.json_lines)

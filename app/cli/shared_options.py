@@ -1,0 +1,76 @@
+"""What the options of several commands share: the models, numbers, lists and files, and the request that options make."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from engine.drafter_kinds import BY_PATH, DRAFTERS
+from engine.types import MAX_GAMMA
+
+Value = TypeVar("Value")
+
+
+def add_target(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
+    """The option `--target`. In a command it may also stand before the command's name, whose value then stays."""
+    parser.add_argument("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
+
+
+def add_models(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
+    """The options `--target` and `--drafter`, see `add_target`."""
+    add_target(parser, default)
+    paths = " or ".join(kind.title.lower() for kind in BY_PATH.values())
+    parser.add_argument("--drafter", metavar="DRAFTER", default=default, help=f"{', '.join(DRAFTERS)}, or the path of a {paths}")
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """The option `--seed` of commands that draw the same numbers every time."""
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
+
+
+def gamma(text: str) -> int | Literal["auto"]:
+    """A number of proposals in a round, or auto."""
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'gamma must be a whole number from 1 to {MAX_GAMMA}, or "auto", not {text!r}') from None
+
+
+def listed(convert: Callable[[str], Value], wanted: str) -> Callable[[str], tuple[Value, ...]]:
+    """The type of an option that takes several values between commas; `wanted` says of what kind, in the plural."""
+
+    def values(text: str) -> tuple[Value, ...]:
+        """Each value between commas, converted."""
+        try:
+            return tuple(convert(part.strip()) for part in text.split(","))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be comma-separated {wanted}, not {text!r}") from None
+
+    return values
+
+
+def output_file(text: str) -> Path:
+    """A file that can be written: it would be a pity to find out after hours that it cannot."""
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"cannot write {path.name}: the folder {path.parent} does not exist")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{path} cannot be written")
+    return path
+
+
+def request_of(kind: Callable[..., Value], arguments: argparse.Namespace, **others: Any) -> Value:
+    """The dataclass that the options called like its fields make, and `others`; what was not given keeps the field's default.
+    What cannot be ends the command as a usage error."""
+    given = {field.name: getattr(arguments, field.name, None) for field in fields(kind)}  # type: ignore[arg-type]
+    try:
+        return kind(**{name: value for name, value in (given | others).items() if value is not None})
+    except ValueError as error:
+        arguments.error(str(error))
+        raise  # it does not come back
