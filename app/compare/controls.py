@@ -25,13 +25,14 @@ from PySide6.QtWidgets import (
 from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
 from app.look import theme as themes
+from app.look.fields import GammaBox, keep_from_wheel
 from app.look.model_selector import ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import FlowLayout, LabelledControl, icon_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
-from engine.types import MAX_GAMMA, RULES, SEED_LIMIT
+from engine.types import RULES, SEED_LIMIT
 
 LONGEST = 4096
 PROMPT_LINES = 2
@@ -107,6 +108,7 @@ class CompareBar(QWidget):
         )
         self.samples.setRange(0, MAX_SAMPLES)
         self.samples.setSpecialValueText("off")
+        keep_from_wheel(self.longest, self.samples)
         self.add = icon_button("new-chat", "Add a column", self.extended.emit)
         self.export = icon_button("export", "Export the comparison…", self.exported.emit)
         self.start = QPushButton("Start")
@@ -217,8 +219,10 @@ class CompareBar(QWidget):
         self.stop.setVisible(running)
         self.start.setVisible(not running)
         self.start.setEnabled(may_start)
+        self.start.setToolTip("Start the comparison (Ctrl+Return)" if may_start else "Type a prompt first")
         self.add.setEnabled(may_add and not running)
-        self.export.setEnabled(may_export and not running)
+        self.export.setEnabled(may_export)
+        self.export.setToolTip("Export the comparison…" if may_export else "Nothing to export yet")
         for control in (self.presets, self.prompt, self.seed, self.longest, self.samples):
             control.setEnabled(not running)
 
@@ -255,16 +259,15 @@ class ColumnControls(QWidget):
             self.rule.setItemData(self.rule.count() - 1, RULE_NOTES[rule], Qt.ItemDataRole.ToolTipRole)
         self.drafter = ModelSelector()
         self._name(self.drafter, "Drafter", "What proposes tokens in this column.")
-        self.gamma = QSpinBox()
-        self._name(self.gamma, "Gamma", "Gamma: proposals per round, 1 to 64. Step below 1 for auto.")
-        self.gamma.setRange(0, MAX_GAMMA)
-        self.gamma.setSpecialValueText("auto")
+        self.gamma = GammaBox()
+        self._name(self.gamma, "Gamma", "Gamma: proposals per round, 1 to 64, or auto (0).")
         self.temperature = QDoubleSpinBox()
         self._name(
             self.temperature, "Temperature", "Temperature: 0 always takes the most likely token; higher values are more varied."
         )
         self.temperature.setRange(0, 5)
         self.temperature.setSingleStep(0.1)
+        keep_from_wheel(self.rule, self.drafter, self.gamma, self.temperature)
         self.prompt = PromptField(f"Prompt for column {letter}")
         self.prompt.hide()
         for box in (self.rule, self.drafter):

@@ -127,6 +127,12 @@ class CompareView(QWidget):
         return self.sampling or (self.comparison is not None and self.comparison.running)
 
     @property
+    def may_export(self) -> bool:
+        """Whether there is anything to export: a sample, or an answer with a trace; not while more is on the way."""
+        there = bool(self.tallies and self.tallies[0].samples) or bool(self.comparison and self.comparison.traces)
+        return there and not self.running
+
+    @property
     def status_words(self) -> str:
         """What is going on here."""
         if self.sampling and self._asked is not None:
@@ -295,8 +301,7 @@ class CompareView(QWidget):
     def _show_state(self) -> None:
         setup, running = self.setup, self.running
         may_start = all(setup.prompt_of(column).strip() for column in setup.columns)
-        may_export = bool(self.tallies and self.tallies[0].samples) or bool(self.comparison and self.comparison.traces)
-        self.bar.set_state(running, may_start, len(setup.columns) < MOST_COLUMNS, may_export)
+        self.bar.set_state(running, may_start, len(setup.columns) < MOST_COLUMNS, self.may_export)
         for column in self._shown:
             column.set_state(running, len(setup.columns) > 2)
 

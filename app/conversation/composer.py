@@ -11,10 +11,12 @@ from app.look.theme import Theme
 from app.look.widgets import FocusFrame
 
 MAX_LINES = 9
+SHARE = 0.5
+"""Of the height below the header, at most, for a long message with all that is around it."""
 
 
 class PromptEdit(QPlainTextEdit):
-    """Grows with its text up to `MAX_LINES` lines.
+    """Grows with its text up to `most_lines` lines.
 
     Signals:
         submitted: Enter was pressed. escaped: Escape was pressed. recalled: Up was pressed in an empty field.
@@ -26,6 +28,7 @@ class PromptEdit(QPlainTextEdit):
 
     def __init__(self) -> None:
         super().__init__()
+        self.most_lines = MAX_LINES
         self.setObjectName("composer")
         self.setAccessibleName("Message")
         self.setAccessibleDescription("Enter sends, Shift+Enter starts a new line, Escape stops the answer.")
@@ -38,7 +41,7 @@ class PromptEdit(QPlainTextEdit):
 
     def fit(self) -> None:
         """Takes the height its lines need."""
-        lines = min(MAX_LINES, max(1, round(self.document().size().height())))
+        lines = min(self.most_lines, max(1, round(self.document().size().height())))
         self.setFixedHeight(self.fontMetrics().lineSpacing() * lines + 8)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -70,11 +73,13 @@ class Composer(QWidget):
         super().__init__()
         self._running = False
         self._editing = False
+        self._room = 1000
         self._theme: Theme | None = None
         self.frame = FocusFrame()
         self.frame.setObjectName("composerFrame")
         self.edit = PromptEdit()
         self.frame.watch(self.edit)
+        self.frame.setCursor(Qt.CursorShape.IBeamCursor)
         self.edit_note = QLabel("Editing the last prompt. Press Esc to cancel.")
         self.edit_note.setObjectName("editNote")
         self.hint = QLabel()
@@ -110,6 +115,7 @@ class Composer(QWidget):
         button.setAccessibleName(title)
         button.setAccessibleDescription(words)
         button.setToolTip(words)
+        button.setCursor(Qt.CursorShape.ArrowCursor)
         return button
 
     @property
@@ -141,6 +147,7 @@ class Composer(QWidget):
         """Shows or hides the note that the last prompt is being edited; while it shows, Escape emits `abandoned`."""
         self._editing = editing
         self.edit_note.setVisible(editing)
+        self.set_room(self._room)
 
     def _refresh(self) -> None:
         ready = bool(self.text.strip())
@@ -160,12 +167,19 @@ class Composer(QWidget):
         """Sets the prompt in the reading font, fits the field's height to it, and recolours the buttons."""
         font = themes.reading_font(scale)
         self.edit.setFont(font)
-        self.edit.fit()
+        self.set_room(self._room)
         self._theme = theme
         self._refresh()
         for button in (self.send, self.stop):
             button.setIconSize(QSize(round(15 * scale), round(15 * scale)))
         self.stop.setIcon(themes.icon("stop", theme.background))
+
+    def set_room(self, height: int) -> None:
+        """Leaves half the height of a low window to the conversation."""
+        self._room = height
+        around = self.sizeHint().height() - self.edit.height()
+        self.edit.most_lines = max(1, min(MAX_LINES, int((SHARE * height - around) / self.edit.fontMetrics().lineSpacing())))
+        self.edit.fit()
 
     def set_column(self, left: int, width: int, whole: int) -> None:
         """Aligns the frame with the transcript's column."""

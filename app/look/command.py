@@ -6,9 +6,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QLabel, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QDialog,
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QMenu,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.look.placing import FRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,12 @@ def _without_arguments(run: Callable[[], object]) -> Callable[..., None]:
     return called
 
 
+def show_use(action: QAction, reason: str = "") -> None:
+    """Enables a command, or disables it with the reason as its tooltip in the menu."""
+    action.setEnabled(not reason)
+    action.setToolTip(reason)
+
+
 def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent: QWidget) -> list[QMenu]:
     """The menus in the order in which they are first named."""
     menus: dict[str, QMenu] = {}
@@ -68,6 +87,7 @@ def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent:
         menu = menus.get(command.menu)
         if menu is None:
             menu = menus[command.menu] = QMenu(command.menu, parent)
+            menu.setToolTipsVisible(True)
         elif last_group[command.menu] != command.group:
             menu.addSeparator()
         last_group[command.menu] = command.group
@@ -146,7 +166,10 @@ def escape_is_wanted(event: QEvent, holds: Callable[[], bool]) -> bool:
 
 
 class ShortcutSheet(QDialog):
-    """Every key of the window: those of the commands by menu, and those of what has the keyboard."""
+    """Every key of the window: those of the commands by menu, and those of what has the keyboard.
+
+    In two columns, or in one on a narrow screen; it scrolls where the screen is too low for all of it.
+    """
 
     def __init__(self, commands: Iterable[Command], parent: QWidget) -> None:
         super().__init__(parent)
@@ -154,7 +177,9 @@ class ShortcutSheet(QDialog):
         self.setWindowTitle("Keyboard shortcuts")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._grids: list[QGridLayout] = []
-        columns = QHBoxLayout()
+        body = QWidget()
+        columns = self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
+        columns.setContentsMargins(0, 0, 12, 0)
         columns.setSpacing(48)
         for _ in range(2):
             self._grids.append(grid := QGridLayout())
@@ -169,14 +194,43 @@ class ShortcutSheet(QDialog):
             grid.setRowStretch(grid.rowCount(), 1)
         note = QLabel(ESCAPE)
         note.setWordWrap(True)
+        self.area = QScrollArea()
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setAccessibleName("Keyboard shortcuts")
+        self.area.setWidget(body)
+        close = QPushButton("Close")
+        close.setObjectName("quietButton")
+        close.clicked.connect(self.reject)
         column = QVBoxLayout(self)
-        column.setContentsMargins(24, 20, 24, 22)
+        column.setContentsMargins(24, 20, 24, 16)
         column.setSpacing(14)
-        column.addLayout(columns)
+        column.addWidget(self.area, 1)
         column.addWidget(note)
+        column.addWidget(close, 0, Qt.AlignmentFlag.AlignRight)
+        self._fit(parent.screen().availableGeometry().marginsRemoved(FRAME).size())
+
+    def _fit(self, room: QSize) -> None:
+        """As large as all keys need, at most as large as the screen."""
+        self.ensurePolished()
+        body, layout = self.area.widget(), self.layout()
+        assert layout is not None and body is not None
+        margins = layout.contentsMargins()
+        around = margins.left() + margins.right() + self.area.verticalScrollBar().sizeHint().width()
+        if body.sizeHint().width() + around > room.width():
+            self._columns.setDirection(QBoxLayout.Direction.TopToBottom)
+            self._columns.setSpacing(14)
+        width = min(room.width(), body.sizeHint().width() + around)
+        self.area.setMinimumHeight(body.sizeHint().height())
+        wanted = layout.totalHeightForWidth(width)
+        self.area.setMinimumHeight(0)
+        self.resize(width, min(wanted, room.height()))
 
     def _add(self, column: int, heading: str, rows: list[tuple[str, str]]) -> None:
         grid = self._grids[column]
+        if grid.count():
+            grid.setRowMinimumHeight(grid.rowCount(), 8)
         grid.addWidget(QLabel(f"<b>{heading}</b>"), grid.rowCount(), 0, 1, 2)
         for title, keys in rows:
             row = grid.rowCount()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -100,9 +100,20 @@ class FlowLayout(QLayout):
 class FocusFrame(QFrame):
     """A frame that shows the focus of a control inside it."""
 
+    _first: QWidget | None = None
+
     def watch(self, control: QWidget) -> None:
-        """Lights up the frame while this control has the keyboard; may be called for several controls."""
+        """Lights up the frame while this control has the keyboard; may be called for several controls.
+
+        A click on the frame itself goes to the first of them.
+        """
         control.installEventFilter(self)
+        if self._first is None:
+            self._first = control
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if self._first is not None:
+            self._first.setFocus(Qt.FocusReason.MouseFocusReason)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QMenu
 from app.export import pictures, share_card
 from app.export.dialog import documents, show_folder
 from app.export.raster import to_image
+from app.look.command import show_use
 from app.look.theme import Theme
 from app.look.widgets import Banner
 from app.panel.explainer import Explainer
@@ -23,6 +24,7 @@ from engine.errors import DraftlightError
 from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.trace import Trace
 
+NOTHING_YET = "There is no answer yet."
 KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}
 
 
@@ -36,6 +38,7 @@ class PictureMenu(QObject):
         self._chart: ChartName = "proposals"
         self.menu = QMenu(panel)
         self.menu.setAccessibleName("Chart options")
+        self.menu.setToolTipsVisible(True)
         self.save_png = self.menu.addAction("Save as PNG…", self._save_png)
         self.save_svg = self.menu.addAction("Save as SVG…", self._save_svg)
         self.copy = self.menu.addAction("Copy image", self._copy_chart)
@@ -53,7 +56,7 @@ class PictureMenu(QObject):
         self._chart, self._place = chart, place
         there = self._answer() is not None
         for action in (self.save_png, self.save_svg, self.copy):
-            action.setEnabled(there)
+            show_use(action, "" if there else NOTHING_YET)
         self.menu.popup(place)
 
     def chart_svg(self, chart: ChartName) -> str:
@@ -155,4 +158,4 @@ class PictureMenu(QObject):
         self.banner.offer("Show in folder", partial(show_folder, path.parent))
 
     def _say_nothing_there(self) -> None:
-        self.chat.said.emit("There is no answer to draw yet.", "note")
+        self.chat.said.emit(NOTHING_YET, "note")

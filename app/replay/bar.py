@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, tint
 from app.replay.player import SPEEDS, TIMINGS, Player, Timing
@@ -119,6 +120,7 @@ class ReplayBar(QWidget):
         self.speed.activated.connect(lambda index: self.speed_chosen.emit(self.speed.itemData(index)))
         self.timing = _choice("Timing", [(TIMING_TITLES[timing], timing) for timing in TIMINGS])
         self.timing.activated.connect(lambda index: self.timing_chosen.emit(self.timing.itemData(index)))
+        keep_from_wheel(self.slider, self.speed, self.timing)
         self.close_button = QPushButton(CLOSE)
         self.close_button.setObjectName("replayClose")
         self.close_button.setAccessibleName(CLOSE)

@@ -13,21 +13,23 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QSizePolicy,
-    QSpinBox,
     QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from app.look import theme as themes
+from app.look.fields import GammaBox, keep_from_wheel
 from app.look.model_selector import BUILT_IN, ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import FlowLayout, LabelledControl, RuleSelector, icon_button, tint
 from app.look.wording import coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from engine.drafter_kinds import BY_PATH, DRAFTERS
-from engine.types import MAX_GAMMA, SEED_LIMIT
+from engine.types import SEED_LIMIT
 
+LOW = 520
+"""Height of a window below which the rule is explained by the tooltips of its buttons alone."""
 OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
 
 
@@ -60,6 +62,7 @@ class Header(QWidget):
         self.seed = QLineEdit()
         self.pin = icon_button("pin", "Keep this seed", self._pin)
         self._set_up_seed()
+        keep_from_wheel(self.target, self.drafter, self.gamma, self.temperature)
         self.compare = icon_button("compare", "Compare settings side by side (F4)")
         self.compare.setAccessibleName("Compare")
         self.options = icon_button("options", "Sampling options and system prompt")
@@ -118,15 +121,13 @@ class Header(QWidget):
         box.activated.connect(self._picked)
         return box
 
-    def _gamma(self) -> QSpinBox:
-        box = QSpinBox()
+    def _gamma(self) -> GammaBox:
+        box = GammaBox()
         box.setObjectName("gammaControl")
         box.setAccessibleName("Gamma")
-        words = "Gamma: proposals per round, 1 to 64. Step below 1 for auto. Can be changed during an answer."
+        words = "Gamma: proposals per round, 1 to 64, or auto (0). Can be changed during an answer."
         box.setAccessibleDescription(words)
         box.setToolTip(words)
-        box.setRange(0, MAX_GAMMA)
-        box.setSpecialValueText("auto")
         box.valueChanged.connect(lambda value: self.changed.emit("gamma", value or "auto"))
         return box
 
@@ -242,8 +243,10 @@ class Header(QWidget):
             control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
         self.wordmark.setFixedHeight(round(32 * scale))
 
-    def set_room(self, width: int, scale: float) -> None:
-        """Leaves out the program's name, then what the model lists are called, where the controls need their place."""
+    def set_room(self, width: int, height: int, scale: float) -> None:
+        """Leaves out the program's name, then what the model lists are called, where the controls need their place; and what the
+        rule does where the conversation needs it."""
+        self.note.setVisible(height >= LOW * scale)
         for chip in self.model_chips:
             chip.words.setVisible(width >= 520 * scale)
         wide = width >= 1400 * scale

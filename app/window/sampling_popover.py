@@ -1,4 +1,4 @@
-"""The popover with what is set once and then left alone: filters, limits, stop texts, system prompt."""
+"""The popover with what is set once and then left alone: filters, limits, stop sequences, system prompt."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.look.fields import keep_from_wheel
 from app.session.settings import Settings
 
 NUMBERS = (
@@ -89,6 +90,7 @@ class OptionsPopover(QFrame):
         box.setAccessibleName(title)
         box.setAccessibleDescription(words)
         box.setToolTip(words)
+        keep_from_wheel(box)
         self.numbers[name] = box
         return box
 

@@ -8,7 +8,17 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QMenu, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QMainWindow,
+    QMenu,
+    QSizePolicy,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
@@ -16,7 +26,8 @@ from app.conversation.verdict_host import VerdictHost
 from app.conversation.welcome import Welcome
 from app.export.dialog import export_answers
 from app.look import theme as themes
-from app.look.command import ShortcutSheet, make_actions, make_menus
+from app.look.command import ShortcutSheet, make_actions, make_menus, show_use
+from app.look.placing import FRAME, fitted, frame_of
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
 from app.look.widgets import Banner
@@ -116,6 +127,7 @@ class Window(QMainWindow):
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
+        self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)  # in a low window it gives way first
         self.column = QWidget()
         self.column.setObjectName("chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -285,22 +297,38 @@ class Window(QMainWindow):
         self._show_status()
         waiting = session.model is None and session.loading is not None
         self.composer.show_hint("You can type while the model loads." if waiting else "")
-        comparing = self.pages.comparing
-        idle = answer is None and comparing is None and not session.replaying
-        for name in ("regenerateAction", "editAction"):
-            self.actions_by_id[name].setEnabled(bool(session.turns) and idle)
-        for name, by in (("previousAnswerAction", -1), ("nextAnswerAction", 1)):
-            self.actions_by_id[name].setEnabled(idle and bool(session.turns) and session.turns[-1].has_sibling(by))
-        self.actions_by_id["stopAction"].setEnabled(answer is not None if comparing is None else comparing.running)
-        for name in ("startCompareAction", "divergenceAction"):  # elsewhere their keys are other keys
-            self.actions_by_id[name].setEnabled(comparing is not None)
-        self.actions_by_id["exportAction"].setEnabled(comparing is not None or bool(session.trace_paths))
-        self.actions_by_id["copyAnswerAction"].setEnabled(bool(session.turns))
+        self._show_what_can_be_done(answer)
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")
         if ticking != self._clock.isActive() and not self._closed:
             self._clock.start() if ticking else self._clock.stop()
+        comparing = self.pages.comparing
         busy = answer is not None or (comparing is not None and comparing.running)
         self._collector.show_state(busy, not session.turns)
+
+    def _show_what_can_be_done(self, running: Answer | None) -> None:
+        """Enables the commands; those that cannot be used say why."""
+        session, comparing = self.session, self.pages.comparing
+        elsewhere = "Go back to the chat first (F4)." if comparing is not None else ""
+        none_yet = "" if session.turns else "There is no answer yet."
+        undrawn = "" if any(turn.answer.rounds for turn in session.turns) else "There is no answer yet."
+        busy = "Stop the answer or wait until it has finished." if running is not None else ""
+        replaying = "Close the replay first." if session.replaying else ""
+        whole = elsewhere or none_yet or busy or replaying
+        reasons = {"regenerateAction": whole, "editAction": whole, "copyAnswerAction": elsewhere or none_yet}
+        for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
+            there = bool(session.turns) and session.turns[-1].has_sibling(by)
+            reasons[name] = whole or ("" if there else f"There is no {which} answer to the last prompt.")
+        reasons |= {"saveChartsAction": elsewhere or undrawn, "shareCardAction": elsewhere or undrawn}
+        if comparing is None:
+            reasons["exportAction"] = "" if session.trace_paths else "There is no answer to export yet."
+            reasons["stopAction"] = "" if running is not None else "No answer is being generated."
+        else:
+            reasons["exportAction"] = "" if comparing.may_export else "There is no comparison to export yet."
+            reasons["stopAction"] = "" if comparing.running else "No comparison is running."
+        for name in ("startCompareAction", "divergenceAction"):  # elsewhere their keys are other keys
+            reasons[name] = "" if comparing is not None else "Open the comparison first (F4)."
+        for name, reason in reasons.items():
+            show_use(self.actions_by_id[name], reason)
 
     def _show_status(self) -> None:
         comparing = self.pages.comparing
@@ -427,7 +455,7 @@ class Window(QMainWindow):
         width, scale = self.width(), self.settings.text_scale
         self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
         self.status.set_room(width, scale)
-        self.header.set_room(width, scale)
+        self.header.set_room(width, self.height(), scale)
         self._align()
 
     def _align(self) -> None:
@@ -474,14 +502,22 @@ class Window(QMainWindow):
     # Qt
 
     def _place(self, geometry: tuple[int, ...]) -> None:
+        """Where it was, if a screen is still there; else in its first size, which leaves room for a frame not yet known."""
         self.resize(1440, 900)
-        if geometry:
-            wanted = QRect(*geometry)
-            if any(screen.availableGeometry().intersects(wanted) for screen in QGuiApplication.screens()):
-                self.setGeometry(wanted)
+        wanted = QRect(*geometry)
+        if geometry and any(screen.availableGeometry().intersects(wanted) for screen in QGuiApplication.screens()):
+            self.setGeometry(wanted)
         elif (screen := QGuiApplication.primaryScreen()) is not None:
-            self.resize(self.size().boundedTo(screen.availableGeometry().size()))
+            self.resize(fitted(self.geometry(), screen.availableGeometry(), FRAME).size())
+        self._first_size = self.size()
         self._divide()
+
+    def _keep_on_screen(self) -> None:
+        """The frame is known once the window shows, and belongs on the screen too; a size that somebody else has set stays."""
+        if self.windowState() == Qt.WindowState.WindowNoState and self.size() == self._first_size:
+            inside = fitted(self.geometry(), self.screen().availableGeometry(), frame_of(self))
+            if inside != self.geometry():
+                self.setGeometry(inside)
 
     @Slot()
     def _divided(self) -> None:
@@ -498,6 +534,7 @@ class Window(QMainWindow):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.column and event.type() == QEvent.Type.Resize:
             self._align()
+            self.composer.set_room(self.column.height())
         return False
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -508,6 +545,7 @@ class Window(QMainWindow):
 
     @Slot()
     def _tell_painted(self) -> None:
+        self._keep_on_screen()
         self.first_painted.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

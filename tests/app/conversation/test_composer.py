@@ -1,0 +1,72 @@
+"""The message field: a click anywhere on it writes, and Send stays whole in a small window."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from tests.app.window import test_window
+from tests.app.window.test_window import Open, ask, wait_for_answer
+
+open_window = test_window.open_window
+
+
+def test_a_click_beside_the_text_writes_in_the_field(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.activateWindow()
+    frame, edit = window.composer.frame, window.composer.edit
+    hint = window.composer.hint
+    for target, place in (
+        (frame, QPoint(3, 3)),
+        (frame, QPoint(frame.width() - 4, frame.height() - 4)),
+        (hint, hint.rect().center()),
+    ):
+        window.transcript.setFocus()
+        window.header.gamma.setFocus()
+        assert not edit.hasFocus()
+        qtbot.mouseClick(target, Qt.MouseButton.LeftButton, pos=place)
+        assert QApplication.focusWidget() is edit
+
+
+def test_a_click_beside_a_value_in_the_header_edits_it(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.activateWindow()
+    for control in (window.header.gamma, window.header.temperature, window.header.seed):
+        chip = control.parentWidget()
+        qtbot.mouseClick(chip, Qt.MouseButton.LeftButton, pos=QPoint(3, chip.height() // 2))
+        assert QApplication.focusWidget() is control
+
+
+def whole(widget: QWidget, window: QWidget) -> bool:
+    """Whether a widget is all inside everything that it is in."""
+    inside, parent = widget.rect(), widget.parentWidget()
+    area = QRect(widget.mapTo(window, inside.topLeft()), inside.size())
+    while parent is not None and parent is not window:
+        if not QRect(parent.mapTo(window, QPoint(0, 0)), parent.size()).contains(area):
+            return False
+        parent = parent.parentWidget()
+    return window.rect().contains(area)
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("scale", [1.0, 1.4, 1.8])
+@pytest.mark.parametrize("text", ["", "One line", "\n".join("abcdefghijkl")])
+def test_send_is_whole_in_the_smallest_window(qtbot: QtBot, open_window: Open, text: str, scale: float) -> None:
+    window, _ = open_window(text_scale=scale)
+    window.resize(window.minimumSize())
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    window.edit_last()
+    window.composer.set_text(text)
+    QApplication.processEvents()
+    composer = window.composer
+    for part in (composer.send, composer.edit, composer.edit_note, composer.hint):
+        assert whole(part, window), part.objectName()
+        assert part.height() >= part.minimumSizeHint().height() or part is composer.edit
+    areas = [QRect(part.mapTo(window, QPoint(0, 0)), part.size()) for part in (composer.edit_note, composer.edit, composer.send)]
+    assert not any(above.intersects(below) for above, below in pairwise(areas))
+    assert window.stack.height() > 1.5 * composer.edit.fontMetrics().lineSpacing(), "something is left of the conversation"

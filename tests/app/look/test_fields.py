@@ -1,0 +1,99 @@
+"""Fields take what a person types, and a wheel that passes over them changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QSlider, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.look.fields import GammaBox
+from tests.app.window import test_window
+from tests.app.window.test_window import Open
+
+open_window = test_window.open_window
+
+
+@pytest.mark.parametrize("typed", ["auto", "a", "au", "AUTO", "Auto", "0"])
+def test_auto_can_be_typed_back(typed: str, qtbot: QtBot) -> None:
+    box = GammaBox()
+    qtbot.addWidget(box)
+    box.show()
+    box.selectAll()
+    qtbot.keyClicks(box, "7")
+    assert box.value() == 7
+    box.selectAll()
+    qtbot.keyClicks(box, typed)
+    qtbot.keyClick(box, Qt.Key.Key_Return)
+    assert (box.value(), box.text()) == (0, "auto")
+
+
+@pytest.mark.parametrize("typed", ["b", "autos", "65", "-1", "u"])
+def test_nothing_else_becomes_auto(typed: str, qtbot: QtBot) -> None:
+    box = GammaBox()
+    qtbot.addWidget(box)
+    box.show()
+    box.setValue(7)
+    box.selectAll()
+    qtbot.keyClicks(box, typed)
+    qtbot.keyClick(box, Qt.Key.Key_Return)
+    assert (typed == "autos") == (box.value() == 0), "only the letters that fit are taken"
+
+
+def test_auto_typed_in_the_header_is_what_is_asked_for(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(gamma=4)
+    window.header.gamma.setFocus()
+    window.header.gamma.selectAll()
+    qtbot.keyClicks(window.header.gamma, "au")
+    window.composer.edit.setFocus()
+    assert window.settings.gamma == "auto"
+    window.composer.set_text("Hello")
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    assert engine.requests[0].options.gamma == "auto"
+
+
+def wheel(control: QWidget, by: int) -> None:
+    middle = QPointF(control.rect().center())
+    up = Qt.ScrollPhase.NoScrollPhase
+    event = QWheelEvent(
+        middle,
+        QPointF(control.mapToGlobal(middle.toPoint())),
+        QPoint(),
+        QPoint(0, by),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        up,
+        False,
+    )
+    QApplication.sendEvent(control, event)
+
+
+def value(control: QWidget) -> object:
+    if isinstance(control, QComboBox):
+        return control.currentIndex()
+    return control.value() if isinstance(control, QSlider) else control.text()  # type: ignore[attr-defined]
+
+
+def test_the_wheel_changes_no_control_without_the_keyboard(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(gamma=4)
+    window.pages.open_compare()
+    window.replay_controller.bar.show()
+    controls = [control for kind in (QComboBox, QAbstractSpinBox, QSlider) for control in window.findChildren(kind)]
+    assert len(controls) > 20
+    window.setFocus()
+    for control in controls:
+        before = value(control)
+        for by in (120, -120, -120):
+            wheel(control, by)
+            assert value(control) == before, control.accessibleName()
+        assert control.focusPolicy() != Qt.FocusPolicy.WheelFocus, "it would get the keyboard"
+
+
+def test_the_wheel_changes_a_control_that_has_the_keyboard(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(gamma=4)
+    window.activateWindow()
+    window.header.gamma.setFocus()
+    qtbot.waitUntil(window.header.gamma.hasFocus)
+    wheel(window.header.gamma, 120)
+    assert window.header.gamma.value() == 5

@@ -1,0 +1,69 @@
+"""Windows stay on the screen, together with the frame around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMargins, QRect
+from PySide6.QtWidgets import QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.look.command import ShortcutSheet
+from app.look.placing import FRAME, fitted, frame_of
+from app.session.settings import Settings
+from app.window.window import Window
+from tests.app.fakes import FakeEngine
+
+TITLE_BAR = QMargins(1, 20, 1, 5)
+
+
+@pytest.mark.parametrize("room", [QRect(0, 0, 1440, 900), QRect(0, 0, 1280, 800), QRect(64, 28, 1216, 772)])
+@pytest.mark.parametrize("wanted", [QRect(0, 0, 1440, 900), QRect(700, 500, 1000, 700), QRect(-50, -50, 300, 200)])
+def test_a_window_and_its_frame_fit_into_the_room(room: QRect, wanted: QRect) -> None:
+    placed = fitted(wanted, room, TITLE_BAR)
+    assert room.contains(placed.marginsAdded(TITLE_BAR))
+    assert placed.width() == min(wanted.width(), room.width() - 2)
+    assert placed.height() == min(wanted.height(), room.height() - 25)
+
+
+def test_a_window_that_fits_stays_where_it_is() -> None:
+    wanted = QRect(100, 80, 900, 600)
+    assert fitted(wanted, QRect(0, 0, 1440, 900), TITLE_BAR) == wanted
+
+
+@pytest.fixture(params=[(), (0, 0, 3000, 2000), (500, 500, 700, 500)])
+def window(request: pytest.FixtureRequest, qtbot: QtBot, home: Path) -> Iterator[Window]:
+    window = Window(FakeEngine(), Settings(appearance="dark", geometry=request.param))
+    qtbot.addWidget(window)
+    window.show()
+    with qtbot.waitSignal(window.first_painted):
+        pass
+    yield window
+    window.close()
+
+
+def test_the_first_window_is_on_the_screen_with_its_frame(window: Window) -> None:
+    assert not frame_of(window).isNull(), "this platform draws no frame, so this test cannot fail"
+    assert window.screen().availableGeometry().contains(window.frameGeometry())
+
+
+def test_the_sheet_of_shortcuts_is_on_the_screen_and_scrolls(window: Window, qtbot: QtBot) -> None:
+    window.show_shortcuts()
+    sheet = window.findChild(ShortcutSheet)
+    assert isinstance(sheet, ShortcutSheet)
+    room = window.screen().availableGeometry()
+    assert sheet.height() <= room.marginsRemoved(FRAME).height()
+    assert sheet.width() <= room.width()
+    body = sheet.area.widget()
+    assert body.width() >= body.minimumSizeHint().width(), "nothing is cut off at the right"
+    assert sheet.area.verticalScrollBar().maximum() > 0, "this screen is too low for all keys"
+    last = [label for label in body.findChildren(QLabel) if label.text() == "Close the replay"]
+    sheet.area.ensureWidgetVisible(last[0])
+    assert _in_view(last[0], sheet.area.viewport())
+    sheet.close()
+
+
+def _in_view(widget: QWidget, view: QWidget) -> bool:
+    return view.rect().contains(QRect(widget.mapTo(view, widget.rect().topLeft()), widget.size()))
