@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.lens.chart_kinds import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
+from engine.lens.rule_comparison import COMPARED, RuleComparisons
 from engine.metrics import Rolling, Stretch, Stretches, Summary, Totals, counts, expected_emitted, wilson_interval
 from engine.types import Round
 
 Floats = NDArray[np.float64]
 
-EXPECTED = ("match", "gumbel", "rejection")
+EXPECTED = COMPARED
 """The rules of which it is known how much each would accept."""
 PHASES = ("draft", "verify", "judge", "other")
 NOTHING = (math.nan, math.nan, math.nan)
@@ -65,6 +66,7 @@ class Tally:
         taus: tau so far, and what alpha so far predicts; NaN where it predicts nothing.
         lengths: how many rounds with proposals accepted so many of them.
         staged: the newest round whose phases were measured.
+        comparisons: what the rules were to accept at the same positions.
     """
 
     def __init__(self) -> None:
@@ -73,6 +75,7 @@ class Tally:
         self.phases, self.taus = Series(5), Series(2)
         self.lengths: Counter[int] = Counter()
         self.staged: Round | None = None
+        self.comparisons = RuleComparisons()
         self._totals, self._stretches = Totals(), Stretches()
         self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
         self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
@@ -118,6 +121,7 @@ class Tally:
             self._alpha = Rolling(ALPHA_WINDOW)
         for sums in (self._totals, self._speed, self._alpha):
             sums.add(entry)
+        self.comparisons.add(round_)
         self.statuses.add(entry.accepted, entry.rejected, entry.unjudged)
         self.times.add((round_.started + round_.milliseconds.total) / 1000)
         self.milliseconds.add(round_.milliseconds.total)
