@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
+from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.metrics import Totals
 from engine.types import (
     Event,
@@ -117,6 +118,7 @@ class _Text:
         self._painter = RoundPainter(ghosts) if wants_colour(sys.stdout) else None
         self._progress = _Progress()
         self._totals = Totals()
+        self._comparisons = RuleComparisons()
         self._seed: int | None = None
         self._ended_line = True
 
@@ -128,6 +130,7 @@ class _Text:
                 self._seed = event.options.seed
             case RoundFinished(_, round):
                 self._totals.add(round)
+                self._comparisons.add(round)
                 sys.stdout.write(round.text if self._painter is None else self._painter.paint(round))
                 sys.stdout.flush()
                 if round.text:
@@ -143,6 +146,8 @@ class _Text:
         if isinstance(end, RunFailed):
             return
         print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
+        if (comparison := self._comparisons.newest) is not None:
+            print(comparison_sentence(comparison), file=sys.stderr)
         if self._painter is not None and wants_colour(sys.stderr):
             print(legend(), file=sys.stderr)
         _tell_incomplete(end)

@@ -16,10 +16,11 @@ from engine.trace import Trace
 
 HELP = "export answers from their traces, as data or as a report"
 DESCRIPTION = (
-    "Export answers from their traces. json writes one document. csv and parquet write a table of rounds, plus the proposals and "
-    "the answers as NAME-proposals and NAME-answers. html writes one self-contained report with figures, charts, the answer and "
-    "its provenance; it loads nothing else. svg and png write one chart, and card a picture to share (.png or .svg), each of the "
-    "last answer. Parquet needs the package pyarrow: pip install 'draftlight[parquet]'."
+    "Export answers from their traces. json writes one document. csv and parquet write a table of rounds, plus the proposals, "
+    "the answers and their stretches (rounds under one rule and drafter) as NAME-proposals, NAME-answers and NAME-stretches. "
+    "html writes one self-contained report with figures, charts, the answer and its provenance; it loads nothing else. svg and "
+    "png write one chart, and card a picture to share (.png or .svg), each of the last answer. Parquet needs the package "
+    "pyarrow: pip install 'draftlight[parquet]'."
 )
 FORMATS: tuple[str, ...] = (*FORMS, "png", "card")
 _FILES_ONLY = ("parquet", "png", "card")

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import Any, Literal, get_args
 
 from app.session.session import Answer, Session, Turn
-from engine.codec import FINISHES, options_from_json
+from engine.codec import FINISHES
 from engine.drafter_kinds import NO_DRAFTER
-from engine.exports.tables import given_text, messages_of, prompt_tokens, table_of
+from engine.exports.tables import given_text, messages_of, options_of, prompt_tokens, table_of
 from engine.trace import Trace
 from engine.types import (
     MAX_GAMMA,
@@ -134,7 +134,7 @@ class Replay:
         self.trace = trace
         self._session = session
         self._prompt, history = _conversation(trace)
-        self._options = _options(trace)
+        self._options = options_of(trace)
         self._changes = [change for entry in trace.changes if (change := _change(entry)) is not None]
         self.turns = [*history, Turn(self._prompt, self._fresh())]
         self.shown = 0
@@ -257,18 +257,6 @@ def _earlier(text: str) -> Answer:
     answer = Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, model="Earlier answer", state="finished")
     answer.text.begin(text)
     return answer
-
-
-def _options(trace: Trace) -> DecodingOptions:
-    """The options as far as they make sense; defaults in place of what does not."""
-    kept: dict[str, Any] = {}
-    for name, value in table_of(trace.header.get("options")).items():
-        try:
-            options_from_json({**kept, name: value})
-        except (ValueError, TypeError):
-            continue
-        kept[name] = value
-    return options_from_json(kept)
 
 
 def _change(entry: dict[str, Any]) -> RunChanged | None:

@@ -20,12 +20,12 @@ _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r\n'")
 
 
 def csv_texts(traces: Sequence[Trace]) -> dict[str, str]:
-    """The three tables by their names."""
+    """The tables by their names."""
     return {name: _text(table) for name, table in tables(traces).items()}
 
 
 def csv_files(traces: Sequence[Trace], path: Path) -> dict[Path, str]:
-    """The rounds at `path`, and the other tables beside it as `NAME-proposals.csv` and `NAME-answers.csv`."""
+    """The rounds at `path`, and the other tables beside it as `NAME-proposals.csv` and so on."""
     texts = csv_texts(traces)
     return {beside(path, name, ".csv"): texts[name] for name in TABLES}
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from engine.codec import plain
 from engine.errors import DraftlightError
-from engine.exports.tables import about, compared, names, proposal_values
-from engine.metrics import RoundCounts, Summary, counts, summarise
+from engine.exports.tables import about, compared, names, options_of, proposal_values
+from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, difference_sentence, likeness
+from engine.metrics import RoundCounts, Stretch, Summary, counts, stretches, summarise
 from engine.provenance import version
 from engine.trace import Trace
 from engine.types import Milliseconds
@@ -70,11 +71,30 @@ def _answer(trace: Trace, name: str) -> dict[str, Any]:
         "changes": list(trace.changes),
         "summary": plain(summary),
         **compared(trace, summary),
+        "stretches": [_stretch(stretch) for stretch in stretches(trace.rounds)],
+        "rule_comparisons": _comparisons(trace),
         "rounds": [
             {**plain(counts(round)), "proposed": [plain(proposal_values(proposal)) for proposal in round.proposals]}
             for round in trace.rounds
         ],
     }
+
+
+def _stretch(stretch: Stretch) -> dict[str, Any]:
+    """`first` is the index of its first round."""
+    return {"first": stretch.first, "rule": stretch.rule, "drafter": stretch.drafter, "summary": plain(stretch.summary)}
+
+
+def _comparisons(trace: Trace) -> list[dict[str, Any]]:
+    """What the rules were to accept at the same positions, under each rule and drafter that was in force."""
+    return [
+        {
+            **plain(comparison),
+            "words": comparison_sentence(comparison),
+            "difference_words": likeness(comparison, options_of(trace)) or difference_sentence(comparison),
+        }
+        for comparison in RuleComparisons.of(trace.rounds).all
+    ]
 
 
 def _counts(entry: dict[str, Any]) -> RoundCounts:

@@ -20,7 +20,7 @@ SCHEMA = "draftlight.tables/1"
 
 
 def parquet_files(traces: Sequence[Trace], path: Path) -> dict[Path, bytes]:
-    """The rounds at `path`, and the other tables beside it as `NAME-proposals.parquet` and `NAME-answers.parquet`.
+    """The rounds at `path`, and the other tables beside it as `NAME-proposals.parquet` and so on.
 
     Every file carries the headers of the traces, thus all provenance, in its metadata under `draftlight`.
 

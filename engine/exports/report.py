@@ -16,15 +16,26 @@ from engine.exports.drawing import VARIABLES
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
 from engine.exports.spans import details
-from engine.exports.tables import Row, about, compared, given_text, last_question, names, prompt_tokens, table_of
+from engine.exports.tables import (
+    Row,
+    about,
+    compared,
+    given_text,
+    last_question,
+    names,
+    options_of,
+    prompt_tokens,
+    table_of,
+)
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOSTS, pieces, visible, without_controls
-from engine.lens.shared_wording import FIGURES, FINISHES, LEGEND
+from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, likeness
+from engine.lens.shared_wording import FIGURES, FINISHES, LEGEND, RULE_TITLES, change_words, drafter_title
 from engine.lens.tally import Tally
-from engine.metrics import Summary
+from engine.metrics import Stretch, Summary, stretches
 from engine.provenance import version
 from engine.trace import Trace
-from engine.types import Proposal, Round
+from engine.types import DecodingOptions, Proposal, Round
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -80,6 +91,13 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
         FINISHES.get(facts["finish"], ""),
         compared(trace, tally.summary),
     )
+    if len(tally.stretches) > 1:
+        yield "<h3>By rule and drafter</h3>"
+        yield from _stretches(tally.stretches)
+    if comparisons := tally.comparisons.all:
+        yield "<h3>The rules at the same positions</h3>"
+        for comparison in comparisons:
+            yield from _comparison(comparison, options_of(trace))
     yield "<h3>Answer</h3>"
     yield _legend()
     yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace))}</div>"
@@ -151,6 +169,38 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
     return f"<dl class=tiles>{''.join(tiles)}</dl>"
 
 
+def _stretches(found: Sequence[Stretch]) -> Iterator[str]:
+    heads = ("rounds", "rule", "drafter", "tokens", "tokens/s", "alpha", "95% interval", "tau", "expected tau", "draft yield")
+    yield "<div class=scroll tabindex=0 role=region aria-label='By rule and drafter'><table><thead><tr>"
+    for head in heads:
+        yield f"<th scope=col{' class=words' if head in ('rule', 'drafter') else ''}>{head}</th>"
+    yield "</tr></thead><tbody>"
+    for stretch in found:
+        summary = stretch.summary
+        interval = "–" if summary.alpha_low is None else f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
+        yield f"<tr><th scope=row>{stretch.first + 1:,} to {stretch.first + summary.rounds:,}</th>"
+        for words in (RULE_TITLES[stretch.rule], drafter_title(stretch.drafter)):
+            yield f"<td class=words>{_text(words)}</td>"
+        figures = (_figure(summary.throughput, 1), _figure(summary.alpha), interval, _figure(summary.tau))
+        rest = (_figure(summary.predicted_tau), _figure(summary.draft_yield))
+        yield f"{''.join(f'<td>{cell}</td>' for cell in (f'{summary.emitted:,}', *figures, *rest))}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterator[str]:
+    """A bar for each rule on one scale from 0 to 1, and the same in words."""
+    yield f"<div class=rules><p>{_text(comparison_sentence(comparison))}</p><div class=bars aria-hidden=true>"
+    for rule, value in comparison.expected.items():
+        mark = ""
+        if rule == comparison.rule and comparison.happened is not None:
+            mark = f'<i style="left: {comparison.happened:.1%}"></i>'
+        bar = f'<b style="width: {value:.1%}; background: var(--rule-{rule})"></b>{mark}'
+        yield f"<span{' class=force' if rule == comparison.rule else ''}>{RULE_TITLES[rule]}</span><span class=bar>{bar}</span>"
+    words = likeness(comparison, options) or difference_sentence(comparison)
+    shown = "" if comparison.happened is None else " The mark shows what happened."
+    yield f"</div><small>{_text(words)}{shown}</small></div>"
+
+
 def _speed_up_words(speeds: Row) -> tuple[str, str]:
     """Unit and explanation."""
     if speeds["plain_throughput"] is None:
@@ -183,7 +233,12 @@ def _given(trace: Trace) -> str:
 
 def _spans(trace: Trace) -> Iterator[str]:
     greedy = table_of(trace.header.get("options")).get("temperature") == 0
+    found = stretches(trace.rounds)
+    begun = 1
     for piece in pieces(trace.rounds):
+        while begun < len(found) and piece.spot.round >= found[begun].first:
+            yield f'<i class=switch role=separator data-words="{_text(change_words(found, begun, greedy))}"></i>'
+            begun += 1
         if piece.text:
             yield _marked(piece.kind, piece.text, details(trace.rounds[piece.spot.round], piece.spot, greedy))
 

@@ -58,6 +58,16 @@ figure svg { display: block; width: 100%; height: auto; }
   transform: translateX(-50%); width: max-content; max-width: min(94vw, 760px); white-space: pre-wrap; text-align: left;
   background: var(--panel); color: var(--text); border: 1px solid var(--dim); border-radius: 12px; padding: 10px 16px;
   font: 13px/1.5 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; box-shadow: 0 8px 30px #0006; }
+.switch { display: flex; align-items: center; gap: 10px; margin: 6px 0; font: 12.5px/1.4 FONT; color: var(--dim); }
+.switch::before { content: attr(data-words); order: 1; }
+.switch::after { content: ""; flex: 1; order: 2; border-top: 1px solid var(--dim); }
+.rules { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 10px 14px; margin: 10px 0; }
+.bars { display: grid; grid-template-columns: max-content minmax(0, 460px); gap: 5px 12px; align-items: center; margin: 8px 0; }
+.bars > span { font-size: 13px; color: var(--dim); }
+.bars > .force { color: var(--text); font-weight: 600; }
+.bar { position: relative; height: 12px; background: var(--background); border-radius: 3px; }
+.bar b { display: block; height: 100%; border-radius: 3px; }
+.bar i { position: absolute; top: -3px; bottom: -3px; width: 2px; background: var(--text); }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 18px; align-items: center; margin: 10px 0; font-size: 13px;
   color: var(--dim); }
 .legend span span, .legend del { color: var(--text); padding: 0 3px; }

@@ -1,4 +1,5 @@
-"""The tables that every tabular export writes: one row per round, per proposal, per answer. Columns are named once, here.
+"""The tables that every tabular export writes: one row per round, per proposal, per answer, and per stretch of an answer. Columns
+are named once, here.
 
 Rounds count from 1, as everywhere a person reads them; the `index` of traces and of the JSON export counts from 0.
 """
@@ -8,17 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from engine.codec import FINISHES, plain
+from engine.codec import FINISHES, options_from_json, plain
 from engine.drafter_kinds import NO_DRAFTER
-from engine.metrics import RoundCounts, Summary, counts, summarise
+from engine.metrics import RoundCounts, Summary, counts, stretches, summarise
 from engine.trace import Trace
-from engine.types import RULES, Candidate, Milliseconds, Proposal, Round
+from engine.types import RULES, Candidate, DecodingOptions, Milliseconds, Proposal, Round
 
 Kind = Literal["text", "whole", "number", "candidates"]
 """What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
-TABLES: tuple[Literal["rounds", "proposals", "answers"], ...] = ("rounds", "proposals", "answers")
+TableName = Literal["rounds", "proposals", "answers", "stretches"]
+TABLES: tuple[TableName, ...] = get_args(TableName)
 _PHASES = tuple(field.name for field in fields(Milliseconds))
 _COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish")
 
@@ -101,6 +103,15 @@ ANSWER_COLUMNS: dict[str, Kind] = {
     "prompt": "text",
     "text": "text",
 }
+STRETCH_COLUMNS: dict[str, Kind] = {
+    "trace": "text",
+    "stretch": "whole",
+    "first_round": "whole",
+    "last_round": "whole",
+    "drafter": "text",
+    "rule": "text",
+    **{figure: ANSWER_COLUMNS[figure] for figure in FIGURES},
+}
 Row = dict[str, Any]
 
 
@@ -113,7 +124,7 @@ class Table:
 
 
 def tables(traces: Sequence[Trace]) -> dict[str, Table]:
-    """The three tables by their names."""
+    """The tables by their names."""
     named = tuple(zip(names(traces), traces, strict=True))
     return {
         "rounds": Table(ROUND_COLUMNS, tuple(_round_row(name, round) for name, trace in named for round in trace.rounds)),
@@ -121,6 +132,7 @@ def tables(traces: Sequence[Trace]) -> dict[str, Table]:
             PROPOSAL_COLUMNS, tuple(row for name, trace in named for round in trace.rounds for row in _proposal_rows(name, round))
         ),
         "answers": Table(ANSWER_COLUMNS, tuple(_answer_row(name, trace) for name, trace in named)),
+        "stretches": Table(STRETCH_COLUMNS, tuple(row for name, trace in named for row in _stretch_rows(name, trace))),
     }
 
 
@@ -201,6 +213,18 @@ def messages_of(trace: Trace) -> list[tuple[str, str]]:
         return []
     found = [(entry.get("role"), entry.get("content")) for entry in messages if isinstance(entry, dict)]
     return [(role, text) for role, text in found if isinstance(role, str) and isinstance(text, str)]
+
+
+def options_of(trace: Trace) -> DecodingOptions:
+    """The options as far as they make sense; defaults in place of what does not."""
+    kept: dict[str, Any] = {}
+    for name, value in table_of(trace.header.get("options")).items():
+        try:
+            options_from_json({**kept, name: value})
+        except (ValueError, TypeError):
+            continue
+        kept[name] = value
+    return options_from_json(kept)
 
 
 def table_of(value: object) -> dict[str, Any]:
@@ -314,3 +338,17 @@ def _answer_row(name: str, trace: Trace) -> Row:
         **{figure: getattr(summary, figure) for figure in FIGURES},
         **compared(trace, summary),
     }
+
+
+def _stretch_rows(name: str, trace: Trace) -> Iterator[Row]:
+    for number, stretch in enumerate(stretches(trace.rounds), start=1):
+        summary = stretch.summary
+        yield {
+            "trace": name,
+            "stretch": number,
+            "first_round": stretch.first + 1,
+            "last_round": stretch.first + summary.rounds,
+            "drafter": stretch.drafter,
+            "rule": stretch.rule,
+            **{figure: getattr(summary, figure) for figure in FIGURES},
+        }

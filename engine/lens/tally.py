@@ -17,7 +17,7 @@ from engine.types import Round
 
 Floats = NDArray[np.float64]
 
-EXPECTED = COMPARED
+EXPECTED: tuple[str, ...] = COMPARED
 """The rules of which it is known how much each would accept."""
 PHASES = ("draft", "verify", "judge", "other")
 NOTHING = (math.nan, math.nan, math.nan)

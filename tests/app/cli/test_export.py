@@ -47,7 +47,9 @@ def test_each_csv_table_can_be_printed(table: str, traces: list[Path], capsys: C
 def test_files_are_written_as_their_names_end_and_named(ending: str, traces: list[Path], tmp_path: Path, capsys: Capture) -> None:
     output = tmp_path / f"out.{ending}"
     assert main(["export", str(traces[0]), "--output", str(output)]) == 0
-    beside = [] if ending == "json" else [str(tmp_path / f"out-{table}.{ending}") for table in ("proposals", "answers")]
+    beside = (
+        [] if ending == "json" else [str(tmp_path / f"out-{table}.{ending}") for table in ("proposals", "answers", "stretches")]
+    )
     assert capsys.readouterr().out.splitlines() == [str(output), *beside]
     (rounds,) = read_export(output).values()
     assert summarise(rounds) == summarise(read(traces[0]).rounds)

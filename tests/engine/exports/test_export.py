@@ -9,6 +9,7 @@ import os
 import random
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from engine.files import whole_file
 from engine.metrics import Summary, summarise
 from engine.trace import Trace, Writer
 from engine.types import Emitted, Expected, Milliseconds, Proposal, Round
+from tests.app.fakes import STORY, story_rounds
 from tests.engine.test_metrics import random_rounds
 from tests.traces import write_trace
 
@@ -79,7 +81,7 @@ def test_what_is_read_back_gives_the_same_summaries(form: export.Form, traces: t
     written = export.write(traces, form, tmp_path / "out" / f"metrics.{form}")
     assert written[0] == tmp_path / "out" / f"metrics.{form}"
     assert [path.name for path in written[1:]] == (
-        [] if form == "json" else [f"metrics-proposals.{form}", f"metrics-answers.{form}"]
+        [] if form == "json" else [f"metrics-{table}.{form}" for table in ("proposals", "answers", "stretches")]
     )
     assert {name: summarise(rounds) for name, rounds in read_export(written[0]).items()} == summaries(traces)
 
@@ -284,3 +286,40 @@ def test_a_header_that_a_strange_hand_wrote_is_exported_as_far_as_it_makes_sense
     path = write_trace(tmp_path / "odd.jsonl", random_rounds(3, 4), **odd)
     for form in export.FORMS:
         assert export.write(read_traces([path]), form, tmp_path / f"odd.{form}")[0].exists()
+
+
+def switched(tmp_path: Path) -> Trace:
+    """An answer whose rule changed after its tenth round."""
+    rounds = [replace(round_, rule="gumbel" if round_.index < 10 else "rejection") for round_ in story_rounds(STORY * 2)]
+    (trace,) = read_traces([write_trace(tmp_path / "switched.jsonl", rounds)])
+    return trace
+
+
+def test_figures_are_exported_for_each_stretch_of_one_rule(tmp_path: Path) -> None:
+    trace = switched(tmp_path)
+    parts = [trace.rounds[:10], trace.rounds[10:]]
+    (answer,) = json.loads(to_json([trace]))["answers"]
+    told = [(stretch["first"], stretch["rule"], stretch["summary"]["alpha"]) for stretch in answer["stretches"]]
+    assert told == [(0, "gumbel", summarise(parts[0]).alpha), (10, "rejection", summarise(parts[1]).alpha)]
+    rows = list(csv.DictReader(io.StringIO(csv_texts([trace])["stretches"], newline="")))
+    assert [(row["stretch"], row["first_round"], row["last_round"], row["rule"]) for row in rows] == [
+        ("1", "1", "10", "gumbel"),
+        ("2", "11", str(len(trace.rounds)), "rejection"),
+    ]
+    for row, part in zip(rows, parts, strict=True):
+        summary = summarise(part)
+        for figure in ("alpha", "tau", "predicted_tau", "draft_yield"):
+            assert float(row[figure]) == getattr(summary, figure)
+
+
+def test_the_json_export_compares_the_rules_at_the_same_positions(tmp_path: Path) -> None:
+    trace = switched(tmp_path)
+    (answer,) = json.loads(to_json([trace]))["answers"]
+    for told, part in zip(answer["rule_comparisons"], (trace.rounds[:10], trace.rounds[10:]), strict=True):
+        judged = [place for round_ in part for place in round_.expected]
+        assert (told["rule"], told["positions"]) == (part[0].rule, len(judged))
+        for rule in ("match", "gumbel", "rejection"):
+            assert told["expected"][rule] == pytest.approx(sum(getattr(place, rule) for place in judged) / len(judged))
+        assert told["happened"] == pytest.approx(sum(round_.accepted for round_ in part) / len(judged))
+        assert told["words"].startswith(f"At {len(judged)} judged positions: Match .")
+        assert told["difference_words"].startswith("Compared with ")

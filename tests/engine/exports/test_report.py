@@ -268,3 +268,24 @@ def test_a_report_is_made_without_qt(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "export", str(path), "--output", str(tmp_path / "report.html")]
     subprocess.run(command, check=True, capture_output=True, cwd=Path(__file__).parents[3])
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_a_change_of_rule_divides_the_answer_and_its_figures(tmp_path: Path) -> None:
+    rounds = [replace(round_, rule="gumbel" if round_.index < 10 else "rejection") for round_ in story_rounds()]
+    page = Page(to_html([trace_of(tmp_path / "switched.jsonl", rounds)]))
+    dividers = [attributes["data-words"] for _, attributes in page.tags if attributes.get("class") == "switch"]
+    assert dividers == ["Rejection from here; the text now depends on the drafter"]
+    assert page.answer == STORY, "the divider is no part of the text"
+    for part in (rounds[:10], rounds[10:]):
+        summary = summarise(part)
+        assert summary.alpha is not None and summary.alpha_low is not None and summary.predicted_tau is not None
+        assert f"{summary.alpha:.2f}{summary.alpha_low:.2f} to {summary.alpha_high:.2f}" in page.text
+        assert f"{summary.predicted_tau:.2f}" in page.text
+        judged = sum(len(round_.expected) for round_ in part)
+        assert f"At {judged} judged positions: Match ." in page.text
+
+
+def test_an_answer_under_one_rule_has_no_divider_and_no_table_of_stretches(tmp_path: Path) -> None:
+    page = Page(to_html([trace_of(tmp_path / "story.jsonl", story_rounds())]))
+    assert not any(attributes.get("class") == "switch" for _, attributes in page.tags)
+    assert "By rule and drafter" not in page.text and "The rules at the same positions" in page.text
