@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCha
 from app.conversation.figure_line import figure_at, paint_words
 from app.conversation.text_flow import Box, Chunk, Flow, Style
 from app.look.theme import Theme
-from app.look.wording import RULE_TITLES, drafter_title, number, seconds
+from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.pieces import Kind, Piece
@@ -92,7 +92,7 @@ class UserBlock(Block):
 
 
 class AnswerBlock(Block):
-    """One answer: who and how, the text with its tokens' fates, and the figures below."""
+    """One answer: who and how, the text with its tokens' fates, and a summary below."""
 
     def __init__(self, style: Style, width: float, answer: Answer, ghosts: bool) -> None:
         super().__init__(style, width)
@@ -165,11 +165,11 @@ class AnswerBlock(Block):
         return self.width - BUTTONS * self.style.text.pixelSize() / 15
 
     def figure_at(self, x: float) -> str:
-        """The definition that belongs to the figure at a place of the last line; empty beside the figures."""
-        if self.answer.running and not self.shown:
+        """What to explain of the summary at a place of the last line; empty beside it, and before there are figures."""
+        if not self.answer.tally.rounds:
             return ""
         words = figure_at(self.small, x, self._footer_width, footer_words(self.answer, "", "", ""))
-        return next((FIGURES[word] for word in words if word in FIGURES), "")
+        return "" if not words else "invariant" if INVARIANT in words else "answer"
 
 
 def settings_words(answer: Answer) -> list[str]:
@@ -188,30 +188,21 @@ def settings_words(answer: Answer) -> list[str]:
     return words
 
 
-FIGURES = {
-    "tokens/s": "throughput",
-    "alpha": "alpha",
-    "tau": "tau",
-    "first token": "first_token",
-    "same with any drafter": "invariant",
-}
-"""Which definition belongs to which words below an answer."""
+INVARIANT = "same with any drafter"
 
 
 def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
-    """The figures of an answer as (words, colour, bold)."""
+    """How long an answer is, what it took and how it ended, as (words, colour, bold). Its other figures stand in the panel."""
     summary = answer.tally.summary
     words: list[tuple[str, str, bool]] = []
     if summary.rounds:
-        words += [(number(answer.tokens_per_second, 1), strong, True), ("tokens/s", dim, False)]
-        if summary.alpha is not None:
-            words += [("  alpha", dim, False), (number(summary.alpha), strong, True)]
-        words += [("  tau", dim, False), (number(summary.tau), strong, True)]
-        words += [("  first token", dim, False), (seconds(answer.seconds_to_first_token), strong, True)]
+        spent = summary.seconds if answer.result is None else answer.result.seconds
+        words += [(f"{summary.emitted:,}", strong, True), ("token in" if summary.emitted == 1 else "tokens in", dim, False)]
+        words.append((seconds(spent), strong, True))
     if answer.finish is not None:
         words.append((f"  {FINISHES[answer.finish]}", dim, False))
         if summary.proposals and answer.invariant and answer.options.seed is not None:
-            words.append(("  same with any drafter", dim, False))
+            words.append((f"  {INVARIANT}", dim, False))
     if answer.state == "failed":
         words.append((f"  {'stopped by an error' if summary.rounds else 'not answered'}", alarm, False))
     return words

@@ -35,9 +35,7 @@ from app.session.session import Answer, Session
 
 COLUMN = 720
 TOP = 26.0
-FIGURES_EXPLAINED = "".join(
-    f"<p>{DEFINITIONS[figure]}</p>" for figure in ("throughput", "alpha", "tau", "first_token", "invariant")
-)
+SUMMARY_EXPLAINED = f"<p>Tokens and time since the prompt was read. Click for all figures.</p><p>{DEFINITIONS['invariant']}</p>"
 KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 """Focus that came by key is shown; a click needs no frame."""
 Where = tuple[int, int]
@@ -386,7 +384,7 @@ class Transcript(QAbstractScrollArea):
         return (found[0], key) if key else None
 
     def _explanation_at(self, y: int) -> str:
-        """All settings, where the pointer rests on an answer's first line; what the figures mean, on its last."""
+        """All settings, where the pointer rests on an answer's first line; what the summary is, on its last."""
         if not self._blocks:
             return ""
         below = y + self.verticalScrollBar().value()
@@ -396,7 +394,7 @@ class Transcript(QAbstractScrollArea):
         inside = below - block.top
         if inside <= block.line:
             return ", ".join(settings_words(block.answer))
-        return FIGURES_EXPLAINED if 0 <= inside - block.footer_top <= block.line else ""
+        return SUMMARY_EXPLAINED if 0 <= inside - block.footer_top <= block.line else ""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         if event.size().width() != event.oldSize().width():

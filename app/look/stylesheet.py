@@ -130,6 +130,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QTabBar#panelTabs::tab:selected {{ color: {theme.text}; border-bottom-color: {theme.accent}; }}
     QTabBar#panelTabs::tab:focus {{ background: {theme.raised}; border-radius: 4px; }}
 
+    #panelHeading {{ color: {theme.dim}; font-size: {px(12)}; }}
     QPushButton#tile {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 10px; padding: 0; text-align: left; }}
     QPushButton#tile:hover {{ border-color: {theme.faint}; }}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QButtonGroup,
     QFrame,
     QHBoxLayout,
@@ -206,11 +207,11 @@ class Tile(QPushButton):
         column.setContentsMargins(9, 8, 7, 8)
         column.setSpacing(1)
         column.addWidget(self.name)
-        row = QHBoxLayout()
-        row.setSpacing(5)
-        row.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBaseline)
-        row.addWidget(self.unit, 1, Qt.AlignmentFlag.AlignBaseline)
-        column.addLayout(row)
+        self._figure = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._figure.setSpacing(5)
+        self._figure.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBaseline)
+        self._figure.addWidget(self.unit, 1, Qt.AlignmentFlag.AlignBaseline)
+        column.addLayout(self._figure)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.define(definition)
 
@@ -223,7 +224,19 @@ class Tile(QPushButton):
         """Shows a figure as text already formatted, with its unit (empty for none), and reads out both with the name."""
         self.value.setText(value)
         self.unit.setText(unit)
-        self.setAccessibleName(f"{self.name.text()} {value} {unit}".strip())
+        self.setAccessibleName(f"{self.name.text()} {value}" + (f", {unit}" if unit else ""))
+
+    def stack(self, stacked: bool) -> None:
+        """Puts the unit below the figure, or beside it."""
+        directions = QBoxLayout.Direction
+        self._figure.setDirection(directions.TopToBottom if stacked else directions.LeftToRight)
+        self._figure.setSpacing(0 if stacked else 5)
+
+    def width_needed(self, stacked: bool) -> int:
+        """Pixels within which name, figure and unit are whole."""
+        name, figure, unit = (label.sizeHint().width() for label in (self.name, self.value, self.unit))
+        margins = self.column.contentsMargins()
+        return margins.left() + margins.right() + 2 + max(name, max(figure, unit) if stacked else figure + 5 + unit)
 
     def sizeHint(self) -> QSize:
         return self.column.sizeHint()

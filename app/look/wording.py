@@ -27,6 +27,7 @@ DEFINITIONS = {
     "tau": f"Tau: {FIGURES['tau']} The prediction follows from alpha: {FIGURES['predicted_tau']}.",
     "tau_block": f"Tau: {FIGURES['tau']} Block judges jointly, so alpha predicts nothing.",
     "draft_yield": f"Draft yield: {FIGURES['draft_yield']}",
+    "answer": "The panel beside the conversation shows the figures of one answer; press one there for its definition.",
     "lanes": "One row per round, on a time axis in milliseconds. Above, its tokens: filled = accepted, hatched and struck out = "
     "rejected, dashed = unjudged; then the target's own token, underlined for a correction or dotted for a bonus. Below, its "
     "time: draft, verify, judge and other, in this order, for rounds timed by phase; a plain bar for the others, whose total "

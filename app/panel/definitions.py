@@ -7,8 +7,18 @@ from dataclasses import dataclass
 
 from app.look.wording import DEFINITIONS, RULE_TITLES, number, seconds
 from app.session.plain_baseline import Baseline
-from app.session.session import Answer
+from app.session.session import Answer, is_plain
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW
+
+NAMES = {
+    "throughput": "Throughput",
+    "speed_up": "Speed-up",
+    "first_token": "First token",
+    "alpha": "Alpha",
+    "tau": "Tau",
+    "draft_yield": "Draft yield",
+}
+"""The figures of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,34 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     )
 
 
+def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tuple[str, str]]:
+    """Value and unit of each figure of `NAMES`; empty before the first round."""
+    if answer is None or not answer.tally.rounds:
+        return {}
+    summary, speed = answer.tally.summary, answer.tokens_per_second
+    measured = baseline is not None and baseline.fits and speed is not None
+    spread = ""
+    if summary.alpha_low is not None and summary.alpha_high is not None:
+        spread = f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
+    first, _, unit = seconds(answer.seconds_to_first_token).rpartition(" ")
+    return {
+        "throughput": (number(speed, 1), "tokens/s"),
+        "speed_up": (number(speed / baseline.throughput), "× plain")
+        if baseline is not None and speed is not None and measured
+        else ("–", "" if is_plain(answer) else "not measured"),
+        "first_token": (first or unit, unit if first else ""),
+        "alpha": (number(summary.alpha), spread),
+        "tau": (number(summary.tau), "" if summary.predicted_tau is None else f"expected {summary.predicted_tau:.2f}"),
+        "draft_yield": (number(summary.draft_yield), f"of {summary.proposals:,}" if summary.proposals else ""),
+    }
+
+
 Here = Callable[[Answer, Baseline | None], tuple[str, ...]]
+
+
+def _figures(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+    known = figures_of(answer, baseline).items()
+    return tuple(f"{NAMES[key]} {', '.join(filter(None, words))}" for key, words in known)
 
 
 def _throughput(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
@@ -87,10 +124,10 @@ def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 def _tau(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     summary = answer.tally.summary
-    predicted = (
-        "" if summary.predicted_tau is None else f"predicted from alpha {number(summary.alpha, 3)}: {summary.predicted_tau:.2f}"
+    expected = (
+        "" if summary.predicted_tau is None else f"expected at alpha {number(summary.alpha, 3)}: {summary.predicted_tau:.2f}"
     )
-    return f"{summary.emitted:,} tokens / {summary.rounds:,} rounds = {number(summary.tau)}", predicted
+    return f"{summary.emitted:,} tokens / {summary.rounds:,} rounds = {number(summary.tau)}", expected
 
 
 def _draft_yield(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
@@ -147,8 +184,9 @@ def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return (f"Here: {answer.cache_length:,} tokens",)
 
 
-TAU_FORMULA = "emitted tokens / rounds\npredicted: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
+TAU_FORMULA = "emitted tokens / rounds\nexpected: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
 FORMULAS: dict[str, tuple[str, str, Here]] = {
+    "answer": ("Figures of this answer", "", _figures),
     "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
     "speed_up": ("Speed-up", "throughput / throughput of a plain run", _speed_up),
     "alpha": ("Alpha", "accepted / (accepted + rejected)", _alpha),

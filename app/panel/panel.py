@@ -1,4 +1,4 @@
-"""What is known of the newest answer beside the conversation: figures on top, and below them one page at a time.
+"""What is known of one answer, beside the conversation: figures on top, and below them one page at a time.
 
 Figures and the page that shows are repainted at most a dozen times a second, and never while hidden.
 """
@@ -13,6 +13,7 @@ from app.charts.page import ChartsPage
 from app.lanes.page import RoundsPage
 from app.look.theme import Theme
 from app.panel.figure_tiles import Figures
+from app.panel.heading import Heading
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.settings import PanelPage
@@ -44,6 +45,7 @@ class SidePanel(QWidget):
         self.figures = Figures()
         self.shown = Shown(session, cursor, self)
         self.shown.changed.connect(self.touch)
+        self.heading = Heading(self.shown)
         self.rounds = RoundsPage(self.shown, cursor)
         self.charts = ChartsPage(self.shown, cursor)
         self.table = TablePage(self.shown, cursor)
@@ -70,6 +72,7 @@ class SidePanel(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(1, 0, 0, 0)
         outer.setSpacing(0)
+        outer.addWidget(self.heading)
         outer.addWidget(self.figures)
         outer.addSpacing(8)
         outer.addWidget(self.tabs)
@@ -114,6 +117,7 @@ class SidePanel(QWidget):
         self.shown.sync()
         self._old = set(self.pages)
         answer = self.shown.answer
+        self.heading.refresh()
         self.figures.show_answer(answer, None if answer is None else self.session.baseline(answer))
         self._refresh_page()
 
@@ -126,6 +130,7 @@ class SidePanel(QWidget):
         """Restyles figures and pages; the least width grows with the text scale."""
         self._scale = scale
         self.setMinimumWidth(round(320 * scale))
+        self.heading.set_look(theme, scale)
         self.figures.set_look(scale)
         for page in self.pages.values():
             page.set_look(theme, scale)

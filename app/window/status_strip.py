@@ -1,4 +1,4 @@
-"""The line at the bottom: what is going on, the figures, how full the context is, and what the marks in the text mean."""
+"""The line at the bottom: what is going on, how full the context is, and what the marks in the text mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.conversation.text_flow import Box, Style
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel
-from app.look.wording import DEFINITIONS, drafter_title, number, seconds
+from app.look.wording import DEFINITIONS, drafter_title, seconds
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
 from engine.lens.shared_wording import FINISHES, LEGEND
@@ -73,7 +73,6 @@ class StatusStrip(QWidget):
         self.line = ElidedLabel()
         self.line.setObjectName("statusLine")
         self.line.setAccessibleName("Status")
-        self.line.setToolTip("<br>".join(f"<p>{DEFINITIONS[key]}</p>" for key in ("throughput", "alpha", "tau", "first_token")))
         self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.context = QLabel()
         self.context.setObjectName("contextUse")
@@ -110,7 +109,7 @@ class StatusStrip(QWidget):
 
     def show_session(self, session: Session, instead: str = "") -> None:
         """The state of the session, or of what is shown instead of it."""
-        text = instead or status_text(session)
+        text = instead or phase_text(session)
         if text != self.line.text():
             self.line.setText(text)
             self.line.setAccessibleDescription(text)
@@ -119,15 +118,10 @@ class StatusStrip(QWidget):
         self.context.setVisible(self._room_for_context and bool(length))
 
     def set_room(self, width: int, scale: float) -> None:
-        """Leaves out the legend, then the context, where there is no room for the figures."""
+        """Leaves out the legend, then the context, where there is no room for them."""
         self.legend.setVisible(width >= 1060 * scale)
         self._room_for_context = width >= 760 * scale
         self.context.setVisible(self._room_for_context and bool(self.context.text()))
-
-
-def status_text(session: Session) -> str:
-    """What is going on, and the figures of the newest answer, in one line."""
-    return "   ·   ".join(part for part in (phase_text(session), *_figures(session)) if part)
 
 
 def phase_text(session: Session) -> str:
@@ -166,17 +160,3 @@ def _loading_text(session: Session) -> str:
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     share = f", {100 * session.load_fraction:.0f}%" if session.load_fraction is not None else ""
     return f"Loading {name}{step}{share}"
-
-
-def _figures(session: Session) -> list[str]:
-    answer = session.answer
-    if answer is None or not answer.tally.rounds:
-        return []
-    summary = answer.tally.summary
-    figures = [f"{number(answer.tokens_per_second, 1)} tokens/s"]
-    if summary.alpha is not None:
-        figures.append(f"alpha {number(summary.alpha)}")
-    figures.append(f"tau {number(summary.tau)}")
-    if answer.seconds_to_first_token is not None:
-        figures.append(f"first token {seconds(answer.seconds_to_first_token)}")
-    return figures

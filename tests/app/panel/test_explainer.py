@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.look.wording import DEFINITIONS
+from app.panel.definitions import NAMES
 from app.session.settings import Settings
 from app.window.window import Window
 from tests.app.fakes import FakeEngine, make_round, story_rounds
@@ -61,26 +62,28 @@ def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_wind
 
 
 @pytest.mark.usefixtures("fonts")
-def test_figures_below_an_answer_open_their_definitions(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, _ = open_window()
     transcript = window.transcript
     block = transcript.answer_block(0)
     assert block is not None
-    left = next(x for x in range(600) if block.figure_at(float(x)) == "tau")
+    left = next(x for x in range(600) if block.figure_at(float(x)) == "answer")
     y = round(block.top + block.footer_top + block.line / 2 - transcript.verticalScrollBar().value())
     qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(transcript.column.left() + left + 2, y))
     assert window.explainer.popover.isVisible()
-    assert window.explainer.popover.title.text() == "Tau"
+    here = window.explainer.popover.here.text()
+    for key, tile in window.panel.figures.tiles.items():
+        assert f"{NAMES[key]} {tile.value.text()}" in here
     window.explainer.popover.close()
-    keys = {block.figure_at(float(x)) for x in range(600)}
-    assert {"", "throughput", "alpha", "tau", "first_token"} <= keys
+    assert {block.figure_at(float(x)) for x in range(600)} == {"", "answer", "invariant"}
 
 
 def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     answer = window.session.turns[0].answer
     text = window.transcript.plain_text()
-    assert window.panel.figures.tiles["speed_up"].isHidden()
+    speed_up = window.panel.figures.tiles["speed_up"]
+    assert (speed_up.value.text(), speed_up.unit.text()) == ("–", "not measured")
     engine.rounds = list(PLAIN)
     qtbot.mouseClick(window.panel.charts.measure, Qt.MouseButton.LeftButton)
     assert window.session.measuring
@@ -101,6 +104,38 @@ def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: Qt
     assert window.panel.charts.measure.isHidden()
 
 
+@pytest.mark.parametrize("width", [1024, 1280, 1440, 2560])
+def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
+    qtbot: QtBot, open_window: Callable[..., Opened], width: int
+) -> None:
+    window, engine = open_window()
+    window.resize(width, 900)
+    story = list(engine.rounds)
+    engine.pause_after = 6
+    window.chat.regenerate()
+    qtbot.waitUntil(lambda: window.session.running is not None and window.session.running.tally.rounds == 6)
+
+    def places() -> list[QPoint]:
+        window.panel.refresh()
+        QApplication.processEvents()
+        block, panel = window.transcript.answer_block(0), window.panel
+        assert block is not None
+        parts = [*panel.figures.tiles.values(), panel.tabs, *(section.chart for section in panel.charts.sections.values())]
+        return [part.mapTo(window, QPoint(0, 0)) for part in parts if part.isVisible()] + [QPoint(0, round(block.top))]
+
+    while_running = places()
+    engine.pause_after = None
+    qtbot.waitUntil(lambda: window.session.running is None)
+    ended = places()
+    assert ended == while_running
+    engine.rounds = list(PLAIN)
+    window.explainer.measure_plain()
+    qtbot.waitUntil(lambda: not window.session.measuring)
+    assert places() == ended
+    assert window.panel.figures.tiles["speed_up"].unit.text() == "× plain"
+    engine.rounds = story
+
+
 def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
     qtbot: QtBot, open_window: Callable[..., Opened]
 ) -> None:
@@ -110,13 +145,13 @@ def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
     window.explainer.measure_plain()
     qtbot.waitUntil(lambda: not window.session.measuring)
     window.panel.refresh()
-    assert not window.panel.figures.tiles["speed_up"].isHidden()
+    assert window.panel.figures.tiles["speed_up"].unit.text() == "× plain"
     engine.rounds = story
     window.chat.keep(temperature=0.0)
     window.chat.regenerate()
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
-    assert window.panel.figures.tiles["speed_up"].isHidden()
+    assert window.panel.figures.tiles["speed_up"].unit.text() == "not measured"
     assert not window.panel.charts.measure.isHidden() and window.explainer.can_measure
     assert "other conditions" in window.panel.charts.sections["throughput"].note.words
 
@@ -130,7 +165,7 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
     window.panel.refresh()
     assert window.panel.charts.measure.isHidden() and not window.explainer.can_measure
     assert "a plain run" in window.panel.charts.sections["throughput"].note.words
-    assert window.panel.figures.tiles["speed_up"].isHidden()
+    assert (window.panel.figures.tiles["speed_up"].value.text(), window.panel.figures.tiles["speed_up"].unit.text()) == ("–", "")
 
 
 def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
@@ -211,5 +246,6 @@ def test_the_share_card_and_all_charts_come_from_the_menu(
 def test_without_an_answer_there_is_nothing_to_draw(open_window: Callable[..., Opened]) -> None:
     window, _ = open_window()
     window.new_chat()
-    window.actions_by_id["shareCardAction"].trigger()
-    assert "no answer" in window.banner.words.text()
+    for name in ("shareCardAction", "saveChartsAction"):
+        assert not window.actions_by_id[name].isEnabled()
+        assert "no answer" in window.actions_by_id[name].toolTip()

@@ -12,7 +12,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.look import theme as themes
+from app.look.stylesheet import stylesheet
+from app.panel.figure_tiles import Figures
 from app.session.cursor import Cursor, Place
+from app.session.plain_baseline import Baseline
 from app.session.session import Session
 from app.session.settings import PANEL_PAGES, Settings
 from app.session.settings import load as load_settings
@@ -20,6 +24,7 @@ from app.session.shown_answer import Shown
 from app.window.window import Window
 from engine.types import DecodingOptions
 from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.app.panel.test_definitions import answered
 
 Open = Callable[..., Window]
 
@@ -126,6 +131,42 @@ def test_the_lanes_turn_to_the_answer_in_which_something_is_pinned(qtbot: QtBot,
     qtbot.waitUntil(lambda: window.session.running is None)
     panel.refresh()
     assert panel.shown.turn == 2, "a new answer is followed"
+
+
+def test_the_panel_names_the_answer_it_shows_where_there_are_several(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    panel = window.panel
+    assert panel.heading.isHidden(), "there is one answer, which needs no name"
+    window.send("Another\nstory.")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    panel.refresh()
+    assert panel.heading.words.text() == "Answer 2 of 2: Another story."
+    assert not panel.heading.forth.isEnabled()
+    qtbot.mouseClick(panel.heading.back, Qt.MouseButton.LeftButton)
+    assert panel.shown.turn == 0
+    qtbot.waitUntil(lambda: panel.heading.words.text() == "Answer 1 of 2: Tell me a story.")
+    assert not panel.heading.back.isEnabled()
+    window.cursor_place.pin(Place(1, 2))
+    qtbot.waitUntil(lambda: panel.heading.words.text().startswith("Answer 2 of 2"))
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [320, 400, 480, 700, 1100])
+def test_the_figures_are_whole_and_in_line_at_every_width(qtbot: QtBot, width: int) -> None:
+    figures = Figures()
+    qtbot.addWidget(figures)
+    figures.setStyleSheet(stylesheet(themes.DARK, 1.0))
+    figures.set_look(1.0)
+    figures.show_answer(answered(story_rounds(STORY * 3))[1], Baseline(10.0, 32))
+    figures.resize(width, 200)
+    figures.show()
+    QApplication.processEvents()
+    for tile in figures.tiles.values():
+        for label in (tile.name, tile.value, tile.unit):
+            assert label.width() >= label.sizeHint().width(), f"{tile.accessibleName()} is cut off"
+    assert len({tile.x() for tile in figures.tiles.values()}) == {320: 2, 1100: 6}.get(width, 3)
+    widths = {tile.width() for tile in figures.tiles.values()}
+    assert max(widths) - min(widths) <= 8, "about as wide as each other"
 
 
 def test_what_is_shown_follows_the_conversation() -> None:
