@@ -25,6 +25,7 @@ from engine.exports.parquet_files import parquet_files, read_rounds_parquet
 from engine.exports.report import to_html
 from engine.files.whole_file import write_together
 from engine.lens.chart_kinds import CHARTS
+from engine.lens.pieces import Ghosts
 from engine.lens.tally import Tally
 from engine.metrics import RoundCounts
 from engine.trace import Trace, read
@@ -49,11 +50,14 @@ def read_traces(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:
     return tuple(read(path) for path in paths)
 
 
-def write(traces: Sequence[Trace], form: Form, path: Path, chart: str = "proposals", theme: str = "light") -> tuple[Path, ...]:
+def write(
+    traces: Sequence[Trace], form: Form, path: Path, chart: str = "proposals", theme: str = "light", ghosts: Ghosts = "all"
+) -> tuple[Path, ...]:
     """Write an export; returns the files that are there now, `path` first.
 
     Args:
         chart, theme: of an SVG: a name of `CHARTS`, and "dark" or "light". It shows the last answer.
+        ghosts: which of them an HTML report opens with.
 
     Raises:
         DraftlightError: it cannot be written, and nothing has changed; or Parquet is not available.
@@ -67,7 +71,7 @@ def write(traces: Sequence[Trace], form: Form, path: Path, chart: str = "proposa
         case "parquet":
             files = parquet_files(traces, path)
         case "html":
-            files = {path: to_html(traces)}
+            files = {path: to_html(traces, ghosts)}
         case "svg":
             files = {path: chart_svg(traces, chart, theme)}
     write_together(files)

@@ -28,6 +28,7 @@ from app.look.widgets import frame_focus
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.token_walk import place_of
+from engine.lens.pieces import Ghosts
 
 
 class CompareTextInterface(QAccessibleWidget):
@@ -94,7 +95,7 @@ class CompareText(QAbstractScrollArea):
         self.run: Column | None = None
         self.session = Session()
         self.theme: Theme = DARK
-        self.ghosts = True
+        self.ghosts: Ghosts = "all"
         self.following = True
         self.accessible: object = None
         self.words = ""
@@ -130,9 +131,9 @@ class CompareText(QAbstractScrollArea):
         self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5))
         self.rebuild()
 
-    def set_ghosts(self, shown: bool) -> None:
-        """Shows or hides what was proposed and not accepted."""
-        self.ghosts = shown
+    def set_ghosts(self, ghosts: Ghosts) -> None:
+        """Shows more or less of what was proposed and not accepted."""
+        self.ghosts = ghosts
         self.rebuild()
 
     def set_mark(self, position: int | None, kind: Kind) -> None:

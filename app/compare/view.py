@@ -26,6 +26,7 @@ from app.look.widgets import Banner
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
+from engine.lens.pieces import Ghosts
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
 
@@ -337,7 +338,8 @@ class CompareView(QWidget):
         """Writes the answers of all columns to one file, and says so."""
         if (comparison := self.comparison) is None:
             return
-        if self._written(lambda: export_session(comparison.traces, path, kind, plain=comparison.plain_runs)):
+        plain, ghosts = comparison.plain_runs, self.settings().ghosts
+        if self._written(lambda: export_session(comparison.traces, path, kind, plain=plain, ghosts=ghosts)):
             self.exported.emit(str(path.parent), kind.id)
 
     def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
@@ -362,10 +364,10 @@ class CompareView(QWidget):
         for column in self.columns:
             column.set_look(theme, scale)
 
-    def set_ghosts(self, shown: bool) -> None:
-        """Shows or hides rejected and unjudged drafts in the text of every column."""
+    def set_ghosts(self, ghosts: Ghosts) -> None:
+        """Shows more or less of what was proposed and not accepted in the text of every column."""
         for column in self.columns:
-            column.text.set_ghosts(shown)
+            column.text.set_ghosts(ghosts)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -14,7 +14,7 @@ from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
-from engine.lens.pieces import Kind, Piece
+from engine.lens.pieces import GHOSTS, HIDDEN, Ghosts, Kind, Piece, folded
 from engine.lens.shared_wording import FINISHES
 from engine.types import Rule
 
@@ -94,7 +94,7 @@ class UserBlock(Block):
 class AnswerBlock(Block):
     """One answer: who and how, the text with its tokens' fates, and a summary below."""
 
-    def __init__(self, style: Style, width: float, answer: Answer, ghosts: bool) -> None:
+    def __init__(self, style: Style, width: float, answer: Answer, ghosts: Ghosts) -> None:
         super().__init__(style, width)
         self.answer = answer
         self.ghosts = ghosts
@@ -116,7 +116,7 @@ class AnswerBlock(Block):
         pieces = self.answer.text.pieces
         if self.shown < len(pieces):
             fresh = pieces[self.shown :]
-            self.flow.append(fresh if self.ghosts else [piece for piece in fresh if not piece.ghost])
+            self.flow.append(folded(piece for piece in fresh if piece.kind not in HIDDEN[self.ghosts]))
             self.shown = len(pieces)
         self.origin = QPointF(0, self.line)
         body = self.flow.height if self.shown else 0.0
@@ -234,24 +234,24 @@ def _underline(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     colour = QColor(theme.correction)
     for box in boxes:
-        painter.fillRect(QRectF(box.rect.left() + 0.5, box.baseline + 4, box.rect.width() - 1, 2), colour)
+        painter.fillRect(QRectF(box.rect.left() + 0.5, box.baseline + 4, box.rect.width() - 1, 1), colour)
 
 
 def _dots(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    pen = QPen(QColor(theme.bonus), 2, Qt.PenStyle.CustomDashLine)
-    pen.setDashPattern([0.01, 2.0])
+    pen = QPen(QColor(theme.bonus), 1.4, Qt.PenStyle.CustomDashLine)
+    pen.setDashPattern([0.01, 2.6])
     pen.setCapStyle(Qt.PenCapStyle.RoundCap)
     painter.setPen(pen)
     for box in boxes:
-        y = box.baseline + 5
+        y = box.baseline + 4.5
         painter.drawLine(QPointF(box.rect.left() + 2, y), QPointF(box.rect.right() - 1, y))
 
 
 def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     colour = QColor(theme.unjudged)
-    colour.setAlpha(150)
+    colour.setAlpha(110)
     pen = QPen(colour, 1, Qt.PenStyle.CustomDashLine)
     pen.setDashPattern([2.0, 2.0])
     painter.setPen(pen)
@@ -280,13 +280,22 @@ _MARKS: dict[Kind, Callable[[QPainter, list[Box], Theme], None]] = {
 
 
 def _selected(chunk: Chunk, selection: tuple[int, int] | None, style: Style) -> list[QTextLayout.FormatRange]:
+    """What is selected of a chunk. Ghosts in it stay dim, and struck where they were rejected: they will not be copied."""
     if selection is None or selection[1] <= chunk.start or selection[0] >= chunk.start + chunk.length:
         return []
+    start, end = max(0, selection[0] - chunk.start), min(chunk.length, selection[1] - chunk.start)
+    ranges = [_selected_range(start, end, style.theme.text, style.theme)]
+    for run in chunk.runs:
+        if run.kind in GHOSTS and run.start < end and run.end > start:
+            ranges.append(_selected_range(max(start, run.start), min(end, run.end), style.theme.dim, style.theme))
+    return ranges
+
+
+def _selected_range(start: int, end: int, colour: str, theme: Theme) -> QTextLayout.FormatRange:
     result = QTextLayout.FormatRange()
-    result.start = max(0, selection[0] - chunk.start)
-    result.length = min(chunk.length, selection[1] - chunk.start) - result.start
+    result.start, result.length = start, end - start
     look = QTextCharFormat()
-    look.setBackground(QColor(style.theme.selection))
-    look.setForeground(QColor(style.theme.text))
+    look.setBackground(QColor(theme.selection))
+    look.setForeground(QColor(colour))
     result.format = look
-    return [result]
+    return result

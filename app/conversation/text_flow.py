@@ -222,8 +222,8 @@ class Flow:
         if chunk.fence:
             formats.append(_format_range(0, units(chunk.text), _look(theme.faint, font)))
         looks = {
-            "rejected": _look(theme.rejected, font, struck=True, factor=0.92),
-            "unjudged": _look(theme.unjudged, font, factor=0.92),
+            "rejected": _look(theme.ghost, font, struck=True, factor=0.88),
+            "unjudged": _look(theme.faint, font, factor=0.8),
         }
         for run in chunk.runs:
             if (look := looks.get(run.kind)) is not None:

@@ -15,7 +15,7 @@ from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.token_walk import neighbour, place_of, spot_of
-from engine.lens.pieces import GHOSTS, Spot, kind_of
+from engine.lens.pieces import HIDDEN, Ghosts, Spot, fold_of, kind_of
 
 LAST = 2**31
 MARGIN = 60
@@ -26,7 +26,7 @@ class View(Protocol):
     """What must be known of the transcript."""
 
     session: Session
-    ghosts: bool
+    ghosts: Ghosts
     theme: Theme
 
     @property
@@ -91,10 +91,18 @@ class Pointing(QObject):
         elif (spot := spot_of(place, block.answer)) is None:
             return []
         elif not (found := boxes_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
-            hidden = kind_of(block.answer.rounds[spot.round], spot) in GHOSTS and not self.view.ghosts
-            found = [] if hidden else [gap_before(block.flow, spot)]
+            found = self._without_letters(block, spot)
         shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
         return [box.translated(shift) for box in found]
+
+    def _without_letters(self, block: AnswerBlock, spot: Spot) -> list[QRectF]:
+        """Where a token is shown that has no letters of its own in the text, relative to the flow: in a fold or in a gap."""
+        round_ = block.answer.rounds[spot.round]
+        kind = kind_of(round_, spot)
+        if kind in HIDDEN[self.view.ghosts]:
+            return []
+        fold = fold_of(round_) if kind == "unjudged" else spot
+        return boxes_of(block.flow, fold, fold) or [gap_before(block.flow, spot)]
 
     def area(self, place: Place | None) -> QRect:
         """A rectangle around a place in the viewport; empty where it is not shown."""
@@ -156,8 +164,8 @@ class Pointing(QObject):
 
     def walk(self, by: int, rounds: bool = False) -> None:
         """To the token (or round) before, -1, or behind, 1. Begins where the cursor is, or else at what is in view."""
-        place = self.cursor.place
-        target = self._in_view(by) if place is None else neighbour(self.view.session.turns, place, by, self.view.ghosts, rounds)
+        place, turns, hidden = self.cursor.place, self.view.session.turns, HIDDEN[self.view.ghosts]
+        target = self._in_view(by) if place is None else neighbour(turns, place, by, hidden, rounds)
         if target is not None:
             self.go(target)
 
@@ -193,7 +201,7 @@ class Pointing(QObject):
                 continue
             if spot is not None:
                 return place_of(turn, spot)
-        return neighbour(turns, Place(0, -1), 1, view.ghosts) if turns else None
+        return neighbour(turns, Place(0, -1), 1, HIDDEN[view.ghosts]) if turns else None
 
     def show(self, place: Place) -> None:
         """Scrolls just as far as is needed to see a place, at once."""

@@ -32,6 +32,7 @@ from app.look.widgets import frame_focus, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor
 from app.session.session import Answer, Session
+from engine.lens.pieces import Ghosts
 
 COLUMN = 720
 TOP = 26.0
@@ -61,7 +62,7 @@ class Transcript(QAbstractScrollArea):
         session: Session,
         theme: Theme,
         scale: float,
-        ghosts: bool,
+        ghosts: Ghosts,
         parent: QWidget | None = None,
         cursor: Cursor | None = None,
     ) -> None:
@@ -128,9 +129,9 @@ class Transcript(QAbstractScrollArea):
         self.siblings.set_look(theme, scale)
         self.rebuild()
 
-    def set_ghosts(self, shown: bool) -> None:
-        """Shows or hides what was proposed and not accepted."""
-        self.ghosts = shown
+    def set_ghosts(self, ghosts: Ghosts) -> None:
+        """Shows more or less of what was proposed and not accepted."""
+        self.ghosts = ghosts
         self.rebuild()
 
     def rebuild(self) -> None:

@@ -28,7 +28,7 @@ def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
     theme: Theme = "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
     QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
     try:
-        written = export_session(paths, path, kind, theme, chat.session.plain_runs)
+        written = export_session(paths, path, kind, theme, chat.session.plain_runs, settings.ghosts)
     except DraftlightError as error:
         chat.said.emit(str(error), "error")
         return

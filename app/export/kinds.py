@@ -11,6 +11,7 @@ from typing import Literal
 
 from app.export import share_card
 from engine import export
+from engine.lens.pieces import Ghosts
 from engine.trace import PlainRun
 
 Theme = Literal["dark", "light"]
@@ -81,11 +82,13 @@ def export_session(
     kind: ExportKind,
     theme: Theme = "dark",
     plain: Mapping[str, PlainRun] = MappingProxyType({}),
+    ghosts: Ghosts = "all",
 ) -> tuple[Path, ...]:
     """Writes these answers, or of the last one the share card; returns what was written, `path` first.
 
     Args:
         theme: of a share card. A report follows the system of whoever reads it.
+        ghosts: how many of them a report opens with, and a card shows.
         plain: measured plain runs by the path of the trace that each is compared with.
 
     Raises:
@@ -94,5 +97,5 @@ def export_session(
     paths = tuple(traces)
     read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
     if kind.id == "card" or kind.id == "card-svg":  # spelled out, so that the types are told apart
-        return (share_card.write(read[-1], path, theme),)
-    return export.write(read, kind.id, path)
+        return (share_card.write(read[-1], path, theme, ghosts),)
+    return export.write(read, kind.id, path, ghosts=ghosts)

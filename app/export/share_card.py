@@ -19,7 +19,7 @@ from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.tables import compared, table_of, throughput
 from engine.files.whole_file import write_together
-from engine.lens.pieces import pieces
+from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND
 from engine.lens.tally import Tally
 from engine.metrics import Summary, summarise
@@ -32,15 +32,13 @@ TEXT, LINE = 20.0, 36.0
 WORDS = re.compile(r"\n|[^\S\n]*\S+")
 PROMPT_LINES, ANSWER_LINES = 2, 8
 COLUMNS, STRIP = 200, 52.0
-SHOWN = ("accepted", "correction", "bonus", "plain", "rejected")
-"""Unjudged proposals say nothing about the answer and are left to the strip."""
 
 
-def write(trace: Trace, path: Path, theme: str = "dark") -> Path:
+def write(trace: Trace, path: Path, theme: str = "dark", ghosts: Ghosts = "rejected") -> Path:
     """Writes the card, as PNG where the name ends so and else as SVG.
 
     Args:
-        theme: "dark" or "light".
+        theme: "dark" or "light". ghosts: how many of them stand in the text.
 
     Raises:
         DraftlightError: it cannot be written; then nothing has changed.
@@ -50,16 +48,15 @@ def write(trace: Trace, path: Path, theme: str = "dark") -> Path:
         from app.export.raster import measured  # only this needs Qt
 
         measure = measured
-    write_together({path: content(card_svg(trace, theme, measure), path.suffix)})
+    write_together({path: content(card_svg(trace, theme, measure, ghosts), path.suffix)})
     return path
 
 
-def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated) -> str:
+def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, ghosts: Ghosts = "rejected") -> str:
     """The card as an SVG document. `measure` knows the font it will be seen in; tokens keep their places in any other."""
     palette = LIGHT if theme == "light" else DARK
-    answer, _ = lay_out(
-        ((piece.text, piece.kind) for piece in pieces(trace.rounds) if piece.kind in SHOWN), INSIDE, ANSWER_LINES, TEXT, measure
-    )
+    shown = folded(piece for piece in pieces(trace.rounds) if piece.kind not in HIDDEN[ghosts])
+    answer, _ = lay_out(((piece.text, piece.kind) for piece in shown), INSIDE, ANSWER_LINES, TEXT, measure)
     prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(_prompt(trace))), INSIDE - 48, PROMPT_LINES, 18, measure)
     summary = summarise(trace.rounds)
     missing = compared(trace, summary)["speed_up_missing"] if summary.proposals else None
@@ -126,17 +123,19 @@ def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palet
     if run.state == "accepted":
         drawing.rect(x + 0.5, baseline - 21, max(1.0, width - 1), 29, palette.accepted_tint, radius=4)
     elif run.state == "rejected":
-        colour = palette.rejected
+        colour = palette.ghost
+    elif run.state == "unjudged":
+        colour = palette.unjudged
     elif run.state == "more":
         colour = palette.dim
     if run.text:
         drawing.text(inner, baseline, run.text, colour, size, length=inner_width)
     if run.state == "correction" and run.text:
-        drawing.rect(inner, baseline + 5, inner_width, 2.4, palette.correction)
+        drawing.rect(inner, baseline + 5, inner_width, 1.4, palette.correction)
     elif run.state == "bonus" and run.text:
-        drawing.line((inner + 1, baseline + 6.5), (inner + inner_width, baseline + 6.5), palette.bonus, 2.4, "2.4 3")
+        drawing.line((inner + 1, baseline + 6.5), (inner + inner_width, baseline + 6.5), palette.bonus, 1.6, "1.6 3")
     elif run.state == "rejected" and run.text:
-        drawing.line((inner - 1, baseline - 6.5), (inner + inner_width + 1, baseline - 6.5), palette.rejected, 1.8)
+        drawing.line((inner - 1, baseline - 6.5), (inner + inner_width + 1, baseline - 6.5), palette.ghost, 1.4)
 
 
 def _figure_words(trace: Trace, summary: Summary) -> Iterator[tuple[str, str, str]]:

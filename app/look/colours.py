@@ -34,7 +34,7 @@ DARK = Theme(
     on_accent="#0c1218",
     on_accepted="#0c1218",
     agreed="#35596f",
-    selection="#2f5f86",
+    selection="#223f5a",
     code="#1a1d24",
     warning_tint="#33251e",
 )
@@ -46,7 +46,7 @@ LIGHT = Theme(
     on_accent="#ffffff",
     on_accepted="#ffffff",
     agreed="#9cc4da",
-    selection="#a9d2ee",
+    selection="#c2ddf1",
     code="#ffffff",
     warning_tint="#fbece3",
 )

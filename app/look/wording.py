@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
 from engine.lens.chart_kinds import CHARTS
+from engine.lens.pieces import Ghosts
 from engine.lens.shared_wording import FIGURES
 from engine.lens.shared_wording import RULE_TITLES as RULE_TITLES
 from engine.lens.shared_wording import drafter_title as drafter_title
@@ -14,6 +15,11 @@ RULE_NOTES: dict[Rule, str] = {
     "rejection": "Rejection: a proposal is accepted with probability min(1, p/q); otherwise the target draws from the residual.",
     "gumbel": "Gumbel: drafter and target draw with the same noise, so they agree more often. The text is the target's own.",
     "block": "Block: the proposals of a round are judged together; on average at least as many are accepted as under Rejection.",
+}
+GHOST_TITLES: dict[Ghosts, str] = {
+    "none": "No ghosts",
+    "rejected": "Ghosts of rejected tokens",
+    "all": "Ghosts of rejected and unjudged tokens",
 }
 FITS_WORDS: dict[Fits, str] = {
     "any": "",

@@ -111,7 +111,7 @@ class PictureMenu(QObject):
             return
         path = self._ask("Share card", "card", ".png")
         if path is not None:
-            self._write(partial(share_card.write, trace, path, self._theme), path)
+            self._write(partial(share_card.write, trace, path, self._theme, self.chat.settings.ghosts), path)
 
     # Parts of it
 

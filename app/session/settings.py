@@ -13,6 +13,7 @@ from engine.drafter_kinds import HEAD
 from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
+from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import DecodingOptions, Rule
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
@@ -29,6 +30,7 @@ class Settings:
 
     Attributes:
         text_scale: factor on every text size of the window.
+        ghosts: which proposals that did not become text are shown in it; True and False, of older files, are "all" and "none".
         charts: those that are not folded away.
         geometry: x, y, width, height of the window; empty means the default place.
         seed: None draws a new seed for each answer.
@@ -36,7 +38,7 @@ class Settings:
     """
 
     appearance: Appearance = "system"
-    ghosts: bool = True
+    ghosts: Ghosts = "all"
     side_panel: bool = True
     panel_page: PanelPage = "rounds"
     charts: tuple[str, ...] = OPEN_CHARTS
@@ -62,9 +64,11 @@ class Settings:
         for name in ("geometry", "stop", "charts"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
+        if isinstance(self.ghosts, bool):
+            object.__setattr__(self, "ghosts", "all" if self.ghosts else "none")
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
-        for name in ("ghosts", "side_panel"):
-            _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
+        _check(self.ghosts in GHOST_STEPS, "ghosts", self.ghosts)
+        _check(isinstance(self.side_panel, bool), "side_panel", self.side_panel)
         _check(
             isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale
         )

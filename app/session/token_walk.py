@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.session.cursor import Place
 from app.session.session import Answer, Turn
-from engine.lens.pieces import NOWHERE, Spot, spot_of_emitted
+from engine.lens.pieces import NOWHERE, Kind, Spot, spot_of_emitted
 
 
 def place_of(turn: int, spot: Spot) -> Place:
@@ -25,12 +25,12 @@ def spot_of(place: Place, answer: Answer) -> Spot | None:
     return spot_of_emitted(round_, place.emitted) if place.emitted < len(round_.emitted) else None
 
 
-def neighbour(turns: Sequence[Turn], place: Place, by: int, ghosts: bool, rounds: bool = False) -> Place | None:
+def neighbour(turns: Sequence[Turn], place: Place, by: int, hidden: frozenset[Kind], rounds: bool = False) -> Place | None:
     """The token before or behind a place, through all answers; None at either end.
 
     Args:
         by: -1 or 1.
-        ghosts: whether rejected and unjudged proposals count, as they do where they are shown.
+        hidden: what is left out of the text and therefore walked past.
         rounds: go to the first token of the round before or behind instead.
     """
     for turn in range(place.turn, len(turns) if by > 0 else -1, by):
@@ -38,11 +38,11 @@ def neighbour(turns: Sequence[Turn], place: Place, by: int, ghosts: bool, rounds
         index = _start(answer, place, by) if turn == place.turn else (0 if by > 0 else len(answer.text.pieces) - 1)
         while 0 <= index < len(answer.text.pieces):
             piece = answer.text.pieces[index]
-            counts = piece.spot != NOWHERE and (ghosts or not piece.ghost)
+            counts = piece.spot != NOWHERE and piece.kind not in hidden
             if counts and rounds:
                 counts = turn != place.turn or piece.spot.round != place.round
                 if counts and by < 0:
-                    return _first(answer, turn, piece.spot.round, ghosts)
+                    return _first(answer, turn, piece.spot.round, hidden)
             if counts:
                 return place_of(turn, piece.spot)
             index += by
@@ -63,8 +63,8 @@ def _start(answer: Answer, place: Place, by: int) -> int:
     return at + by
 
 
-def _first(answer: Answer, turn: int, round_: int, ghosts: bool) -> Place | None:
+def _first(answer: Answer, turn: int, round_: int, hidden: frozenset[Kind]) -> Place | None:
     for piece in answer.text.pieces[answer.text.first_of_round(round_) :]:
-        if ghosts or not piece.ghost:
+        if piece.kind not in hidden:
             return place_of(turn, piece.spot)
     return None

@@ -9,11 +9,13 @@ from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
 from app.look.command import Command
 from app.look.theme import APPEARANCES, Appearance
+from app.look.wording import GHOST_TITLES
 from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
 from app.session.settings import PanelPage, Settings
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
+from engine.lens.pieces import Ghosts
 
 APPEARANCE_TITLES: dict[Appearance, str] = {"system": "System theme", "dark": "Dark theme", "light": "Light theme"}
 
@@ -51,7 +53,10 @@ class Commanded(Protocol):
         """Quits."""
 
     def toggle_ghosts(self) -> None:
-        """Shows or hides the tokens that did not become text."""
+        """The next step of showing the tokens that did not become text."""
+
+    def set_ghosts(self, ghosts: Ghosts) -> None:
+        """Shows so many of them."""
 
     def toggle_panel(self) -> None:
         """Shows or hides the side panel."""
@@ -98,6 +103,17 @@ def window_commands(window: Commanded) -> list[Command]:
         )
         for name in APPEARANCES
     ]
+    ghosts = [
+        Command(
+            f"{step}GhostsAction",
+            title,
+            "View",
+            partial(window.set_ghosts, step),
+            checked=settings.ghosts == step,
+            group="ghosts",
+        )
+        for step, title in GHOST_TITLES.items()
+    ]
     return [
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
         Command("regenerateAction", "Regenerate", "Chat", window.regenerate, ("Ctrl+R",)),
@@ -111,7 +127,8 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts),
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
-        Command("ghostsAction", "Show ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G"), checked=settings.ghosts),
+        Command("ghostsAction", "Show more or fewer ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G")),
+        *ghosts,
         Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
         *appearances,
         Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),

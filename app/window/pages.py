@@ -14,6 +14,7 @@ from app.look.command import Command
 from app.look.theme import Theme
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
+from engine.lens.pieces import Ghosts
 
 
 class Pages(QStackedWidget):
@@ -99,10 +100,10 @@ class Pages(QStackedWidget):
         if self.compare is not None:
             self.compare.set_look(theme, scale)
 
-    def set_ghosts(self, shown: bool) -> None:
-        """Shows or hides rejected and unjudged drafts in the comparison; one not yet opened reads the settings."""
+    def set_ghosts(self, ghosts: Ghosts) -> None:
+        """Shows more or less of what was proposed and not accepted; a comparison not yet opened reads the settings."""
         if self.compare is not None:
-            self.compare.set_ghosts(shown)
+            self.compare.set_ghosts(ghosts)
 
     def close_down(self) -> None:
         """Nothing repaints any more: the window is closing."""

@@ -11,9 +11,10 @@ from app.conversation.text_flow import Box, Style
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel
-from app.look.wording import DEFINITIONS, drafter_title, seconds
+from app.look.wording import DEFINITIONS, GHOST_TITLES, drafter_title, seconds
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
+from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.shared_wording import FINISHES, LEGEND
 
 
@@ -70,6 +71,7 @@ class StatusStrip(QWidget):
         self.setObjectName("statusStrip")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._room_for_context = True
+        self._shown: Ghosts = "all"
         self.line = ElidedLabel()
         self.line.setObjectName("statusLine")
         self.line.setAccessibleName("Status")
@@ -81,10 +83,7 @@ class StatusStrip(QWidget):
         self.legend = Legend()
         self.ghosts = QToolButton()
         self.ghosts.setObjectName("ghostsToggle")
-        self.ghosts.setCheckable(True)
         self.ghosts.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.ghosts.setAccessibleName("Show ghosts")
-        self.ghosts.setAccessibleDescription("Shows or hides rejected and unjudged proposals in the text.")
         self.ghosts.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 3, 12, 3)
@@ -98,14 +97,19 @@ class StatusStrip(QWidget):
         self._theme = theme
         self.legend.set_look(theme, scale)
         self.ghosts.setIconSize(QSize(round(16 * scale), round(16 * scale)))
-        self.show_ghosts(self.ghosts.isChecked())
+        self.show_ghosts(self._shown)
+        widest = max(self.ghosts.fontMetrics().horizontalAdvance(_ghosts_label(step)) for step in GHOST_STEPS)
+        self.ghosts.setMinimumWidth(widest + round(40 * scale))  # so that a press moves nothing
 
-    def show_ghosts(self, shown: bool) -> None:
-        """Brings the ghosts button to the setting; its icon shows the state, its tooltip says what a press would do."""
-        self.ghosts.setChecked(shown)
-        self.ghosts.setText("Ghosts")
-        self.ghosts.setToolTip(f"{'Hide' if shown else 'Show'} rejected and unjudged proposals (F2)")
-        self.ghosts.setIcon(themes.icon("ghosts" if shown else "ghosts-hidden", self._theme.dim))
+    def show_ghosts(self, shown: Ghosts) -> None:
+        """Brings the ghosts button to the setting; its label says the state, its tooltip what that means and what comes next."""
+        self._shown = shown
+        after = GHOST_STEPS[(GHOST_STEPS.index(shown) + 1) % len(GHOST_STEPS)]
+        self.ghosts.setText(_ghosts_label(shown))
+        self.ghosts.setAccessibleName(_ghosts_label(shown))
+        self.ghosts.setAccessibleDescription(f"{GHOST_TITLES[shown]} in the text. Press for: {after}.")
+        self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]} in the text. Click for: {after} (F2)</p>")
+        self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
     def show_session(self, session: Session, instead: str = "") -> None:
         """The state of the session, or of what is shown instead of it."""
@@ -122,6 +126,10 @@ class StatusStrip(QWidget):
         self.legend.setVisible(width >= 1060 * scale)
         self._room_for_context = width >= 760 * scale
         self.context.setVisible(self._room_for_context and bool(self.context.text()))
+
+
+def _ghosts_label(shown: Ghosts) -> str:
+    return f"Ghosts: {shown}"
 
 
 def phase_text(session: Session) -> str:

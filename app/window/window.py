@@ -31,6 +31,7 @@ from app.look.placing import FRAME, fitted, frame_of
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
 from app.look.widgets import Banner
+from app.look.wording import GHOST_TITLES
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.panel.picture_menu import PictureMenu
@@ -46,6 +47,7 @@ from app.window.pages import Pages
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
 from app.window.sampling_popover import OptionsPopover
 from app.window.status_strip import StatusStrip, phase_text
+from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import Event, RoundFinished
 
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
@@ -360,7 +362,7 @@ class Window(QMainWindow):
         self.options.show_settings(settings)
         self.status.show_ghosts(settings.ghosts)
         self.panel.show_page(settings.panel_page)
-        self.actions_by_id["ghostsAction"].setChecked(settings.ghosts)
+        self.actions_by_id[f"{settings.ghosts}GhostsAction"].setChecked(True)
         self.actions_by_id["panelAction"].setChecked(settings.side_panel)
         self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
         self._show_note()
@@ -408,10 +410,15 @@ class Window(QMainWindow):
 
     @Slot()
     def toggle_ghosts(self) -> None:
-        """Shows or hides rejected and unjudged drafts in conversation and comparison, and keeps the choice."""
-        self.chat.keep(ghosts=not self.settings.ghosts)
-        self.transcript.set_ghosts(self.settings.ghosts)
-        self.pages.set_ghosts(self.settings.ghosts)
+        """The next step of showing ghosts: none, rejected, all, and none again."""
+        self.set_ghosts(GHOST_STEPS[(GHOST_STEPS.index(self.settings.ghosts) + 1) % len(GHOST_STEPS)])
+        self._announce(GHOST_TITLES[self.settings.ghosts])
+
+    def set_ghosts(self, ghosts: Ghosts) -> None:
+        """Shows so much of what was proposed and not accepted, in conversation and comparison, and keeps the choice."""
+        self.chat.keep(ghosts=ghosts)
+        self.transcript.set_ghosts(ghosts)
+        self.pages.set_ghosts(ghosts)
 
     @Slot()
     def toggle_panel(self) -> None:

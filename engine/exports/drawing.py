@@ -26,6 +26,7 @@ class Palette:
     Attributes:
         accent: what can be chosen or has been, and measured curves of neither set.
         accepted_tint: the wash behind accepted tokens, already mixed with `background`.
+        ghost: rejected tokens in a text: quieter than `rejected`, so that the answer between them is read first.
         time_draft, time_verify: also stand for the drafter and the target where the two are set side by side.
     """
 
@@ -38,6 +39,7 @@ class Palette:
     accepted: str
     accepted_tint: str
     rejected: str
+    ghost: str
     unjudged: str
     correction: str
     bonus: str
@@ -70,6 +72,7 @@ DARK = Palette(
     accepted="#71c7a0",
     accepted_tint="#233430",
     rejected="#dc6426",
+    ghost="#b17b64",
     unjudged="#8a949f",
     correction="#e99f04",
     bonus="#9ce88a",
@@ -93,6 +96,7 @@ LIGHT = Palette(
     accepted="#006845",
     accepted_tint="#d9ece4",
     rejected="#a32e05",
+    ghost="#946350",
     unjudged="#6a7180",
     correction="#9d7106",
     bonus="#7d9267",

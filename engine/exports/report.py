@@ -28,7 +28,7 @@ from engine.exports.tables import (
     table_of,
 )
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.pieces import GHOSTS, pieces, visible, without_controls
+from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, pieces, visible, without_controls
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, likeness
 from engine.lens.shared_wording import FIGURES, FINISHES, LEGEND, RULE_TITLES, change_words, drafter_title
 from engine.lens.tally import Tally
@@ -40,10 +40,10 @@ from engine.types import DecodingOptions, Proposal, Round
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def to_html(traces: Sequence[Trace]) -> str:
-    """The report on these answers as one HTML document."""
+def to_html(traces: Sequence[Trace], ghosts: Ghosts = "all") -> str:
+    """The report on these answers as one HTML document. It opens with so many `ghosts`; its reader can show more or fewer."""
     title = _title(traces)
-    body = "".join(_page(traces, title))
+    body = "".join(_page(traces, title, ghosts))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -58,7 +58,7 @@ def _title(traces: Sequence[Trace]) -> str:
     return line if len(line) <= 90 else line[:89].rstrip() + "…"
 
 
-def _page(traces: Sequence[Trace], title: str) -> Iterator[str]:
+def _page(traces: Sequence[Trace], title: str, ghosts: Ghosts) -> Iterator[str]:
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     many = f"{len(traces)} answers" if len(traces) != 1 else "One answer"
     yield f"<header><h1>{_text(title)}</h1>"
@@ -71,10 +71,10 @@ def _page(traces: Sequence[Trace], title: str) -> Iterator[str]:
         yield "<section><h2>All answers together</h2><p class=dim>As if they had been decoded one after the other.</p>"
         yield f"{_tiles(total(traces))}</section>"
     for index, (name, trace) in enumerate(zip(names(traces), traces, strict=True), 1):
-        yield from _answer(trace, name, index, alone=len(traces) == 1)
+        yield from _answer(trace, name, index, ghosts, alone=len(traces) == 1)
 
 
-def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
+def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) -> Iterator[str]:
     facts, tally = about(trace, name), Tally.of(trace.rounds)
     yield f'<section id="answer{index}">'
     if not alone:
@@ -99,7 +99,7 @@ def _answer(trace: Trace, name: str, index: int, alone: bool) -> Iterator[str]:
         for comparison in comparisons:
             yield from _comparison(comparison, options_of(trace))
     yield "<h3>Answer</h3>"
-    yield _legend()
+    yield _legend(index, ghosts)
     yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace))}</div>"
     yield "<h3>Charts</h3><div class=charts>"
     for kind in CHARTS.values():
@@ -213,9 +213,13 @@ def _figure(value: float | None, decimals: int = 2) -> str:
     return "–" if value is None else f"{value:,.{decimals}f}"
 
 
-def _legend() -> str:
+def _legend(index: int, ghosts: Ghosts) -> str:
     entries = "".join(f"<span>{_marked(state, state)} {words}</span>" for state, words in LEGEND.items())
-    toggle = "<label class=toggle><input type=checkbox checked> show rejected and unjudged proposals</label>"
+    steps = "".join(
+        f"<label><input type=radio name=ghosts{index} value={step}{' checked' if step == ghosts else ''}> {step}</label>"
+        for step in GHOST_STEPS
+    )
+    toggle = f"<fieldset class=toggle><legend>Ghosts:</legend>{steps}</fieldset>"
     return f"<div class=legend>{entries}{toggle}</div>"
 
 

@@ -47,11 +47,11 @@ figure svg { display: block; width: 100%; height: auto; }
   line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; }
 .accepted { background: var(--accepted-tint); border-radius: 3px; }
 .given { color: var(--dim); }
-.correction { text-decoration: underline 2px var(--correction); text-underline-offset: 4px; }
-.bonus { text-decoration: underline dotted 2px var(--bonus); text-underline-offset: 4px; }
-.rejected { color: var(--rejected); text-decoration: line-through; font-size: .92em; }
+.correction { text-decoration: underline 1px var(--correction); text-underline-offset: 4px; }
+.bonus { text-decoration: underline dotted 1.5px var(--bonus); text-underline-offset: 4px; }
+.rejected { color: var(--ghost); text-decoration: line-through; font-size: .88em; }
 .unjudged { color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px; border-radius: 3px;
-  font-size: .92em; text-decoration: none; }
+  font-size: .88em; text-decoration: none; }
 .answer .rejected, .answer .unjudged { user-select: none; -webkit-user-select: none; }
 .answer [data-d]:hover { box-shadow: 0 0 0 2px var(--accent); border-radius: 3px; }
 [data-d]:hover::after { content: attr(data-d); position: fixed; z-index: 2; left: 50%; bottom: 16px;
@@ -71,9 +71,11 @@ figure svg { display: block; width: 100%; height: auto; }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 18px; align-items: center; margin: 10px 0; font-size: 13px;
   color: var(--dim); }
 .legend span span, .legend del { color: var(--text); padding: 0 3px; }
-.legend .rejected { color: var(--rejected); } .legend .unjudged { color: var(--unjudged); }
-.toggle { margin-left: auto; color: var(--text); }
-section:has(.toggle input:not(:checked)) .answer :is(.rejected, .unjudged) { display: none; }
+.legend .rejected { color: var(--ghost); } .legend .unjudged { color: var(--unjudged); }
+.toggle { margin: 0 0 0 auto; padding: 0; border: 0; color: var(--text); }
+.toggle legend { float: left; padding: 0; } .toggle label { margin-left: 10px; }
+section:has(.toggle [value=none]:checked) .answer :is(.rejected, .unjudged),
+section:has(.toggle [value=rejected]:checked) .answer .unjudged { display: none; }
 .scroll { overflow: auto; max-height: 560px; border: 1px solid var(--line); border-radius: 12px; background: var(--panel); }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; min-width: 100%; }
 th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }

@@ -18,6 +18,11 @@ from engine.types import Candidate, Round
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged", "given", "chosen"]
 """What became of a token. Given ones begin an answer that branches off another; the chosen one is where it leaves it."""
 GHOSTS: frozenset[Kind] = frozenset(("rejected", "unjudged"))
+Ghosts = Literal["none", "rejected", "all"]
+"""How many of them are shown in a text."""
+GHOST_STEPS: tuple[Ghosts, ...] = ("none", "rejected", "all")
+HIDDEN: dict[Ghosts, frozenset[Kind]] = {"none": GHOSTS, "rejected": frozenset(("unjudged",)), "all": frozenset()}
+"""What each step leaves out."""
 
 
 class Spot(NamedTuple):
@@ -83,6 +88,31 @@ def pieces(rounds: Iterable[Round]) -> Iterator[Piece]:
     order = ReadingOrder()
     for round in rounds:
         yield from order.add(round)
+
+
+def folded(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The same with the unjudged proposals of each round as one piece, which counts them and stands for the first."""
+    run: list[Piece] = []
+    for piece in pieces:
+        if run and (piece.kind != "unjudged" or piece.spot.round != run[0].spot.round):
+            yield _fold(run)
+            run = []
+        if piece.kind == "unjudged":
+            run.append(piece)
+        else:
+            yield piece
+    if run:
+        yield _fold(run)
+
+
+def _fold(run: list[Piece]) -> Piece:
+    """One sign for a run of unjudged proposals; it keeps the blank that the first of them begins with."""
+    return replace(run[0], text=f"{' ' * run[0].text.startswith(' ')}⋯\N{WORD JOINER}{len(run)}")
+
+
+def fold_of(round: Round) -> Spot:
+    """The token that the fold of a round's unjudged proposals stands for; there must be one."""
+    return next(Spot(round.index, False, at) for at, proposal in enumerate(round.proposals) if proposal.status == "unjudged")
 
 
 def _in_order(round: Round) -> Iterator[Piece]:

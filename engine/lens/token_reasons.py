@@ -73,15 +73,26 @@ def _without_noise(drawn: str, target: str, stands: bool) -> str:
     return f"{drawn} was copied from earlier in the text, not drawn; the target drew {'the same token' if stands else target}."
 
 
+MOST_NAMED = 24
+"""Unjudged proposals of a round that are named; more would make a sentence nobody reads."""
+
+
 def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
     if round_.rule == "block":
-        return (
+        why = (
             f"Block judges the proposals of a round together and accepted {round_.accepted} of {len(round_.proposals)}. "
             "This one came after the first that was not accepted."
         )
-    rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
-    behind = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
-    return f"It came after {behind}, so it was never judged."
+    else:
+        rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
+        behind = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
+        why = f"It came after {behind}, so it was never judged."
+    unjudged = [proposal for proposal in round_.proposals if proposal.status == "unjudged"]
+    if len(unjudged) < 2:
+        return why
+    more = f" and {len(unjudged) - MOST_NAMED:,} more" if len(unjudged) > MOST_NAMED else ""
+    named = ", ".join(_name(proposal) for proposal in unjudged[:MOST_NAMED])
+    return f"{why} The {len(unjudged):,} unjudged proposals of this round: {named}{more}."
 
 
 def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:

@@ -19,7 +19,7 @@ from app.session.cursor import Place
 from app.session.settings import Settings
 from app.session.token_walk import neighbour, place_of, spot_of
 from app.window.window import Window
-from engine.lens.pieces import Spot
+from engine.lens.pieces import Ghosts, Spot, visible
 from engine.types import Candidate, Round, RunFailed
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 
@@ -130,7 +130,7 @@ def test_the_card_stays_in_the_window_and_off_its_token(
 ) -> None:
     window, _ = open_window(size, text_scale=scale)
     turns = window.session.turns
-    place: Place | None = neighbour(turns, Place(0, -1), 1, ghosts=True)
+    place: Place | None = neighbour(turns, Place(0, -1), 1, frozenset())
     while place is not None:
         window.transcript.pointing.go(place)
         card = window.verdicts.card
@@ -140,7 +140,7 @@ def test_the_card_stays_in_the_window_and_off_its_token(
         token = QRect(window.transcript.viewport().mapTo(window, area.topLeft()), area.size())
         if card.height() < window.height() / 2:
             assert not card.geometry().intersects(token)
-        place = neighbour(turns, place, 1, ghosts=True, rounds=True)
+        place = neighbour(turns, place, 1, frozenset(), rounds=True)
 
 
 def test_a_pinned_card_stays_inside_a_window_that_shrinks(qtbot: QtBot, open_window: Open) -> None:
@@ -224,8 +224,9 @@ def test_what_is_pointed_at_elsewhere_takes_over_from_what_was_walked_to(qtbot: 
     assert area.top() >= 0 and area.bottom() <= transcript.viewport().height(), "pinning elsewhere does"
 
 
-def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(ghosts=False)
+@pytest.mark.parametrize(("ghosts", "walked"), [("none", set()), ("rejected", {"rejected"}), ("all", {"rejected", "unjudged"})])
+def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open, ghosts: Ghosts, walked: set[str]) -> None:
+    window, _ = open_window(ghosts=ghosts)
     window.transcript.setFocus()
     kinds = set()
     for _ in range(30):
@@ -233,7 +234,26 @@ def test_hidden_ghosts_are_walked_past(qtbot: QtBot, open_window: Open) -> None:
         verdict = window.verdicts.card.verdict
         assert verdict is not None
         kinds.add(verdict.kind)
-    assert kinds == {"accepted", "correction", "bonus"}
+    assert kinds == {"accepted", "correction", "bonus"} | walked
+
+
+def test_a_fold_stands_for_every_unjudged_token_of_its_round_and_says_what_they_were(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    round_ = window.session.turns[0].answer.rounds[1]
+    unjudged = [at for at, proposal in enumerate(round_.proposals) if proposal.status == "unjudged"]
+    assert len(unjudged) > 1
+    pointing = window.transcript.pointing
+    fold = pointing.boxes(Place(0, 1, proposal=unjudged[0]))
+    assert len(fold) == 1 and fold[0].width() > 8
+    assert all(pointing.boxes(Place(0, 1, proposal=at)) == fold for at in unjudged)
+    assert pointing.place_at(fold[0].center()) == Place(0, 1, proposal=unjudged[0])
+    click(qtbot, window, Place(0, 1, proposal=unjudged[0]))
+    verdict = window.verdicts.card.verdict
+    assert verdict is not None and f"The {len(unjudged)} unjudged proposals of this round" in verdict.decision
+    assert all(f"“{visible(round_.proposals[at].text)}”" in verdict.decision for at in unjudged)
+    window.set_ghosts("rejected")
+    assert pointing.boxes(Place(0, 1, proposal=unjudged[0])) == [], "nothing stands for what is not shown"
+    assert pointing.boxes(ghost(window))
 
 
 def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(qtbot: QtBot, open_window: Open) -> None:

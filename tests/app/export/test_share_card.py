@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from app.export import share_card
 from app.export.card_text import estimated, lay_out
+from engine.lens.pieces import GHOST_STEPS
 from engine.metrics import summarise
 from engine.trace import PlainRun, Trace, read
 from tests.app.export.test_pictures import SVG, words
@@ -129,3 +130,11 @@ def test_no_cell_of_a_far_longer_draft_leaves_the_strip(tmp_path: Path) -> None:
     heights = sorted({round(float(e.attrib["height"]), 2) for e in cells if float(e.attrib["y"]) >= top - 1})
     assert all(float(e.attrib["y"]) >= top - 1 for e in cells)
     assert heights[-1] > 10, "the usual rounds can be seen"
+
+
+def test_a_card_shows_as_many_ghosts_as_it_is_asked_to(tmp_path: Path) -> None:
+    trace = read(write_trace(tmp_path / "story.jsonl", story_rounds()))
+    rejected = next(p.text.strip() for round_ in trace.rounds for p in round_.proposals if p.status == "rejected")
+    shown = {ghosts: words(share_card.card_svg(trace, ghosts=ghosts)) for ghosts in GHOST_STEPS}
+    assert [rejected in shown[ghosts] for ghosts in GHOST_STEPS] == [False, True, True]
+    assert [any(word.startswith("⋯") for word in shown[ghosts]) for ghosts in GHOST_STEPS] == [False, False, True]

@@ -32,6 +32,8 @@ def test_words_can_be_read_on_every_ground_they_stand_on(theme: Theme) -> None:
     grounds = ("background", "panel", "raised")
     pairs = [(ink, ground) for ink in ("text", "dim", "faint") for ground in grounds]
     pairs += [("text", ground) for ground in ("accepted_tint", "warning_tint", "code", "selection")]
-    pairs += [("dim", "accepted_tint"), ("rejected", "background"), ("on_accent", "accent"), ("on_accepted", "accepted")]
+    pairs += [("dim", ground) for ground in ("accepted_tint", "selection")]  # ghosts are dim where they are selected
+    pairs += [(ghost, "background") for ghost in ("ghost", "faint", "rejected")]
+    pairs += [("on_accent", "accent"), ("on_accepted", "accepted")]
     poor = {pair: contrast(getattr(theme, pair[0]), getattr(theme, pair[1])) for pair in pairs}
     assert {pair: ratio for pair, ratio in poor.items() if ratio < BODY} == {}

@@ -18,7 +18,9 @@ def test_the_first_start_has_the_defaults(tmp_path: Path) -> None:
 
 
 def test_settings_come_back_as_they_were_saved(tmp_path: Path) -> None:
-    settings = Settings(appearance="light", ghosts=False, gamma="auto", seed=7, stop=("END", "\n"), geometry=(1, 2, 800, 600))
+    settings = Settings(
+        appearance="light", ghosts="rejected", gamma="auto", seed=7, stop=("END", "\n"), geometry=(1, 2, 800, 600)
+    )
     stored.save(tmp_path / "deep" / "settings.json", settings)
     assert stored.load(tmp_path / "deep" / "settings.json") == (settings, "")
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["settings.json"]
@@ -55,3 +57,14 @@ def test_what_cannot_be_set_aside_is_not_said_to_be_kept(tmp_path: Path, monkeyp
     assert settings == Settings()
     assert "could not be read" in note
     assert "kept" not in note
+
+
+@pytest.mark.parametrize(("written", "meant"), [(True, "all"), (False, "none"), ("rejected", "rejected"), ("some", "all")])
+def test_files_that_knew_ghosts_as_a_switch_are_still_understood(tmp_path: Path, written: object, meant: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"ghosts": written}))
+    settings, note = stored.load(path)
+    assert settings.ghosts == meant
+    assert ("ghosts" in note) == (written == "some")
+    stored.save(path, settings)
+    assert json.loads(path.read_text())["ghosts"] == meant

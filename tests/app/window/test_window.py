@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QAccessible, QGuiApplication, QImage, QPainter
+from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QImage, QPainter
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -20,8 +20,11 @@ from app.conversation import screen_reader
 from app.conversation.blocks import footer_words
 from app.export.kinds import kind_named
 from app.look import theme as themes
+from app.look.theme import Appearance
+from app.session.cursor import Place
 from app.session.settings import Settings
 from app.window.window import Window
+from engine.lens.pieces import GHOST_STEPS
 from engine.trace import read
 from engine.types import (
     DrafterReady,
@@ -228,22 +231,46 @@ def choose(box: QComboBox, data: str) -> None:
     box.activated.emit(index)
 
 
-def test_one_key_hides_and_shows_ghosts(qtbot: QtBot, open_window: Open) -> None:
+def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
 
-    def ghosts() -> set[str]:
+    def shown() -> tuple[str, set[str], str]:
         flow = window.transcript._blocks[1].flow
-        return {run.kind for chunk in flow.chunks for run in chunk.runs} & {"rejected", "unjudged"}
+        kinds: set[str] = {run.kind for chunk in flow.chunks for run in chunk.runs}
+        checked = next(step for step in GHOST_STEPS if window.actions_by_id[f"{step}GhostsAction"].isChecked())
+        return window.settings.ghosts, kinds & {"rejected", "unjudged"}, f"{window.status.ghosts.text()}, {checked}"
 
-    assert ghosts() == {"rejected", "unjudged"}
+    assert shown() == ("all", {"rejected", "unjudged"}, "Ghosts: all, all")
     qtbot.keyClick(window, Qt.Key.Key_F2)
-    assert ghosts() == set()
-    assert not window.status.ghosts.isChecked()
+    assert shown() == ("none", set(), "Ghosts: none, none")
     assert window.transcript.session.turns[0].answer.text.text == STORY
+    width = window.status.ghosts.width()
     qtbot.mouseClick(window.status.ghosts, Qt.MouseButton.LeftButton)
-    assert ghosts() == {"rejected", "unjudged"}
+    assert shown() == ("rejected", {"rejected"}, "Ghosts: rejected, rejected")
+    window.actions_by_id["allGhostsAction"].trigger()
+    assert shown() == ("all", {"rejected", "unjudged"}, "Ghosts: all, all")
+    assert window.status.ghosts.width() == width, "a press moves nothing"
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("appearance", ["light", "dark"])
+def test_selected_ghosts_stay_dim_and_struck(qtbot: QtBot, open_window: Open, appearance: Appearance) -> None:
+    window, _ = open_window(appearance=appearance)
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    transcript = window.transcript
+    transcript.select_all()
+    rejected = [round_ for round_ in window.session.turns[0].answer.rounds if round_.rejected]
+    long = next(round_ for round_ in rejected if len(round_.proposals[round_.accepted].text) > 4)
+    box = transcript.pointing.area(Place(0, long.index, proposal=long.accepted))
+    image = transcript.viewport().grab(box).toImage()
+    ground, ink = QColor(transcript.theme.selection).lightnessF(), QColor(transcript.theme.text).lightnessF()
+    inside = range(image.width() // 3, image.width() - 3)  # behind the blank that the token begins with
+    rows = [[(image.pixelColor(x, y).lightnessF() - ground) / (ink - ground) for x in inside] for y in range(image.height())]
+    assert max(map(max, rows)) < 0.85, "dimmer than what will be copied"
+    assert max(map(min, rows)) > 0.2, "a line goes through it"
 
 
 def test_enter_sends_shift_enter_starts_a_line_escape_stops(qtbot: QtBot, open_window: Open) -> None:
@@ -802,7 +829,7 @@ def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, t
     window.resize(1000, 700)
     window.close()
     kept = json.loads(path.read_text())
-    assert (kept["gamma"], kept["ghosts"], kept["appearance"], kept["geometry"][2:]) == (6, False, "light", [1000, 700])
+    assert (kept["gamma"], kept["ghosts"], kept["appearance"], kept["geometry"][2:]) == (6, "none", "light", [1000, 700])
 
 
 def test_settings_that_cannot_be_written_cost_no_work(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:

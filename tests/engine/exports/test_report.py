@@ -26,7 +26,7 @@ from engine.exports import series
 from engine.exports.charts import DRAW
 from engine.exports.drawing import DARK, ticks
 from engine.exports.spans import details
-from engine.lens.pieces import pieces
+from engine.lens.pieces import GHOST_STEPS, Ghosts, pieces
 from engine.lens.tally import Tally
 from engine.metrics import summarise
 from engine.trace import Trace
@@ -289,3 +289,13 @@ def test_an_answer_under_one_rule_has_no_divider_and_no_table_of_stretches(tmp_p
     page = Page(to_html([trace_of(tmp_path / "story.jsonl", story_rounds())]))
     assert not any(attributes.get("class") == "switch" for _, attributes in page.tags)
     assert "By rule and drafter" not in page.text and "The rules at the same positions" in page.text
+
+
+@pytest.mark.parametrize("ghosts", GHOST_STEPS)
+def test_a_report_opens_with_the_ghosts_that_were_shown_and_lets_the_reader_choose(tmp_path: Path, ghosts: Ghosts) -> None:
+    page = Page(to_html([trace_of(tmp_path / "story.jsonl", story_rounds())] * 2, ghosts))
+    switches = [attributes for tag, attributes in page.tags if tag == "input"]
+    assert [switch["value"] for switch in switches] == [*GHOST_STEPS] * 2
+    assert [switch["value"] for switch in switches if "checked" in switch] == [ghosts] * 2
+    assert len({switch["name"] for switch in switches}) == 2, "each answer has a switch of its own"
+    assert " been" in page.ghosts, "what is hidden is there to be shown"

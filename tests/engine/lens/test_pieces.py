@@ -16,7 +16,18 @@ import pytest
 from app.cli.terminal import STYLES, RoundPainter, status_line
 from app.session.answer_pieces import AnswerPieces
 from engine.export import read_traces, to_html
-from engine.lens.pieces import GHOSTS, Piece, Spot, pieces, spot_of_emitted, visible, visible_candidate, without_controls
+from engine.lens.pieces import (
+    GHOSTS,
+    Piece,
+    Spot,
+    fold_of,
+    folded,
+    pieces,
+    spot_of_emitted,
+    visible,
+    visible_candidate,
+    without_controls,
+)
 from engine.lens.shared_wording import FINISHES, LEGEND
 from engine.metrics import summarise
 from engine.types import Candidate, Emitted, Finish, Milliseconds, Origin, Proposal, Round
@@ -185,3 +196,26 @@ def test_none_of_it_needs_mlx_or_qt() -> None:
     loaded = "any(name.startswith(('PySide6', 'mlx')) for name in sys.modules)"
     code = f"import sys, engine.lens.pieces, engine.lens.shared_wording; sys.exit({loaded})"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
+
+
+def test_unjudged_proposals_fold_into_one_sign_that_counts_them() -> None:
+    rounds = [make_round(0, [" a"], " b", [" c", " d", "e"], position=4), make_round(1, [], " f", [" g", "h"], position=6)]
+    told = list(pieces(rounds))
+    shown = list(folded(told))
+    assert [(piece.text, piece.kind) for piece in shown] == [
+        (" a", "accepted"),
+        (" c", "rejected"),
+        (" ⋯\N{WORD JOINER}2", "unjudged"),
+        (" b", "correction"),
+        (" g", "rejected"),
+        ("⋯\N{WORD JOINER}1", "unjudged"),
+        (" f", "correction"),
+    ]
+    assert [piece.spot for piece in shown if piece.kind == "unjudged"] == [fold_of(round_) for round_ in rounds]
+    assert list(folded(shown[:2])) == shown[:2], "what is not unjudged stays as it is"
+
+
+def test_folds_of_two_rounds_stay_two() -> None:
+    rounds = [make_round(index, [], "", ["x", "y", "z"], position=4 + index) for index in range(2)]
+    unjudged = [piece for piece in pieces(rounds) if piece.kind == "unjudged"]
+    assert [piece.text for piece in folded(unjudged)] == ["⋯\N{WORD JOINER}2"] * 2
