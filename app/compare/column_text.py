@@ -65,7 +65,12 @@ SHOWN_AT = 0.35
 
 
 class TextBlock(AnswerBlock):
-    """An answer without the lines above and below it: the column says what they would."""
+    """An answer without the lines above and below it: the column says what they would.
+
+    Columns are compared token by token, so their lines are set alike and not as Markdown says.
+    """
+
+    markdown = False
 
     @property
     def line(self) -> float:
@@ -154,8 +159,8 @@ class CompareText(QAbstractScrollArea):
         scrolled, shown = bar.value(), self._block is not None and self._block.shown > 0
         if self._block is not None:
             self._block.top = TOP
-            unchanged = TOP + self._block.open_top
             self._block.grow()
+            unchanged = TOP + self._block.changed_top
         height = 0 if self._block is None else round(self._block.top + self._block.height)
         bar.setPageStep(self.viewport().height())
         bar.setSingleStep(round(30 * self._scale))

@@ -56,7 +56,7 @@ class Block:
         painter.restore()
 
     def _paint_chunk(self, painter: QPainter, chunk: Chunk, selection: tuple[int, int] | None) -> None:
-        if chunk.code or chunk.fence:
+        if chunk.code:
             painter.fillRect(QRectF(0, chunk.top, self.flow.width, chunk.height), QColor(self.style.theme.code))
             painter.fillRect(QRectF(0, chunk.top, 2, chunk.height), QColor(self.style.theme.line))
         painter.save()
@@ -92,10 +92,19 @@ class UserBlock(Block):
 
 
 class AnswerBlock(Block):
-    """One answer: who and how, the text with its tokens' fates, and a summary below."""
+    """One answer: who and how, the text with its tokens' fates, and a summary below.
+
+    Attributes:
+        markdown: whether the text is set as Markdown says.
+        changed_top: where the part begins that the last `grow` has changed, in pixels from the top of the block.
+    """
+
+    markdown = True
 
     def __init__(self, style: Style, width: float, answer: Answer, ghosts: Ghosts) -> None:
         super().__init__(style, width)
+        self.flow = Flow(style, width, self.markdown)
+        self.changed_top = 0.0
         self.answer = answer
         self.ghosts = ghosts
         self.shown = 0
@@ -114,18 +123,19 @@ class AnswerBlock(Block):
     def grow(self) -> None:
         """Takes in the pieces that came since the last time."""
         pieces = self.answer.text.pieces
+        changed = self.flow.height if self.shown else 0.0
         if self.shown < len(pieces):
             fresh = pieces[self.shown :]
             self.flow.append(folded(piece for piece in fresh if piece.kind not in HIDDEN[self.ghosts]))
             self.shown = len(pieces)
+            changed = min(changed, self.flow.changed_top)
+        if not self.answer.running and self.shown:
+            self.flow.finish()
+            changed = min(changed, self.flow.changed_top)
         self.origin = QPointF(0, self.line)
+        self.changed_top = self.origin.y() + changed
         body = self.flow.height if self.shown else 0.0
         self.height = self.line + body + self.line + 10 + GAP
-
-    @property
-    def open_top(self) -> float:
-        """Where the part begins that the next round may change."""
-        return self.origin.y() + self.flow.chunks[-1].top if self.shown else 0.0
 
     @property
     def footer_top(self) -> float:

@@ -9,16 +9,20 @@ Offsets count UTF-16 units, as Qt does.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
 
+from app.conversation.line_looks import NO_LOOK, LineLooks, Look, Span
+from app.conversation.line_looks import units as units
+from app.conversation.markdown_source import Code, Flag, shown
+from app.look.code_colours import code_inks
 from app.look.theme import Theme
-from engine.lens.pieces import NOWHERE, Kind, Piece, Spot
+from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Piece, Spot
 
 MAX_LINES = 12
 KEPT_LINES = 3
@@ -28,7 +32,8 @@ NEWLINE = 6.0
 """Width of a newline's mark in pixels. It stands behind the last letter even where the line is full, outside the flow's width."""
 HANGING = 3.0
 """Pixels that a token takes whose blanks hang over the end of a full line; at most twice as much is taken by all."""
-FENCE = "```"
+HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
+"""The size of a heading of each level, as a factor on that of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,8 @@ class Chunk:
         start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
         newline: how the newline token behind this chunk is marked, and `newline_spot` which token it belongs to; None where no
             paragraph ends.
-        code: the chunk is inside a fenced block; fence: it is the fence itself.
+        number: of its line in the text, and `into`: where in that line it begins, without ghosts.
+        look: how the line is set.
     """
 
     start: int
@@ -88,9 +94,11 @@ class Chunk:
     runs: list[PieceRun] = field(default_factory=list)
     newline: Kind | None = None
     newline_spot: Spot = NOWHERE
-    code: bool = False
-    fence: bool = False
+    number: int = 0
+    into: int = 0
+    look: Look = NO_LOOK
     height: float = 0.0
+    hang: float = 0.0
     layout: QTextLayout | None = None
     boxes: list[Box] | None = None
     whole_boxes: list[Box] | None = None
@@ -101,6 +109,21 @@ class Chunk:
         return units(self.text) + (self.newline is not None)
 
     @property
+    def code(self) -> bool:
+        """Whether it stands in a block of code, fences included."""
+        return self.look.kind in ("code", "fence")
+
+    @property
+    def committed(self) -> int:
+        """The length of its text without ghosts."""
+        return sum(run.length for run in self.runs if run.kind not in GHOSTS)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """What is set differently in it, in units of its text without ghosts."""
+        return self.look.within(self.into, self.into + self.committed)
+
+    @property
     def first_spot(self) -> Spot | None:
         """The token that the chunk begins with; None in the empty chunk at the end."""
         return self.runs[0].spot if self.runs else None if self.newline is None else self.newline_spot
@@ -109,17 +132,21 @@ class Chunk:
 class Flow:
     """Pieces laid out at one width.
 
+    Args:
+        markdown: sets the letters as Markdown says, and keeps all of them; otherwise only fenced code is told apart.
+
     Attributes:
         chunks: in reading order; never empty.
         width: in logical pixels.
+        changed_top: where the part begins that the last `append` or `finish` has laid out.
     """
 
-    def __init__(self, style: Style, width: float) -> None:
+    def __init__(self, style: Style, width: float, markdown: bool = False) -> None:
         self.style = style
         self.width = max(40.0, width)
         self.chunks: list[Chunk] = [Chunk(0, 0.0)]
-        self._committed = ""  # how the open paragraph begins without ghosts, to see fences
-        self._in_code = False
+        self.changed_top = 0.0
+        self._looks = LineLooks(markdown)
         self._lay_out_from(0)
 
     @property
@@ -143,6 +170,7 @@ class Flow:
     def append(self, pieces: Iterable[Piece]) -> None:
         """Adds pieces at the end and lays out what they touched."""
         left = iter(pieces)
+        self.changed_top = self.chunks[-1].top
         while batch := list(islice(left, BATCH)):
             first = len(self.chunks) - 1
             for piece in batch:
@@ -154,50 +182,96 @@ class Flow:
                 for part in rest:
                     self._end_paragraph(piece)
                     self._add(part, piece)
+            self.chunks[first].layout = None
+            self._lay_out_from(min(first, self._take_looks()))
+
+    def finish(self) -> None:
+        """Nothing more comes: what was still open is set like the rest."""
+        self.changed_top = self.height
+        self._looks.finish()
+        if (first := self._take_looks()) < len(self.chunks):
             self._lay_out_from(first)
+
+    @property
+    def codes(self) -> list[tuple[float, float, Code]]:
+        """The blocks of code that are closed, each with its top and its bottom."""
+        found = []
+        for code in self._looks.codes:
+            first = self.chunks[self._first_of_line(code.first)]
+            behind = self._first_of_line(code.last)
+            bottom = self.chunks[behind].top if behind < len(self.chunks) else self.height
+            found.append((first.top, bottom, code))
+        return found
 
     def _add(self, text: str, piece: Piece) -> None:
         if not text:
             return
-        text = (
-            text.replace("\t", "    ").replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\u2028", " ").replace("\u2029", " ")
-        )
+        text = shown(text)
         chunk = self.chunks[-1]
         blanks = len(text) - len(text.lstrip(" ")) if piece.kind != "accepted" and text.strip() else 0
         chunk.runs.append(PieceRun(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
         chunk.text += text
-        if not piece.ghost and len(self._committed) < 16:
-            self._committed += text
-        chunk.fence = self._committed.lstrip().startswith(FENCE)
+        if not piece.ghost:
+            self._looks.add(text)
 
     def _end_paragraph(self, piece: Piece) -> None:
         chunk = self.chunks[-1]
         chunk.newline, chunk.newline_spot = piece.kind, piece.spot
-        if chunk.fence:
-            self._in_code = not self._in_code
-        self._committed = ""
-        self.chunks.append(Chunk(0, 0.0, code=self._in_code))
+        self._looks.end_line()
+        self.chunks.append(Chunk(0, 0.0, number=chunk.number + 1))
+
+    def _take_looks(self) -> int:
+        """Gives lines the looks that they have now; returns the first chunk that is to be laid out, or how many there are."""
+        first = len(self.chunks)
+        for number, look in sorted(self._looks.changes().items(), reverse=True):
+            first = min(first, self._restyle(number, look))
+        return first
+
+    def _first_of_line(self, number: int) -> int:
+        return bisect_left(self.chunks, number, key=lambda chunk: chunk.number)
+
+    def _restyle(self, number: int, look: Look) -> int:
+        """A line's chunks from the first that looks different on become one again, because they are broken differently."""
+        start = self._first_of_line(number)
+        end = self._first_of_line(number + 1)
+        chunks = self.chunks[start:end]
+        changed = len(chunks)
+        for index, chunk in enumerate(chunks):
+            before, chunk.look = (chunk.look, chunk.spans), look
+            same = (before[0].kind, before[0].level, before[0].hang) == (look.kind, look.level, look.hang)
+            if changed == len(chunks) and not (same and before[1] == chunk.spans):
+                changed = index
+        if changed == len(chunks):
+            return len(self.chunks)
+        first = max(0, changed - 1)  # whose last line may have room for a narrower word
+        self.chunks[start + first : end] = [_joined_chunk(chunks[first:])]
+        return start + first
 
     def _lay_out_from(self, first: int) -> None:
+        """Lays out what has no layout yet, and places the rest below it."""
         index = first
+        changed = False
         while index < len(self.chunks):
             chunk = self.chunks[index]
             if index:
                 before = self.chunks[index - 1]
                 chunk.start, chunk.top = before.start + before.length, before.top + before.height
-            self._lay_out(chunk)
-            lines = lines_of(chunk)
-            if len(lines) > MAX_LINES:
-                firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
-                self.chunks[index : index + 1] = _cut(chunk, [lines[line].textStart() for line in firsts])
-                self._lay_out(self.chunks[index])
-                self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
+            if chunk.layout is None:
+                if not changed:
+                    changed, self.changed_top = True, min(self.changed_top, chunk.top)
+                self._lay_out(chunk)
+                lines = lines_of(chunk)
+                if len(lines) > MAX_LINES:
+                    firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
+                    self.chunks[index : index + 1] = _cut(chunk, [lines[line].textStart() for line in firsts])
+                    self._lay_out(self.chunks[index])
+                    self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
             index += 1
 
     def _lay_out(self, chunk: Chunk) -> None:
-        font = self.style.code if chunk.code or chunk.fence else self.style.text
+        font = self._font(chunk.look)
         metrics = QFontMetricsF(font)
-        inset = 12.0 if chunk.code or chunk.fence else 0.0
+        inset = 12.0 if chunk.code else 0.0
         pitch = metrics.height() * (1.3 if inset else self.style.line_height)
         layout = QTextLayout(chunk.text, font)
         option = QTextOption()
@@ -205,29 +279,53 @@ class Flow:
         layout.setTextOption(option)
         layout.setFormats(self._formats(chunk, font))
         layout.setCacheEnabled(True)
+        hang = metrics.horizontalAdvance(_prefix(chunk)) if chunk.look.hang and not chunk.into else chunk.hang
+        chunk.hang = min(hang, self.width / 3)
         layout.beginLayout()
         y = 0.0
         while (line := layout.createLine()).isValid():
-            line.setLineWidth(self.width - 2 * inset)
-            line.setPosition(QPointF(inset, y + max(0.0, (pitch - line.height()) / 2)))
+            left = inset + (chunk.hang if y or chunk.into else 0.0)
+            line.setLineWidth(self.width - inset - left)
+            line.setPosition(QPointF(left, y + max(0.0, (pitch - line.height()) / 2)))
             y += max(pitch, line.height())
         layout.endLayout()
         blank = not chunk.text and chunk.newline is not None
         chunk.height = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch)
         chunk.layout, chunk.boxes, chunk.whole_boxes = layout, None, None
 
+    def _font(self, look: Look) -> QFont:
+        if look.kind in ("code", "fence", "table"):
+            return self.style.code
+        if look.kind != "heading":
+            return self.style.text
+        font = QFont(self.style.text)
+        font.setPixelSize(round(font.pixelSize() * HEADINGS[look.level - 1]))
+        font.setWeight(QFont.Weight.DemiBold)
+        return font
+
     def _formats(self, chunk: Chunk, font: QFont) -> list[QTextLayout.FormatRange]:
         theme = self.style.theme
         formats = []
-        if chunk.fence:
-            formats.append(_format_range(0, units(chunk.text), _look(theme.faint, font)))
+        if chunk.look.kind == "fence":
+            formats.append(format_range(0, units(chunk.text), _look(theme.faint, font)))
         looks = {
             "rejected": _look(theme.ghost, font, struck=True, factor=0.88),
             "unjudged": _look(theme.faint, font, factor=0.8),
         }
+        spans, at = iter(chunk.spans), 0
+        span = next(spans, None)
         for run in chunk.runs:
             if (look := looks.get(run.kind)) is not None:
-                formats.append(_format_range(run.start, run.length, look))
+                formats.append(format_range(run.start, run.length, look))
+                continue
+            while span is not None and span.start < at + run.length:
+                start, end = max(span.start, at), min(span.end, at + run.length)
+                if start < end:
+                    formats.append(format_range(run.start + start - at, end - start, letters(span, font, self.style)))
+                if span.end > at + run.length:
+                    break
+                span = next(spans, None)
+            at += run.length
         return formats
 
     def boxes(self, chunk: Chunk) -> list[Box]:
@@ -289,7 +387,14 @@ def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
     edges = [0, *cuts, units(chunk.text)]
     raw = chunk.text.encode("utf-16-le", "surrogatepass")
     parts = [
-        Chunk(0, 0.0, raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"), code=chunk.code, fence=chunk.fence)
+        Chunk(
+            0,
+            0.0,
+            raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"),
+            number=chunk.number,
+            look=chunk.look,
+            hang=chunk.hang,
+        )
         for start, end in pairwise(edges)
     ]
     parts[-1].newline, parts[-1].newline_spot = chunk.newline, chunk.newline_spot
@@ -302,7 +407,64 @@ def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
             stop = min(end, edges[part + 1])
             parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
             start, blanks = stop, 0
+    into = chunk.into
+    for piece in parts:
+        piece.into = into
+        into += piece.committed
     return parts
+
+
+def _joined_chunk(chunks: list[Chunk]) -> Chunk:
+    """What was cut becomes one again, without place or layout."""
+    first, last = chunks[0], chunks[-1]
+    whole = Chunk(first.start, first.top, number=first.number, into=first.into, look=first.look, hang=first.hang)
+    whole.newline, whole.newline_spot = last.newline, last.newline_spot
+    for chunk in chunks:
+        shift = units(whole.text)
+        for run in chunk.runs:
+            before = whole.runs[-1] if whole.runs else None
+            if before is not None and not run.start and (before.kind, before.spot) == (run.kind, run.spot):
+                whole.runs[-1] = replace(before, length=before.length + run.length)
+            else:
+                whole.runs.append(replace(run, start=shift + run.start))
+        whole.text += chunk.text
+    return whole
+
+
+def _prefix(chunk: Chunk) -> str:
+    """The letters before the text of an item or a quote, ghosts among them left out."""
+    parts: list[str] = []
+    left = chunk.look.hang
+    for run in chunk.runs:
+        if left <= 0:
+            break
+        if run.kind not in GHOSTS:
+            parts.append(slice_units(chunk.text, run.start, run.start + min(left, run.length)))
+            left -= run.length
+    return "".join(parts)
+
+
+def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
+    """How the letters of a span are set on a line of this font."""
+    theme, flags = style.theme, span.flags
+    look = QTextCharFormat()
+    if flags & (Flag.CODE | Flag.MATH) and font.family() != style.code.family():
+        mono = QFont(style.code)
+        mono.setPixelSize(round(style.code.pixelSize() * font.pixelSize() / style.text.pixelSize()))
+        mono.setWeight(font.weight())
+        look.setFont(mono)
+    if flags & Flag.BOLD:
+        look.setFontWeight(QFont.Weight.Bold)
+    if flags & (Flag.ITALIC | Flag.MATH):
+        look.setFontItalic(True)
+    if flags & Flag.STRUCK:
+        look.setFontStrikeOut(True)
+    colour = (
+        theme.faint if flags & Flag.SYNTAX else theme.accent if flags & Flag.LINK else theme.dim if flags & Flag.QUOTED else ""
+    )
+    if colour := code_inks(theme).get(span.ink, colour):
+        look.setForeground(QColor(colour))
+    return look
 
 
 def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -> QTextCharFormat:
@@ -318,7 +480,7 @@ def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -
     return look
 
 
-def _format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+def format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
     result = QTextLayout.FormatRange()
     result.start, result.length = start, length
     result.format = look
@@ -382,11 +544,6 @@ def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
 def _x(line: QTextLine, offset: int) -> float:
     place: tuple[float, int] = line.cursorToX(offset)  # type: ignore[assignment]  # the stubs miss the second value
     return place[0]
-
-
-def units(text: str) -> int:
-    """Length in UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def split_units(text: str, at: int) -> tuple[str, str]:

@@ -166,12 +166,11 @@ class Transcript(QAbstractScrollArea):
         if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
             newest.status, newest.fraction = self.status, self.fraction
             scrolled = self.verticalScrollBar().value()
-            unchanged = newest.top + newest.open_top
             newest.grow()
             self._place()
             if len(self._answers) == known and self.verticalScrollBar().value() == scrolled:
                 rest = self.viewport().rect()
-                rest.setTop(round(unchanged) - scrolled - 4)
+                rest.setTop(round(newest.top + newest.changed_top) - scrolled - 4)
                 self.viewport().update(rest)  # what stands above has not changed
                 return
         self._place()

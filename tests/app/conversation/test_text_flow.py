@@ -7,20 +7,23 @@ from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPointF
+from PySide6.QtGui import QFont, QTextCharFormat
 from pytestqt.qtbot import QtBot
 
+from app.conversation.markdown_source import shown
 from app.conversation.text_flow import MAX_LINES, Flow, Style, units
 from app.conversation.token_boxes import boxes_of, spot_at
 from app.look import theme as themes
 from app.session.answer_pieces import AnswerPieces
 from engine.lens.pieces import Kind, Piece, Spot
+from tests.app.conversation.markdown_texts import HOSTILE, RICH, at_random_borders, random_markdown
 from tests.app.fakes import story_rounds
 
 MIXED = "An emoji 😀 and 日本語, a\ttab.\n\n```python\nfor token in answer:\n    print(token)\n```\nDone. " * 6
 
 
-def flow(width: float = 420) -> Flow:
-    return Flow(Style(themes.DARK, themes.reading_font(1), themes.mono_font(1)), width)
+def flow(width: float = 420, markdown: bool = False) -> Flow:
+    return Flow(Style(themes.DARK, themes.reading_font(1), themes.mono_font(1)), width, markdown)
 
 
 def pieces(text: str) -> list[Piece]:
@@ -83,7 +86,7 @@ def test_offsets_and_points_agree_also_behind_characters_of_two_units(qtbot: QtB
 def test_fenced_code_is_set_in_its_own_font_and_ghosts_open_no_fence(qtbot: QtBot) -> None:
     laid_out = flow()
     laid_out.append([Piece("```", "rejected"), Piece("text\n```py\ncode\n```\nend", "plain")])
-    assert [(chunk.text, chunk.code or chunk.fence) for chunk in laid_out.chunks] == [
+    assert [(chunk.text, chunk.code) for chunk in laid_out.chunks] == [
         ("```text", False),
         ("```py", True),
         ("code", True),
@@ -159,3 +162,77 @@ def run_texts(chunk) -> list[str]:  # type: ignore[no-untyped-def]
     raw = chunk.text.encode("utf-16-le")
     assert sum(run.length for run in chunk.runs) == units(chunk.text)
     return [raw[2 * run.start : 2 * (run.start + run.length)].decode("utf-16-le") for run in chunk.runs]
+
+
+# Markdown, every letter kept
+
+
+@pytest.mark.parametrize("name", ["rich", *HOSTILE])
+def test_markdown_keeps_every_letter_and_grows_to_the_same_lines(qtbot: QtBot, name: str) -> None:
+    shown_pieces = pieces(RICH if name == "rich" else HOSTILE[name])[:1500]
+    together, grown_ = flow(markdown=True), flow(markdown=True)
+    together.append(shown_pieces)
+    for piece in shown_pieces:
+        grown_.append([piece])
+    for laid_out in (together, grown_):
+        laid_out.finish()
+        assert laid_out.text_between(0, laid_out.length, keep_ghosts=True) == "".join(shown(piece.text) for piece in shown_pieces)
+    assert lines(grown_) == lines(together)
+    assert grown_.height == pytest.approx(together.height)
+    assert max(chunk.layout.lineCount() for chunk in grown_.chunks if chunk.layout) <= MAX_LINES
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_text_of_random_markdown_at_random_borders_is_the_answer(qtbot: QtBot, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(12):
+        text = random_markdown(chance)
+        laid_out = flow(chance.choice((120, 420)), markdown=True)
+        for index, part in enumerate(at_random_borders(text, chance)):
+            kind = chance.choice(("accepted", "correction", "bonus"))
+            laid_out.append([Piece("ghost**", "rejected")] * (chance.random() < 0.3))
+            laid_out.append([Piece(part, kind, Spot(index, True, 0))])
+        laid_out.finish()
+        assert laid_out.text_between(0, laid_out.length) == shown(text)
+        for chunk in laid_out.chunks:
+            assert "".join(run_texts(chunk)) == chunk.text
+        starts = [chunk.start + chunk.length for chunk in laid_out.chunks[:-1]]
+        assert [chunk.start for chunk in laid_out.chunks[1:]] == starts
+
+
+@pytest.mark.parametrize("width", [160, 420, 900])
+def test_every_token_of_markdown_is_found_under_its_own_letters(qtbot: QtBot, width: float) -> None:
+    laid_out = flow(width, markdown=True)
+    shown_pieces = pieces(RICH)
+    for piece in shown_pieces:
+        laid_out.append([piece])
+    laid_out.finish()
+    for piece in shown_pieces:
+        boxes = boxes_of(laid_out, piece.spot, piece.spot)
+        assert boxes or not piece.text.strip(" "), piece
+        assert not boxes or spot_at(laid_out, boxes[0].center()) == piece.spot, piece
+
+
+def test_markup_has_its_formats_and_ghosts_have_their_own(qtbot: QtBot) -> None:
+    laid_out = flow(markdown=True)
+    laid_out.append([Piece("a **bo", "plain"), Piece("xx", "rejected"), Piece("ld** `c`", "plain")])
+    laid_out.finish()
+    (chunk,) = laid_out.chunks
+    assert chunk.layout is not None
+    ranges = chunk.layout.formats()
+    found = [(each.start, each.length, QTextCharFormat(each.format)) for each in ranges]  # type: ignore[attr-defined]
+    bold = [(start, length) for start, length, look in found if look.fontWeight() == QFont.Weight.Bold]
+    assert bold == [(4, 2), (8, 2)]
+    assert [(start, length) for start, length, look in found if look.fontStrikeOut()] == [(6, 2)]
+    faint = [start for start, _, look in found if look.foreground().color().name() == themes.DARK.faint]
+    assert faint == [2, 10, 13, 15]
+
+
+def test_the_open_block_alone_is_laid_out_again(qtbot: QtBot) -> None:
+    laid_out = flow(markdown=True)
+    laid_out.append(pieces(RICH))
+    before = [chunk.layout for chunk in laid_out.chunks]
+    laid_out.append([Piece("more **text**\n", "plain")])
+    kept = sum(old is chunk.layout for old, chunk in zip(before, laid_out.chunks, strict=False))
+    assert kept >= len(before) - 3
+    assert laid_out.changed_top >= laid_out.chunks[kept - 1].top

@@ -1,0 +1,15 @@
+"""The colours of code, on the background of blocks of code. They stay clear of those that mark what became of a token."""
+
+from __future__ import annotations
+
+from app.look.colours import Theme
+
+_INKS = {
+    "dark": {"keyword": "#c792ea", "string": "#a5d6a7", "comment": "#8a92a3", "number": "#f2b88a", "name": "#82b1ff"},
+    "light": {"keyword": "#7b3fb0", "string": "#1f7a3d", "comment": "#646c7a", "number": "#9c4a14", "name": "#1f5fbf"},
+}
+
+
+def code_inks(theme: Theme) -> dict[str, str]:
+    """The colour of each kind of word in code; what is not named has the colour of the text."""
+    return _INKS[theme.name]
