@@ -7,6 +7,7 @@ import sys
 
 from app.cli.shared_options import add_models, gamma, request_of
 from engine.drafter_kinds import default_drafter
+from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.types import MAX_GAMMA, RULES, DecodingOptions, Message, Request
 
 HELP = "stream one answer to the terminal"
@@ -31,10 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
     )
     parser.add_argument(
-        "--temperature", type=float, default=_DEFAULTS.temperature, help="0 takes the most likely token (default: %(default)s)"
+        "--temperature",
+        type=float,
+        help=f"0 takes the most likely token (default: {_DEFAULTS.temperature}, or {TEMPERATURE} for the built-in target)",
     )
     parser.add_argument(
-        "--top-p", type=float, default=_DEFAULTS.top_p, help="nucleus sampling; 1 turns it off (default: %(default)s)"
+        "--top-p",
+        type=float,
+        help=f"nucleus sampling; 1 turns it off (default: {_DEFAULTS.top_p:g}, or {TOP_P} for the built-in target)",
     )
     parser.add_argument(
         "--top-k",
@@ -74,8 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
         prompt = sys.stdin.buffer.read().decode("utf-8", errors="replace")
     if not prompt.strip():
         arguments.error("the prompt is empty")
-    options = request_of(DecodingOptions, arguments)
     target = arguments.target or "builtin"
+    if target == "builtin":
+        arguments.temperature = TEMPERATURE if arguments.temperature is None else arguments.temperature
+        arguments.top_p = TOP_P if arguments.top_p is None else arguments.top_p
+    options = request_of(DecodingOptions, arguments)
     system = (Message("system", arguments.system),) if arguments.system else ()
     request = Request(
         messages=(*system, Message("user", prompt)),

@@ -63,6 +63,8 @@ class CompareColumn(QFrame):
         self.title.setObjectName("sectionTitle")
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.remove = icon_button("close", f"Remove column {letter}", self.removed.emit)
+        self.unfold = icon_button("options", f"Settings of column {letter}", self._show_controls)
+        self.unfold.setCheckable(True)
         self.controls = ColumnControls(letter)
         self.controls.edited.connect(self.edited)
         self.figures = QLabel()
@@ -99,6 +101,7 @@ class CompareColumn(QFrame):
         head.setSpacing(8)
         head.addWidget(self.letter)
         head.addWidget(self.title, 1)
+        head.addWidget(self.unfold)
         head.addWidget(self.remove)
         compared = QHBoxLayout()
         compared.setSpacing(7)
@@ -127,6 +130,13 @@ class CompareColumn(QFrame):
         self.controls.show_setup(setup, own_prompt, names, target)
         self.show_title(setup.title(target))
 
+    @Slot()
+    def _show_controls(self) -> None:
+        """Beside an answer the settings fold away, since the title says most of them; a column's own prompt stays in view."""
+        folds = self.run is not None and not self.controls.has_own_prompt
+        self.unfold.setVisible(folds)
+        self.controls.setVisible(not folds or self.unfold.isChecked())
+
     def show_title(self, words: str) -> None:
         """Shortens the title to the room there is and keeps it whole in the tooltip and for screen readers."""
         self.title.setToolTip(words)
@@ -143,6 +153,8 @@ class CompareColumn(QFrame):
     def show_run(self, run: Column | None) -> None:
         """The answer of another comparison; None shows that there is none yet."""
         self.run = run
+        self.unfold.setChecked(False)
+        self._show_controls()
         self.cursor_place.forget()
         self._show_page(self.text)
         self.strip.show()
@@ -170,15 +182,18 @@ class CompareColumn(QFrame):
             return
         answer = self.run.answer
         self.text.words = waiting_words(answer)
-        own = comparison.divergence_of(self.index)
-        self.text.set_mark(comparison.divergence if own is None else own, self._kind(comparison))
+        own, by_rule = comparison.divergence_of(self.index), bool(comparison.setup.rules)
+        self.text.set_mark(comparison.divergence if own is None and not by_rule else own, self._kind(comparison))
         self.text.sync()
         self.strip.set_range(seconds, cells)
         self.strip.touch()
         self._show_figures(figures_of(answer, comparison.speed_up(self.index)))
+        if by_rule:  # the band above the columns says it
+            return
         relation = comparison.relation(self.index)
-        alone = self.index == 0 and comparison.relation(1) is not None and answer.tally.rounds
-        related = (relation, "The other columns are compared with this text." if alone else "")
+        others = comparison.held_against(self.index) if relation is None and answer.tally.rounds else ""
+        verb = "are" if " " in others else "is"
+        related = (relation, f"{others} {verb} compared with this text." if others else "")
         if related != self._related:
             self._show_relation(*related)
 
@@ -277,7 +292,8 @@ class CompareColumn(QFrame):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the parts and writes figures, difference and verdict anew, whose mark-up holds colours."""
         self.theme, self._scale = theme, scale
-        tint(self.remove, theme, scale)
+        for button in (self.remove, self.unfold):
+            tint(button, theme, scale)
         self.controls.set_look(theme, scale)
         self.letter.setFixedSize(round(22 * scale), round(22 * scale))
         for part in (self.text, self.chart, self.strip):

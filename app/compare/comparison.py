@@ -22,6 +22,9 @@ from engine.types import DecodingOptions, Emitted, Event, Message, Request, Roun
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)
 
+FILTERS = ("top_p", "top_k", "min_p", "repetition_penalty")
+"""The options that `Setup.unfiltered` takes back to what they are by default, which is off."""
+
 Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"]
 
 
@@ -54,6 +57,8 @@ class Setup:
         samples: 0 shows one answer each side by side; else that many short answers of each are drawn and counted.
         template: False takes the prompt as it stands, without a chat template.
         own_prompts: every column has a prompt of its own.
+        unfiltered: leave the filters, the repetition penalty and the system prompt of the window's settings out, so that what the
+            comparison is to show does not depend on them.
     """
 
     prompt: str
@@ -63,6 +68,19 @@ class Setup:
     samples: int = 0
     template: bool = True
     own_prompts: bool = False
+    unfiltered: bool = False
+
+    @property
+    def rules(self) -> tuple[tuple[Rule, tuple[int, ...]], ...]:
+        """Each rule with the indices of its columns, where the comparison sets rules with several drafters side by side: at least
+        two rules with at least two neighbouring columns each, all with one prompt and temperature. Otherwise none."""
+        found: dict[Rule, tuple[int, ...]] = {}
+        for index, column in enumerate(self.columns):
+            found[column.rule] = (*found.get(column.rule, ()), index)
+        alike = len({(self.prompt_of(column), column.temperature) for column in self.columns}) == 1
+        drafted = all(column.drafter != NO_DRAFTER for column in self.columns)
+        paired = len(found) > 1 and all(indices[-1] - indices[0] == len(indices) - 1 > 0 for indices in found.values())
+        return tuple(found.items()) if alike and drafted and paired else ()
 
     def prompt_of(self, column: ColumnSetup) -> str:
         """The column's own prompt where columns have prompts of their own, else the one they share."""
@@ -70,6 +88,9 @@ class Setup:
 
     def requests(self, target: str, options: DecodingOptions, system: str = "") -> tuple[Request, ...]:
         """One request for each column; what a column does not set is as in `options`."""
+        if self.unfiltered:
+            system, usual = "", DecodingOptions()
+            options = options.replace(**{name: getattr(usual, name) for name in FILTERS})
         before = (Message("system", system),) if system.strip() and self.template else ()
         return tuple(
             Request(
@@ -169,17 +190,19 @@ class Comparison:
 
     Attributes:
         columns: in the order of the setup.
+        target: the name of the model that all of them ask.
     """
 
     def __init__(self, setup: Setup, requests: Sequence[Request], clock: Callable[[], float] = time.monotonic) -> None:
         self.setup = setup
+        self.target = requests[0].target
         self.columns: list[Column] = []
         for column, request in zip(setup.columns, requests, strict=True):
             session = Session(clock)
             session.add_turn(setup.prompt_of(column), request.options, request.drafter, target_title(request.target))
             self.columns.append(Column(column, session))
         self._agree = [0] * len(self.columns)
-        self._others = [0, *(self._other(index) for index in range(1, len(self.columns)))]
+        self._others = [self._other(index) for index in range(len(self.columns))]
 
     def started(self, runs: Sequence[int]) -> None:
         """The engine has taken the requests."""
@@ -207,19 +230,28 @@ class Comparison:
 
     def _advance(self, grown: int) -> None:
         """Moves the marks up to which columns agree; each token is looked at once."""
-        for index in range(1, len(self.columns)):
-            if grown not in (index, self._others[index]):
+        for index, other in enumerate(self._others):
+            if other is None or grown not in (index, other):
                 continue
-            tokens, others = self.columns[index].tokens, self.columns[self._others[index]].tokens
+            tokens, others = self.columns[index].tokens, self.columns[other].tokens
             agree = self._agree[index]
             while agree < min(len(tokens), len(others)) and tokens[agree].id == others[agree].id:
                 agree += 1
             self._agree[index] = agree
 
-    def _other(self, index: int) -> int:
-        """The first earlier column that must have the same text, else the first with the same prompt, else the first of all."""
-        alike = (other for other in range(index) if self.columns[other].prompt == self.columns[index].prompt)
-        return next((other for other in range(index) if not self._reasons(other, index)), next(alike, 0))
+    def _other(self, index: int) -> int | None:
+        """The earlier column that a column is held against: the first with the same rule where rules stand side by side, else the
+        first that must have the same text, else the first with the same prompt. None where there is none."""
+        for _, indices in self.setup.rules:
+            if index in indices:
+                return None if index == indices[0] else indices[0]
+        alike = [other for other in range(index) if self._one_prompt(other, index)]
+        return next((other for other in alike if not self._reasons(other, index)), next(iter(alike), None))
+
+    def held_against(self, index: int) -> str:
+        """The letters of the columns that are compared with this one, as in "B and C"; empty where none is."""
+        letters = [letter for letter, other in zip(LETTERS, self._others, strict=False) if other == index]
+        return " and ".join(filter(None, (", ".join(letters[:-1]), *letters[-1:])))
 
     def _reasons(self, one: int, two: int) -> list[str]:
         """Why two columns may differ, as parts of a sentence; none where their texts must be equal."""
@@ -240,10 +272,10 @@ class Comparison:
         return self.columns[one].prompt == self.columns[two].prompt
 
     def relation(self, index: int) -> Relation | None:
-        """How a column compares with the earlier one it is held against; None for the first, and for one with a prompt of its
-        own, whose text has nothing in common with any."""
+        """How a column compares with the earlier one it is held against. None for the first, for the first of its rule where
+        rules stand side by side, and for one with a prompt of its own, whose text has nothing in common with any."""
         other = self._others[index]
-        if index == 0 or not self._one_prompt(index, other):
+        if other is None:
             return None
         mine, theirs = self.columns[index], self.columns[other]
         same, compared = self._agree[index], min(len(mine.tokens), len(theirs.tokens))
@@ -263,10 +295,10 @@ class Comparison:
 
     def _first_difference(self, index: int) -> int | None:
         """Where two texts part: at different tokens, or where one has ended by itself and the other goes on."""
-        mine, theirs = self.columns[index], self.columns[self._others[index]]
-        agree = self._agree[index]
-        if not self._one_prompt(index, self._others[index]):
+        other = self._others[index]
+        if other is None:
             return None
+        mine, theirs, agree = self.columns[index], self.columns[other], self._agree[index]
         if agree < min(len(mine.tokens), len(theirs.tokens)):
             return agree
         for short, long in ((mine, theirs), (theirs, mine)):
@@ -292,14 +324,14 @@ class Comparison:
     @property
     def divergence(self) -> int | None:
         """The first position at which any two columns of one prompt differ, None while there is none."""
-        found = [first for index in range(1, len(self.columns)) if (first := self._first_difference(index)) is not None]
+        found = [first for index in range(len(self.columns)) if (first := self._first_difference(index)) is not None]
         return min(found, default=None)
 
     def divergence_of(self, index: int) -> int | None:
         """Where a column parts from another: from the one it is held against or, for that one, the first that leaves it."""
         found = [
             first
-            for place in range(1, len(self.columns))
+            for place in range(len(self.columns))
             if index in (place, self._others[place]) and (first := self._first_difference(place)) is not None
         ]
         return min(found, default=None)

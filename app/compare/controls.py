@@ -108,7 +108,15 @@ class CompareBar(QWidget):
         )
         self.samples.setRange(0, MAX_SAMPLES)
         self.samples.setSpecialValueText("off")
-        keep_from_wheel(self.longest, self.samples)
+        self.filters = QComboBox()
+        self.filters.addItem("off", True)
+        self.filters.addItem("as in the chat", False)
+        self.filters.setAccessibleName("Filters")
+        words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
+        self.filters.setAccessibleDescription(words)
+        self.filters.setToolTip(words)
+        self.filters.currentIndexChanged.connect(self.edited)
+        keep_from_wheel(self.longest, self.samples, self.filters)
         self.add = icon_button("new-chat", "Add a column", self.extended.emit)
         self.export = icon_button("export", "Export the comparison…", self.exported.emit)
         self.start = QPushButton("Start")
@@ -153,6 +161,7 @@ class CompareBar(QWidget):
             LabelledControl("Seed", self.seed),
             LabelledControl("Max tokens", self.longest),
             LabelledControl("Samples", self.samples),
+            LabelledControl("Filters", self.filters),
         ):
             flow.addWidget(chip)
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -176,13 +185,14 @@ class CompareBar(QWidget):
 
     def show_setup(self, setup: Setup, words: str) -> None:
         """Brings the controls to a comparison; `words` say what there is to see in it."""
-        blockers = [QSignalBlocker(control) for control in (self.prompt, self.seed, self.longest, self.samples)]
+        blockers = [QSignalBlocker(control) for control in (self.prompt, self.seed, self.longest, self.samples, self.filters)]
         self._own_prompts, self._template = setup.own_prompts, setup.template
         self.prompt.setPlainText(setup.prompt)
         self.prompt.setVisible(not setup.own_prompts)
         self.seed.setText("" if setup.seed is None else str(setup.seed))
         self.longest.setValue(setup.max_tokens)
         self.samples.setValue(setup.samples)
+        self.filters.setCurrentIndex(self.filters.findData(setup.unfiltered))
         self.show_words(words)
         del blockers
 
@@ -202,6 +212,7 @@ class CompareBar(QWidget):
             samples=self.samples.value(),
             template=self._template,
             own_prompts=self._own_prompts,
+            unfiltered=self.filters.currentData(),
         )
 
     def show_drawn_seed(self, seed: int | None) -> None:
@@ -223,7 +234,7 @@ class CompareBar(QWidget):
         self.add.setEnabled(may_add and not running)
         self.export.setEnabled(may_export)
         self.export.setToolTip("Export the comparison…" if may_export else "Nothing to export yet")
-        for control in (self.presets, self.prompt, self.seed, self.longest, self.samples):
+        for control in (self.presets, self.prompt, self.seed, self.longest, self.samples, self.filters):
             control.setEnabled(not running)
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -310,6 +321,11 @@ class ColumnControls(QWidget):
         self.prompt.setVisible(own_prompt)
         self._show_use()
         del blockers
+
+    @property
+    def has_own_prompt(self) -> bool:
+        """Whether the prompt of this column is among its controls."""
+        return not self.prompt.isHidden()
 
     @property
     def setup(self) -> ColumnSetup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
 
@@ -19,6 +21,7 @@ class PartingLine(QFrame):
         self.words.setObjectName("partingWords")
         self.words.setAccessibleName("First difference")
         self.words.setWordWrap(True)
+        self.words.setTextFormat(Qt.TextFormat.RichText)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.go = QPushButton("Show")
         self.go.setObjectName("quietButton")
@@ -30,12 +33,13 @@ class PartingLine(QFrame):
         row.addWidget(self.go)
         self.hide()
 
-    def show_words(self, words: str) -> None:
-        """Hidden while there is nothing to say."""
-        if words != self.words.text():
-            self.words.setText(words)
-            self.words.setAccessibleDescription(words)
-        self.setVisible(bool(words))
+    def show_words(self, headline: str = "", words: str = "") -> None:
+        """A sentence that stands out, and more; hidden while there is nothing to say."""
+        whole = " ".join(filter(None, (headline, words)))
+        if whole != self.words.accessibleDescription():
+            self.words.setText(f"<b>{escape(headline)}</b> {escape(words)}" if headline else escape(words))
+            self.words.setAccessibleDescription(whole)
+        self.setVisible(bool(whole))
 
 
 def parting_words(comparison: Comparison) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from app.compare.comparison import ColumnSetup, Setup
 from app.session.settings import Settings
-from engine.drafter_kinds import NGRAM, NO_DRAFTER, default_drafter
+from engine.drafter_kinds import HEAD, NGRAM, NO_DRAFTER, SMALL_DRAFT, default_drafter, may_fit
+from engine.types import Rule
 
 STORY = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 CODE = "Write a Python function that returns the first n prime numbers, with a docstring and an example."
@@ -17,7 +18,12 @@ PARAGRAPH = (
     "She writes each name in the book, closes the cover and goes down to the sea."
 )
 FIRST_SENTENCE = PARAGRAPH[: PARAGRAPH.index(".")]
-ANSWER, DRAWS, DRAW_TOKENS, COPIES = 128, 200, 3, 96
+ANSWER, RULES_ANSWER, DRAWS, DRAW_TOKENS, COPIES = 128, 64, 200, 3, 96
+TEMPERATURE, GAMMA = 0.8, 3
+"""Where rules differ visibly: with filters, or near temperature 0, they accept almost the same. A fixed draft length, because an
+automatic one would differ between the columns."""
+PARTING_SEED = 1
+"""With the built-in model, its two drafters and this seed, the texts under Rejection part within the first few tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,8 @@ class Preset:
 
     Attributes:
         words: what there is to see.
-        make: the comparison under the window's settings; models and sampling options are theirs.
+        make: the comparison under the window's settings, which say the target and the drafter. What must hold for the words to
+            be true, the comparison brings along.
     """
 
     id: str
@@ -34,10 +41,17 @@ class Preset:
     words: str
     make: Callable[[Settings], Setup]
 
+    def about(self, setup: Setup) -> str:
+        """The words, and what the comparison brings along that is not seen in its controls."""
+        chosen = " This seed was chosen because the texts under Rejection part early." if setup.seed == PARTING_SEED else ""
+        return f"{self.words}{chosen}"
 
-def usual(settings: Settings) -> Setup:
-    """The comparison that is shown first: the two rules most people choose between."""
-    return _rejection_gumbel(settings)
+
+def _two_drafters(settings: Settings) -> tuple[str, str]:
+    """Two that fit the target, as different as there are; the one of the settings first."""
+    first = _drafter(settings)
+    fitting = [name for name in (HEAD, SMALL_DRAFT, NGRAM, "ngram-mod") if may_fit(name, settings.target)]
+    return first, next(name for name in fitting if name != first)
 
 
 def _drafter(settings: Settings) -> str:
@@ -47,58 +61,54 @@ def _drafter(settings: Settings) -> str:
     return default_drafter(settings.target, NGRAM)
 
 
-def _temperature(settings: Settings) -> float:
-    """At temperature 0 rules cannot differ, so there would be nothing to compare."""
-    return settings.temperature or 0.8
-
-
 def _column(settings: Settings, **changes: object) -> ColumnSetup:
     values = {
         "rule": settings.rule,
         "drafter": _drafter(settings),
         "gamma": settings.gamma,
-        "temperature": _temperature(settings),
+        "temperature": TEMPERATURE,
     }
     return ColumnSetup(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def _rejection_gumbel(settings: Settings) -> Setup:
-    return Setup(
-        STORY,
-        (_column(settings, rule="rejection"), _column(settings, rule="gumbel")),
-        seed=settings.seed,
-        max_tokens=ANSWER,
+    rules: tuple[Rule, ...] = ("gumbel", "rejection")
+    columns = tuple(
+        _column(settings, rule=rule, drafter=drafter, gamma=GAMMA) for rule in rules for drafter in _two_drafters(settings)
     )
+    seed = PARTING_SEED if settings.target == "builtin" else settings.seed
+    return Setup(STORY, columns, seed=seed, max_tokens=RULES_ANSWER, unfiltered=True)
 
 
 def _with_without(settings: Settings) -> Setup:
     columns = (_column(settings, rule="gumbel", drafter=NO_DRAFTER), _column(settings, rule="gumbel"))
-    return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER)
+    return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER, unfiltered=True)
 
 
 def _random_number(settings: Settings) -> Setup:
     columns = tuple(
         ColumnSetup(rule=rule, drafter=settings.target, gamma=1, temperature=1.0) for rule in ("match", "gumbel", "rejection")
     )
-    return Setup(RANDOM, columns, seed=settings.seed, max_tokens=DRAW_TOKENS, samples=DRAWS, template=False)
+    return Setup(RANDOM, columns, seed=settings.seed, max_tokens=DRAW_TOKENS, samples=DRAWS, template=False, unfiltered=True)
 
 
 def _three_times(settings: Settings) -> Setup:
     prompt = f"The same paragraph three times:\n\n{PARAGRAPH}\n\n{FIRST_SENTENCE}."
     columns = tuple(ColumnSetup(rule="gumbel", drafter=drafter, temperature=0.0) for drafter in (NO_DRAFTER, NGRAM))
-    return Setup(prompt, columns, seed=settings.seed, max_tokens=COPIES, template=False)
+    return Setup(prompt, columns, seed=settings.seed, max_tokens=COPIES, template=False, unfiltered=True)
 
 
 def _story_code(settings: Settings) -> Setup:
     columns = (_column(settings, prompt=STORY), _column(settings, prompt=CODE))
-    return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER, own_prompts=True)
+    return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER, own_prompts=True, unfiltered=True)
 
 
 PRESETS: tuple[Preset, ...] = (
     Preset(
         "rejection-gumbel",
         "Rejection vs. Gumbel",
-        "The same seed under both rules. Rejection accepts a little more; Gumbel gives the text the target writes on its own.",
+        "One prompt and one seed, two drafters under each rule. Gumbel keeps the text whichever drafter proposes; under "
+        "Rejection the text depends on the drafter, and a little more is accepted.",
         _rejection_gumbel,
     ),
     Preset(

@@ -15,9 +15,11 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVB
 from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
+from app.compare.finding import closing, rule_findings
 from app.compare.linked_columns import Links
 from app.compare.parting_line import PartingLine, parting_words
-from app.compare.presets import PRESETS, usual
+from app.compare.presets import PRESETS
+from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
 from app.export.dialog import ask, documents
 from app.export.kinds import ExportKind, export_session, kind_named
@@ -79,6 +81,7 @@ class CompareView(QWidget):
         self.banner = Banner()
         self.parting = PartingLine()
         self.parting.go.clicked.connect(self.go_to_divergence)
+        self.band = RuleBand(MOST_COLUMNS // 2)
         self.columns = [CompareColumn(index) for index in range(MOST_COLUMNS)]
         self.links = Links(self.columns)
         for column in self.columns:
@@ -102,9 +105,10 @@ class CompareView(QWidget):
         whole.addWidget(self.bar)
         whole.addWidget(self.banner)
         whole.addWidget(self.parting)
+        whole.addWidget(self.band)
         whole.addWidget(area, 1)
         link.compared.connect(self.receive)
-        self.show_setup(usual(settings()), "")
+        self.show_preset(PRESETS[0].id)
 
     def _connect(self, column: CompareColumn) -> None:
         index = column.index
@@ -151,7 +155,8 @@ class CompareView(QWidget):
         self._show_columns(setup)
         for column in self.columns:
             column.show_run(None)
-        self.parting.show_words("")
+        self.parting.show_words()
+        self.band.show_findings(())
         self._show_state()
 
     def _show_columns(self, setup: Setup) -> None:
@@ -167,7 +172,13 @@ class CompareView(QWidget):
         """Shows a preset, ready to start. Nothing happens while a comparison is under way."""
         preset = next((preset for preset in PRESETS if preset.id == name), None)
         if preset is not None and not self.running:
-            self.show_setup(preset.make(self.settings()), preset.words)
+            setup = preset.make(self.settings())
+            self.show_setup(setup, preset.about(setup))
+
+    def show_prompt(self, prompt: str) -> None:
+        """Takes a prompt over; the words of a preset were about its own."""
+        self.bar.prompt.setPlainText(prompt)
+        self.bar.show_words("")
 
     @Slot()
     def extend(self) -> None:
@@ -205,7 +216,8 @@ class CompareView(QWidget):
             self.bar.show_drawn_seed(setup.seed)
         self._asked, self._asked_target = setup, settings.target
         requests = setup.requests(settings.target, settings.options(), settings.system_prompt)
-        self.parting.show_words("")
+        self.parting.show_words()
+        self.band.show_findings(())
         self.banner.hide()
         for column, own in zip(self.columns, setup.columns, strict=False):
             column.show_title(own.title(settings.target))
@@ -260,9 +272,17 @@ class CompareView(QWidget):
                     self.comparison.apply(event)
         if was_running and not self.running:
             self.refresh()
+            self._show_parting()
             self.changed.emit()
         else:
             self.touch()
+
+    def _show_parting(self) -> None:
+        """Where rules stand side by side, an answer that nobody has scrolled ends at what there is to see: where texts part."""
+        position = self.comparison.divergence if self.comparison is not None and self.comparison.setup.rules else None
+        for column in self._shown:
+            if position is not None and column.text.following:
+                column.text.bring(position)
 
     def touch(self) -> None:
         """Something has come: repaint soon."""
@@ -289,7 +309,9 @@ class CompareView(QWidget):
         cells = max(run.usual_proposals for run in comparison.columns)
         for column in self.columns[: len(comparison.columns)]:
             column.sync(comparison, seconds, cells)
-        self.parting.show_words(parting_words(comparison))
+        found = rule_findings(comparison)
+        self.band.show_findings(found)
+        self.parting.show_words(*closing(comparison) if found else ("", parting_words(comparison)))
         self._level()
 
     def _level(self) -> None:
@@ -360,6 +382,7 @@ class CompareView(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Passes theme and text scale on to bar, banner and every column."""
         self.bar.set_look(theme, scale)
+        self.band.set_look(theme, scale)
         self.banner.set_look(theme, scale)
         for column in self.columns:
             column.set_look(theme, scale)

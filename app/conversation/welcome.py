@@ -1,4 +1,4 @@
-"""What stands in an empty conversation: a line of words and a few prompts worth trying."""
+"""What stands in an empty conversation: a line of words, the demonstration to start with and a few prompts worth trying."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QVBoxLay
 from app.look.theme import Theme
 from app.look.widgets import PromptCard
 
+DEMONSTRATION = (
+    "compare",
+    "Rejection against Gumbel in 30 seconds",
+    "Four answers to one prompt with one seed, side by side: each rule with two drafters. Which rule keeps its text, and which "
+    "one accepts more?",
+)
 EXAMPLES = (
     ("repeat", "Copies light up", "Write the same arbitrary paragraph three times in a row."),
     ("story", "A story", "Write a short story about a lighthouse keeper who finds a message in a bottle."),
     ("code", "Some code", "Write a Python function that checks whether a word is a palindrome."),
-    ("dice", "Pure chance", "The random number from 1 to 10 inclusive is"),
+    ("menu", "A list of cities", "List ten cities in Europe, each with its country."),
 )
 
 
@@ -22,9 +28,11 @@ class Welcome(QScrollArea):
 
     Signals:
         chosen: (prompt) an example was clicked.
+        demonstration: the card that shows the rules side by side was clicked.
     """
 
     chosen = Signal(str)
+    demonstration = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,6 +49,9 @@ class Welcome(QScrollArea):
         )
         text.setObjectName("emptyText")
         text.setWordWrap(True)
+        self.demonstrate = PromptCard(*DEMONSTRATION)
+        self.demonstrate.setAccessibleName(DEMONSTRATION[1])
+        self.demonstrate.clicked.connect(self.demonstration)
         self.cards = [PromptCard(*example) for example in EXAMPLES]
         for card in self.cards:
             card.clicked.connect(self._clicked)
@@ -54,6 +65,8 @@ class Welcome(QScrollArea):
         column.addSpacing(4)
         column.addWidget(text)
         column.addSpacing(18)
+        column.addWidget(self.demonstrate)
+        column.addSpacing(10)
         column.addLayout(self.grid)
         column.addStretch(4)
         self.setWidget(self.body)
@@ -76,7 +89,7 @@ class Welcome(QScrollArea):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Recolours the drawings of the cards; their text follows the style sheet, so `scale` is not needed."""
-        for card in self.cards:
+        for card in (self.demonstrate, *self.cards):
             card.set_look(theme)
 
     def _clicked(self) -> None:
@@ -86,5 +99,5 @@ class Welcome(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        for card in self.cards:
+        for card in (self.demonstrate, *self.cards):
             card.updateGeometry()

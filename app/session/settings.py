@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from app.look.theme import APPEARANCES, Appearance
 from engine.drafter_kinds import HEAD
+from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
@@ -47,10 +48,10 @@ class Settings:
     target: str = "builtin"
     drafter: str = HEAD
     rule: Rule = "gumbel"
-    temperature: float = 0.8
+    temperature: float = TEMPERATURE
     gamma: int | Literal["auto"] = "auto"
     seed: int | None = None
-    top_p: float = 1.0
+    top_p: float = TOP_P
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float = 1.0

@@ -67,7 +67,7 @@ class Pages(QStackedWidget):
         view.exported.connect(self.exported)
         view.set_ghosts(self._settings().ghosts)
         if prompt := self._prompt():
-            view.bar.prompt.setPlainText(prompt)
+            view.show_prompt(prompt)
         if self._look is not None:
             view.set_look(*self._look)
         self.addWidget(view)

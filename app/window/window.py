@@ -182,6 +182,7 @@ class Window(QMainWindow):
         self.composer.recalled.connect(self.edit_last)
         self.composer.abandoned.connect(self._leave_editing)
         self.welcome.chosen.connect(self.send)
+        self.welcome.demonstration.connect(self.demonstrate)
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(chat.show_sibling)
@@ -203,6 +204,12 @@ class Window(QMainWindow):
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of_last=editing)
+
+    @Slot()
+    def demonstrate(self) -> None:
+        """Shows the rules side by side, and starts."""
+        self.pages.open_compare("rejection-gumbel")
+        self.pages.start_compare()
 
     @Slot()
     def regenerate(self) -> None:

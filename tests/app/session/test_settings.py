@@ -14,7 +14,8 @@ from app.session.settings import Settings
 def test_the_first_start_has_the_defaults(tmp_path: Path) -> None:
     settings, note = stored.load(tmp_path / "settings.json")
     assert note == ""
-    assert (settings.temperature, settings.rule, settings.gamma, settings.drafter) == (0.8, "gumbel", "auto", "head")
+    assert (settings.rule, settings.gamma, settings.drafter) == ("gumbel", "auto", "head")
+    assert (settings.temperature, settings.top_p) == (0.2, 0.9), "as the card of the built-in model recommends"
 
 
 def test_settings_come_back_as_they_were_saved(tmp_path: Path) -> None:

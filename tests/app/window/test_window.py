@@ -319,7 +319,7 @@ def test_an_answer_tells_what_it_was_made_with_and_what_changed(qtbot: QtBot, op
     window.chat.change("drafter", "ngram")
     engine.pause_after = None
     wait_for_answer(qtbot, window)
-    made_with = "Small draft model → N-gram, Gumbel → Match, gamma 4 → 6, temperature 0.8, seed 7"
+    made_with = "Small draft model → N-gram, Gumbel → Match, gamma 4 → 6, temperature 0.2, seed 7"
     block = window.transcript._blocks[-1]
     window.transcript.verticalScrollBar().setValue(0)
     assert window.transcript._explanation_at(round(block.top + 4)) == made_with

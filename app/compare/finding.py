@@ -1,0 +1,110 @@
+"""What a comparison of rules has found, in words: which rule keeps its text when the drafter changes, and which accepts more.
+
+Every figure in a sentence is the one that stands beside it, so the two cannot contradict each other. No Qt in here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.compare.comparison import LETTERS, Comparison, Kind, drafter_words
+from app.look.wording import RULE_TITLES
+from engine.lens.rule_comparison import RuleComparisons, share
+from engine.types import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFinding:
+    """What became of the text under one rule.
+
+    Attributes:
+        columns: indices of the columns with this rule.
+        kind: as in `Relation`; of several, the gravest.
+        words: a sentence.
+    """
+
+    rule: Rule
+    columns: tuple[int, ...]
+    kind: Kind
+    words: str
+
+
+def rule_findings(comparison: Comparison) -> tuple[RuleFinding, ...]:
+    """One for each rule, where the comparison sets rules with several drafters side by side; otherwise none."""
+    return tuple(_finding(comparison, rule, columns) for rule, columns in comparison.setup.rules)
+
+
+def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...]) -> RuleFinding:
+    relations = [relation for index in columns if (relation := comparison.relation(index)) is not None]
+    title = RULE_TITLES[rule]
+    order: tuple[Kind, ...] = ("failed", "unexpected", "near-tie", "expected", "waiting", "same")
+    kind = min((relation.kind for relation in relations), key=order.index)
+    if any(comparison.columns[index].answer.state == "failed" for index in columns):
+        return RuleFinding(rule, columns, "failed", f"{title}: an answer is missing.")
+    if kind == "waiting":
+        return RuleFinding(rule, columns, kind, f"{title}: waiting for the first tokens.")
+    if kind == "same":
+        tokens = min(relation.same for relation in relations)
+        ended = all(relation.complete for relation in relations)
+        whole = f"Same text with {_both(columns)} drafters"
+        words = f"{whole}: {tokens:,} of {tokens:,} tokens." if ended else f"{whole} so far: {tokens:,} tokens."
+        return RuleFinding(rule, columns, kind, f"{title}: {words[0].lower()}{words[1:]}")
+    first = min(relation.first for relation in relations if relation.first is not None)
+    names = " and ".join(LETTERS[index] for index in columns)
+    why = " The text depends on the drafter." if kind == "expected" else " " + next(r.words for r in relations if r.kind == kind)
+    return RuleFinding(rule, columns, kind, f"{title}: the texts of {names} part at token {first + 1:,}.{why}")
+
+
+def closing(comparison: Comparison) -> tuple[str, str]:
+    """What became of the texts, and what is known of acceptance, once every answer has ended; empty before, and where an answer
+    is missing."""
+    findings = rule_findings(comparison)
+    if not findings or comparison.running or any(finding.kind in ("waiting", "failed") for finding in findings):
+        return "", ""
+    return _texts(findings), _acceptance(comparison)
+
+
+def _texts(findings: tuple[RuleFinding, ...]) -> str:
+    """Which rules kept their text. Texts that must not part and did are told by the columns; nothing is concluded from them."""
+    if any(finding.kind not in ("same", "expected") for finding in findings):
+        return ""
+    kept = [RULE_TITLES[finding.rule] for finding in findings if finding.kind == "same"]
+    left = [RULE_TITLES[finding.rule] for finding in findings if finding.kind == "expected"]
+    parts = []
+    if kept:
+        parts.append(f"{' and '.join(kept)} kept the text when the drafter changed")
+    if left:
+        parts.append(f"{' and '.join(left)} did not" if kept else f"{' and '.join(left)} changed the text with the drafter")
+    return f"{'; '.join(parts)}."
+
+
+def _acceptance(comparison: Comparison) -> str:
+    """How much more Rejection accepts than Gumbel at the positions of the Gumbel columns, with the measured alphas' own message
+    where they seem to say otherwise."""
+    rules = dict(comparison.setup.rules)
+    if not {"gumbel", "rejection"} <= rules.keys():
+        return ""
+    parts, doubtful, contrary = [], False, False
+    for index in rules["gumbel"]:
+        column = comparison.columns[index]
+        found = RuleComparisons.of(column.answer.rounds).newest
+        if found is None or found.all_copied:
+            continue
+        more = found.differences["rejection"]
+        if "rejection" not in found.clear or more.low is None or more.high is None:
+            doubtful = True
+            continue
+        name = drafter_words(column.setup.drafter, comparison.target)
+        parts.append(f"{share(more.value)} more with {name} ({share(more.low)} to {share(more.high)})")
+        measured = [comparison.columns[other] for other in rules["rejection"]]
+        twin = next((other for other in measured if other.setup.drafter == column.setup.drafter), None)
+        alphas = [run.answer.tally.summary.alpha for run in (column, twin) if run is not None]
+        contrary |= len(alphas) == 2 and None not in alphas and (alphas[1] or 0) < (alphas[0] or 0)
+    if not parts:
+        return "There are too few rounds to tell which rule accepts more." if doubtful else ""
+    words = f"At the same positions, theory predicts that Rejection accepts {' and '.join(parts)}."
+    return f"{words} The measured alphas belong to different texts, which vary by more than that." if contrary else words
+
+
+def _both(columns: tuple[int, ...]) -> str:
+    return "both" if len(columns) == 2 else f"all {len(columns)}"

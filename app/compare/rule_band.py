@@ -1,0 +1,77 @@
+"""Above the columns: what those of one rule have in common, a field for each rule, as wide as its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
+
+from app.compare.finding import RuleFinding
+from app.look import theme as themes
+from app.look.theme import DARK, Theme
+
+DRAWINGS = {"same": "check", "unexpected": "warning", "failed": "warning"}
+
+
+class RuleField(QFrame):
+    """What was found under one rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("ruleField")
+        self.mark = QLabel()
+        self.words = QLabel()
+        self.words.setObjectName("ruleFinding")
+        self.words.setWordWrap(True)
+        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(14, 8, 12, 8)
+        row.setSpacing(8)
+        row.addWidget(self.mark)
+        row.addWidget(self.words, 1)
+
+
+class RuleBand(QWidget):
+    """Shows the findings of `finding.rule_findings`; hidden where there are none."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: how many rules there can be."""
+        super().__init__()
+        self.setObjectName("ruleBand")
+        self._findings: tuple[RuleFinding, ...] = ()
+        self._theme: Theme = DARK
+        self._scale = 1.0
+        self.fields = [RuleField() for _ in range(most)]
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(0)
+        for field in self.fields:
+            self._row.addWidget(field)
+        self.hide()
+
+    def show_findings(self, findings: Sequence[RuleFinding]) -> None:
+        """One field for each finding, above the columns it is about."""
+        if tuple(findings) == self._findings:
+            return
+        self._findings = tuple(findings)
+        self._paint()
+
+    def _paint(self) -> None:
+        self.setVisible(bool(self._findings))
+        for place, field in enumerate(self.fields):
+            field.setVisible(place < len(self._findings))
+            if place >= len(self._findings):
+                continue
+            finding = self._findings[place]
+            colour = self._theme.rule(finding.rule)
+            self._row.setStretch(place, len(finding.columns))
+            field.words.setText(finding.words)
+            field.setStyleSheet(f"#ruleField {{ border: none; border-top: 3px solid {colour}; }}")
+            drawing = DRAWINGS.get(finding.kind, "differs")
+            field.mark.setPixmap(themes.pixmap(drawing, colour, round(16 * self._scale), self.devicePixelRatioF()))
+            field.mark.setVisible(finding.kind != "waiting")
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws marks and edges in the colours of the rules."""
+        self._theme, self._scale = theme, scale
+        self._paint()

@@ -1,0 +1,120 @@
+"""What a comparison of rules says it has found: only what its columns show. No window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.compare.comparison import ColumnSetup, Comparison, Setup
+from app.compare.finding import closing, rule_findings
+from engine.types import Expected
+from tests.app.compare.test_comparison import TEXT, compared, end, grow, rounds_of
+from tests.app.fakes import make_round
+
+FOUR = tuple(ColumnSetup(rule=rule, drafter=drafter) for rule in ("gumbel", "rejection") for drafter in ("head", "builtin-draft"))
+
+
+def ended(*texts: list[str]) -> Comparison:
+    """Gumbel with two drafters, then Rejection with the same two, whose answers have these texts."""
+    comparison = compared(*FOUR)
+    for run, text in enumerate(texts, 1):
+        grow(comparison, run, rounds_of(text))
+        end(comparison, run)
+    return comparison
+
+
+def test_each_rule_says_whether_its_text_stayed() -> None:
+    gumbel, rejection = rule_findings(ended(TEXT, TEXT, TEXT, [*TEXT[:3], " was", " lit"]))
+    assert (gumbel.kind, gumbel.columns) == ("same", (0, 1))
+    assert gumbel.words == "Gumbel: same text with both drafters: 5 of 5 tokens."
+    assert (rejection.kind, rejection.columns) == ("expected", (2, 3))
+    assert rejection.words == "Rejection: the texts of C and D part at token 4. The text depends on the drafter."
+
+
+def test_rejection_texts_that_happen_to_agree_are_not_said_to_part() -> None:
+    _, rejection = rule_findings(ended(TEXT, TEXT, TEXT, TEXT))
+    assert rejection.kind == "same"
+    assert "same text" in rejection.words
+
+
+def test_a_gumbel_text_that_changes_is_never_called_expected() -> None:
+    gumbel, _ = rule_findings(ended(TEXT, [*TEXT[:3], " was", " lit"], TEXT, TEXT))
+    assert gumbel.kind == "unexpected"
+    assert "should be identical" in gumbel.words
+
+
+def test_while_answers_run_only_what_is_known_is_said() -> None:
+    comparison = compared(*FOUR)
+    assert [finding.kind for finding in rule_findings(comparison)] == ["waiting", "waiting"]
+    for run in (1, 2):
+        grow(comparison, run, rounds_of(TEXT[:3]))
+    gumbel, rejection = rule_findings(comparison)
+    assert gumbel.words == "Gumbel: same text with both drafters so far: 3 tokens."
+    assert rejection.kind == "waiting"
+    assert closing(comparison) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        FOUR[:2],
+        FOUR[:3],
+        (FOUR[0], FOUR[2], FOUR[1], FOUR[3]),
+        (*FOUR[:3], ColumnSetup(rule="rejection", drafter="none")),
+        (*FOUR[:3], ColumnSetup(rule="rejection", drafter="ngram", temperature=0.2)),
+    ],
+    ids=["one rule", "a rule with one column", "not side by side", "no drafter", "two temperatures"],
+)
+def test_other_comparisons_have_no_findings_by_rule(columns: tuple[ColumnSetup, ...]) -> None:
+    assert Setup("Tell me a story.", columns).rules == ()
+    assert rule_findings(compared(*columns)) == ()
+
+
+def test_columns_are_held_against_the_first_of_their_rule() -> None:
+    comparison = ended(TEXT, TEXT, TEXT, TEXT)
+    assert [comparison.held_against(index) for index in range(4)] == ["B", "", "D", ""]
+    assert comparison.relation(2) is None
+
+
+def judged(more: float, rejection: tuple[int, int] = (12, 12)) -> Comparison:
+    """Answers of 24 rounds, in which Rejection is expected to accept `more` than Gumbel at every position; under Gumbel every
+    other proposal was accepted, under Rejection so many of how many rounds' proposals."""
+    comparison = compared(*FOUR)
+    for run in range(1, 5):
+        rule = FOUR[run - 1].rule
+        accepted, rejected = rejection if rule == "rejection" else (12, 12)
+        rounds = []
+        for index in range(accepted + rejected):
+            kept = index < accepted
+            base = make_round(index, ["a"] if kept else [], "b", [] if kept else ["ghost"], rule=rule, position=10 + 2 * index)
+            expected = Expected(0.2, 0.5, 0.5 + more + 0.001 * (index % 3))
+            rounds.append(replace(base, expected=(expected,)))
+        grow(comparison, run, rounds)
+        end(comparison, run)
+    return comparison
+
+
+def test_acceptance_is_compared_at_the_same_positions_with_its_interval() -> None:
+    headline, words = closing(judged(0.06))
+    assert headline == "Gumbel and Rejection kept the text when the drafter changed."
+    assert words == (
+        "At the same positions, theory predicts that Rejection accepts .06 more with Trained head (.06 to .06) and .06 more with "
+        "Small draft model (.06 to .06)."
+    )
+
+
+def test_a_measured_alpha_that_seems_to_say_the_opposite_is_explained() -> None:
+    _, words = closing(judged(0.06, rejection=(4, 20)))
+    assert words.endswith("The measured alphas belong to different texts, which vary by more than that.")
+
+
+def test_no_difference_is_claimed_that_cannot_be_told_from_chance() -> None:
+    _, words = closing(judged(-0.001))
+    assert words == "There are too few rounds to tell which rule accepts more."
+    assert closing(ended(TEXT, TEXT, TEXT, TEXT))[1] == "There are too few rounds to tell which rule accepts more."
+
+
+def test_nothing_is_concluded_from_texts_that_should_not_have_parted() -> None:
+    headline, _ = closing(ended(TEXT, [*TEXT[:3], " was", " lit"], TEXT, TEXT))
+    assert headline == ""

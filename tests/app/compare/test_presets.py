@@ -1,0 +1,67 @@
+"""The presets keep what their words promise, with the built-in model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.compare.presets import PARTING_SEED, PRESETS, RULES_ANSWER, Preset
+from app.session.settings import Settings
+from engine.decoding import decode
+from engine.models.loading import LoadedModel
+from engine.types import DecodingOptions, Rule
+from tests.exactness import make_drafter
+
+RULES = next(preset for preset in PRESETS if preset.id == "rejection-gumbel")
+UNUSUAL = Settings(temperature=0.0, top_p=0.5, top_k=3, min_p=0.2, repetition_penalty=1.3, seed=99, system_prompt="Be brief.")
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.id)
+def test_what_a_preset_shows_does_not_depend_on_the_settings_of_the_chat(preset: Preset) -> None:
+    requests = preset.make(UNUSUAL).requests("builtin", UNUSUAL.options(), UNUSUAL.system_prompt)
+    usual = DecodingOptions()
+    for request in requests:
+        filters = ("top_p", "top_k", "min_p", "repetition_penalty")
+        assert [getattr(request.options, name) for name in filters] == [getattr(usual, name) for name in filters]
+        assert [message.role for message in request.messages] == ["user"]
+
+
+def test_filters_of_the_chat_can_be_compared_too() -> None:
+    setup = replace(RULES.make(UNUSUAL), unfiltered=False)
+    request = setup.requests("builtin", UNUSUAL.options(), UNUSUAL.system_prompt)[0]
+    assert (request.options.top_p, request.options.top_k) == (0.5, 3)
+    assert [message.role for message in request.messages] == ["system", "user"]
+
+
+def test_the_rules_are_set_two_by_two_with_one_seed() -> None:
+    setup = RULES.make(Settings(drafter="builtin-draft"))
+    assert [column.rule for column in setup.columns] == ["gumbel", "gumbel", "rejection", "rejection"]
+    assert [column.drafter for column in setup.columns] == ["builtin-draft", "head"] * 2
+    assert {(column.gamma, column.temperature) for column in setup.columns} == {(3, 0.8)}
+    assert setup.seed == PARTING_SEED
+    assert "seed was chosen" in RULES.about(setup)
+
+
+def test_a_seed_is_only_said_to_be_chosen_where_it_was() -> None:
+    setup = RULES.make(Settings(target="/models/mine.gguf", drafter="none", seed=99))
+    assert setup.seed == 99
+    assert "chosen" not in RULES.about(setup)
+    assert [column.drafter for column in setup.columns] == ["ngram", "ngram-mod"] * 2
+
+
+def test_the_chosen_seed_parts_the_texts_under_rejection_and_not_under_gumbel(builtin: LoadedModel) -> None:
+    """A third of the answer is decoded; the texts must have parted by then, and not at once."""
+    setup = RULES.make(Settings())
+    prompt = builtin.tokenizer.apply_chat_template([{"role": "user", "content": setup.prompt}], add_generation_prompt=True)
+    requests = setup.requests("builtin", Settings().options())
+    texts: dict[Rule, list[list[int]]] = {}
+    for request in requests:
+        options = request.options.replace(max_tokens=RULES_ANSWER // 3, analyse=False)
+        rounds = decode(builtin, prompt, make_drafter(request.drafter, builtin), options)
+        texts.setdefault(options.rule, []).append([token.id for round_ in rounds for token in round_.emitted])
+    first, second = texts["gumbel"]
+    assert first == second
+    first, second = texts["rejection"]
+    assert first[:4] == second[:4]
+    assert first != second
