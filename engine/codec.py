@@ -11,9 +11,10 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from engine.types import (
+    FINISHES,
     ORIGINS,
     RULES,
     STATUSES,
@@ -22,7 +23,6 @@ from engine.types import (
     DrafterStatistics,
     Emitted,
     Expected,
-    Finish,
     Milliseconds,
     Proposal,
     Round,
@@ -31,7 +31,6 @@ from engine.types import (
 
 JSON = dict[str, Any]
 Choice = TypeVar("Choice", bound=str)
-FINISHES: tuple[Finish, ...] = get_args(Finish)
 
 
 @functools.cache

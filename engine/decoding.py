@@ -29,6 +29,7 @@ from engine.run_control import Control
 from engine.target import prompt_cache as caches
 from engine.target.distribution import Distribution, Shaper
 from engine.types import (
+    INVARIANT_RULES,
     MAX_GAMMA,
     SEED_LIMIT,
     DecodingOptions,
@@ -353,7 +354,7 @@ class _Run:
 
     def _margins(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> mx.array | None:
         """(rows,) margins of the draws with shared noise; None where the target's token is not such a draw."""
-        drawn = proposals is None or self.options.rule in ("match", "gumbel")
+        drawn = proposals is None or self.options.rule in INVARIANT_RULES
         return noise.margins(p) if self.options.analyse and drawn and not self.shaper.greedy else None
 
     def _looked_at(

@@ -123,6 +123,11 @@ def counts(round: Round) -> RoundCounts:
     )
 
 
+def mean_expected(round: Round, rule: Rule) -> float | None:
+    """The chance to accept that theory predicts for a rule of `EXPECTED_RULES`: the mean over the judged positions, if any."""
+    return sum(getattr(place, rule) for place in round.expected) / len(round.expected) if round.expected else None
+
+
 def summarise(rounds: Iterable[Round | RoundCounts]) -> Summary:
     """The figures of a whole answer."""
     totals = Totals()

@@ -34,8 +34,12 @@ from engine.events import (
 )
 from engine.requests.prove import EFFORTS, PLANTS, Effort, Plant, ProofCheck, ProofReport, ProveRequest
 from engine.values import (
+    EXPECTED_RULES,
+    FINISHES,
+    INVARIANT_RULES,
     MAX_GAMMA,
     ORIGINS,
+    RATIO_RULES,
     RULES,
     SEED_LIMIT,
     STATUSES,
@@ -44,6 +48,7 @@ from engine.values import (
     DrafterStatistics,
     Emitted,
     Expected,
+    ExpectedRule,
     Finish,
     Message,
     Milliseconds,
@@ -60,9 +65,13 @@ from engine.values import (
 
 __all__ = [
     "EFFORTS",
+    "EXPECTED_RULES",
+    "FINISHES",
+    "INVARIANT_RULES",
     "MAX_GAMMA",
     "ORIGINS",
     "PLANTS",
+    "RATIO_RULES",
     "RULES",
     "SEED_LIMIT",
     "STATUSES",
@@ -80,6 +89,7 @@ __all__ = [
     "EngineFailed",
     "Event",
     "Expected",
+    "ExpectedRule",
     "Finish",
     "LoadFailed",
     "LoadFinished",

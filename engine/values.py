@@ -7,19 +7,28 @@ written to a trace and compared with ``==``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import is_number, is_whole, require
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
+ExpectedRule = Literal["match", "gumbel", "rejection"]
 Status = Literal["accepted", "rejected", "unjudged"]
 Origin = Literal["accepted", "correction", "bonus", "plain"]
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]
 
-RULES: tuple[Rule, ...] = ("match", "rejection", "gumbel", "block")
-STATUSES: tuple[Status, ...] = ("accepted", "rejected", "unjudged")
-ORIGINS: tuple[Origin, ...] = ("accepted", "correction", "bonus", "plain")
+RULES: tuple[Rule, ...] = get_args(Rule)
+INVARIANT_RULES: tuple[Rule, ...] = ("match", "gumbel")
+"""Here the target draws every token with `shared` noise, so the text of a seed does not depend on the drafter."""
+RATIO_RULES: tuple[Rule, ...] = ("rejection", "block")
+"""Here a coin is compared with p / q, and a rejected proposal is replaced by a draw from the residual."""
+EXPECTED_RULES: tuple[ExpectedRule, ...] = get_args(ExpectedRule)
+"""The rules whose chance to accept has a closed form at every judged position, in the order in which they are shown: the fields
+of `Expected`."""
+STATUSES: tuple[Status, ...] = get_args(Status)
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+FINISHES: tuple[Finish, ...] = get_args(Finish)
 MAX_GAMMA = 64
 SEED_LIMIT = 2**53
 """Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""

@@ -13,7 +13,8 @@ from PySide6.QtGui import QBrush, QColor, QPainter
 from app.charts.chart import Band, Chart, cosmetic, smooth
 from app.charts.data import Material, columns, proposals_shown
 from app.look.theme import Theme
-from engine.lens.tally import EXPECTED, Floats
+from engine.lens.tally import Floats
+from engine.types import EXPECTED_RULES, ExpectedRule
 
 LEAST_CELL = 4
 """Pixels; outlines of lower cells would run together."""
@@ -106,7 +107,7 @@ class ProposalsChart(Chart):
         super().__init__("proposals", "acceptancePlot", 124)
         self.cells = RoundCells()
         self.view.addItem(self.cells)
-        self.curves = {rule: pg.PlotDataItem(connect="finite") for rule in EXPECTED}
+        self.curves = {rule: pg.PlotDataItem(connect="finite") for rule in EXPECTED_RULES}
         for curve in self.curves.values():
             self.view.addItem(curve)
 
@@ -131,11 +132,11 @@ class ProposalsChart(Chart):
         step = next(step for step in (1, 2, 5, 10, 20) if 5 * step >= top)
         self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])
         _, expected = columns(tally.expected.rows, span)
-        for place, rule in enumerate(EXPECTED):
+        for place, rule in enumerate(EXPECTED_RULES):
             self.curves[rule].setData(x, expected[:, place], antialias=smooth(x))
 
 
-def curve_styles(theme: Theme) -> dict[str, tuple[str, Qt.PenStyle]]:
+def curve_styles(theme: Theme) -> dict[ExpectedRule, tuple[str, Qt.PenStyle]]:
     """Each expected curve has its own colour and its own dash."""
     return {
         "match": (theme.rule_match, Qt.PenStyle.DotLine),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from engine.lens.pieces import Kind, ReadingOrder, without_controls
-from engine.lens.shared_wording import FINISHES
+from engine.lens.shared_wording import FINISH_WORDS
 from engine.metrics import Summary
 from engine.types import Finish, Round
 
@@ -60,7 +60,7 @@ def status_line(summary: Summary, finish: Finish, seconds_to_first_token: float 
         _figure(summary.alpha, "alpha {:.2f}") if summary.proposals else "",
         _figure(summary.tau, "tau {:.2f}"),
         _figure(seconds_to_first_token, "first token after {:.2f} s"),
-        FINISHES[finish],
+        FINISH_WORDS[finish],
         "" if seed is None else f"seed {seed}",
     ]
     return " · ".join(part for part in parts if part)

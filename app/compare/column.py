@@ -22,7 +22,7 @@ from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from app.session.token_walk import spot_of
 from app.verdict.verdict import Verdict, judge
-from engine.lens.shared_wording import FINISHES
+from engine.lens.shared_wording import FINISH_WORDS
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
 POINT = "Hover over a token, or move with Left and Right, to see its verdict in every column."
@@ -325,7 +325,7 @@ def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
     if summary.alpha is not None and summary.alpha_low is not None and summary.alpha_high is not None:
         figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
     figures.append((number(summary.tau), "tau"))
-    ending = f", {FINISHES[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
+    ending = f", {FINISH_WORDS[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
     figures.append((f"{summary.emitted:,}", f"tokens{ending}"))
     return figures
 

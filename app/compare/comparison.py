@@ -17,7 +17,7 @@ from engine import near_ties
 from engine.drafter_kinds import HEAD, NO_DRAFTER
 from engine.lens.pieces import Spot
 from engine.trace import PlainRun
-from engine.types import DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
+from engine.types import INVARIANT_RULES, DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
 
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)
@@ -45,7 +45,7 @@ class ColumnSetup:
     @property
     def invariant(self) -> bool:
         """Whether the text depends on seed, prompt and options alone, whoever drafts."""
-        return self.drafter == NO_DRAFTER or self.temperature == 0 or self.rule in ("match", "gumbel")
+        return self.drafter == NO_DRAFTER or self.temperature == 0 or self.rule in INVARIANT_RULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,11 @@ from engine.codec import round_to_json
 from engine.files.whole_file import write_whole
 from engine.metrics import wilson_interval
 from engine.requests.compare import Sample
-from engine.types import Rule
+from engine.types import EXPECTED_RULES
 
 SCHEMA = "draftlight.samples/1"
 NUMBERS = range(1, 11)
 _FIRST_NUMBER = re.compile(r"\s*(\d+)")
-_CLOSED_FORMS: dict[Rule, str] = {"match": "match", "gumbel": "gumbel", "rejection": "rejection"}
 
 
 def number_in(text: str) -> int | None:
@@ -59,9 +58,8 @@ class SampleTally:
         self.accepted += first.proposals[0].status == "accepted"
         if first.expected:
             self._squares.append(first.expected[0].match)
-            name = _CLOSED_FORMS.get(self.setup.rule)
-            if name is not None:
-                self._expected.append(getattr(first.expected[0], name))
+            if self.setup.rule in EXPECTED_RULES:
+                self._expected.append(getattr(first.expected[0], self.setup.rule))
 
     @property
     def share(self) -> float | None:

@@ -15,7 +15,7 @@ from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.pieces import GHOSTS, HIDDEN, Ghosts, Kind, Piece, folded
-from engine.lens.shared_wording import FINISHES
+from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
 
 PAD = 14.0
@@ -210,7 +210,7 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
         words += [(f"{summary.emitted:,}", strong, True), ("token in" if summary.emitted == 1 else "tokens in", dim, False)]
         words.append((seconds(spent), strong, True))
     if answer.finish is not None:
-        words.append((f"  {FINISHES[answer.finish]}", dim, False))
+        words.append((f"  {FINISH_WORDS[answer.finish]}", dim, False))
         if summary.proposals and answer.invariant and answer.options.seed is not None:
             words.append((f"  {INVARIANT}", dim, False))
     if answer.state == "failed":

@@ -13,11 +13,11 @@ from itertools import accumulate
 from typing import Any, Literal, get_args
 
 from app.session.session import Answer, Session, Turn
-from engine.codec import FINISHES
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports.tables import given_text, messages_of, options_of, prompt_tokens, table_of
 from engine.trace import Trace
 from engine.types import (
+    FINISHES,
     MAX_GAMMA,
     RULES,
     DecodingOptions,

@@ -16,7 +16,7 @@ from app.session.settings import Settings
 from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.errors import DraftlightError
 from engine.files.whole_file import NotWritten
-from engine.lens.shared_wording import FINISHES
+from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -279,7 +279,7 @@ class Chat(QObject):
             case RunStarted(_, options):
                 self.seed_drawn.emit(options.seed)
             case RunFinished(finish=finish, trace_error=trace_error):
-                self.finished.emit(f"Answer finished: {FINISHES[finish]}")
+                self.finished.emit(f"Answer finished: {FINISH_WORDS[finish]}")
                 if trace_error:
                     self.said.emit(f"{trace_error} The answer is complete, but its metrics cannot be exported.", "note")
             case RunFailed(_, message):

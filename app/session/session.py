@@ -17,6 +17,7 @@ from engine.drafter_kinds import NO_DRAFTER, drafter_kind
 from engine.lens.tally import Tally
 from engine.trace import PlainRun
 from engine.types import (
+    INVARIANT_RULES,
     DecodingOptions,
     DrafterReady,
     DrafterRefused,
@@ -96,7 +97,7 @@ class Answer:
     @property
     def invariant(self) -> bool:
         """Whether another drafter would give the same text for this seed, up to near-ties."""
-        return all(rule in ("match", "gumbel") for rule in self.rules)
+        return all(rule in INVARIANT_RULES for rule in self.rules)
 
 
 def is_plain(answer: Answer) -> bool:

@@ -13,7 +13,8 @@ from PySide6.QtGui import QColor
 from app.look.wording import RULE_TITLES, drafter_title, number
 from app.session.session import Answer
 from engine.lens.pieces import visible
-from engine.types import Round
+from engine.metrics import mean_expected
+from engine.types import EXPECTED_RULES, Round, Rule
 
 Value = int | float | str | None
 Index = QModelIndex | QPersistentModelIndex
@@ -49,22 +50,13 @@ class TableColumn:
         return "–" if value is None else f"{value:,}"
 
 
-def _expected(rule: str) -> Callable[[Round], Value]:
-    def mean(round_: Round) -> Value:
-        """The mean over the judged positions of a round; None where none was judged."""
-        judged = round_.expected
-        return sum(getattr(place, rule) for place in judged) / len(judged) if judged else None
-
-    return mean
-
-
 def _time(part: str) -> Callable[[Round], Value]:
     return lambda round_: getattr(round_.milliseconds, part)
 
 
-def _expected_column(title: str, rule: str) -> TableColumn:
-    words = f"Mean acceptance probability that theory predicts for {RULE_TITLES[rule]}, over the positions judged in this round."  # type: ignore[index]
-    return TableColumn(title, words, _expected(rule), "0.000", 3)
+def _expected_column(rule: Rule) -> TableColumn:
+    words = f"Mean acceptance probability that theory predicts for {RULE_TITLES[rule]}, over the positions judged in this round."
+    return TableColumn(f"E {rule}", words, lambda round_: mean_expected(round_, rule), "0.000", 3)
 
 
 def _time_column(part: str, words: str) -> TableColumn:
@@ -90,9 +82,7 @@ COLUMNS = (
     _time_column("judge", "Milliseconds of judging."),
     _time_column("other", "Remaining milliseconds of the round."),
     TableColumn("Rows", "Rows of the target's forward pass.", lambda round_: round_.rows, "Rows"),
-    _expected_column("E match", "match"),
-    _expected_column("E gumbel", "gumbel"),
-    _expected_column("E rejection", "rejection"),
+    *(_expected_column(rule) for rule in EXPECTED_RULES),
     TableColumn("Rule", "The rule used in this round.", lambda round_: RULE_TITLES[round_.rule], "Rejection"),
     TableColumn("Drafter", "The drafter used in this round.", lambda round_: drafter_title(round_.drafter), "Small draft model"),
     TableColumn("Position", "Index of the round's first token, prompt included.", lambda round_: round_.position, "100,000"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.lens.pieces import Spot, visible, visible_candidate
 from engine.lens.token_reasons import block_weight
-from engine.types import Proposal, Round
+from engine.types import RATIO_RULES, Proposal, Round
 
 TOP = 5
 """Alternatives a round records at most; fewer are all there are."""
@@ -44,7 +44,7 @@ def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
 
     It lists what the target's alternatives show of it, and the token that was drawn.
     """
-    if greedy or round_.rule not in ("rejection", "block") or spot.at != round_.accepted or spot.at >= len(round_.expected):
+    if greedy or round_.rule not in RATIO_RULES or spot.at != round_.accepted or spot.at >= len(round_.expected):
         return ()
     rejected = round_.proposals[spot.at]
     weight = block_weight(round_) if round_.rule == "block" else 1.0

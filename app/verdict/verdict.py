@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from app.look.wording import RULE_TITLES
 from app.session.session import Answer
 from app.verdict.residual import Left, draft_probability, left_after
 from engine import near_ties
 from engine.lens.pieces import Kind, Spot, kind_of, visible, visible_candidate
 from engine.lens.token_reasons import decision, unknowns
-from engine.types import Candidate, Emitted, Proposal, Round
+from engine.types import EXPECTED_RULES, Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]
 STATE_WORDS: dict[Kind, str] = {
@@ -126,7 +127,6 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
     stands = round_.emitted[spot.at].id if spot.at < len(round_.emitted) else None
     proposed = None if spot.at >= len(round_.proposals) else round_.proposals[spot.at].id
     expected = round_.expected[spot.at] if spot.at < len(round_.expected) else None
-    names = (("Match", "match"), ("Gumbel", "gumbel"), ("Rejection", "rejection"))
     return Verdict(
         kind=kind_of(round_, spot),
         token=visible(token.text, token.bytes),
@@ -138,7 +138,7 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         target=_alternatives(target_top, proposed, stands),
         draft=_alternatives(draft_top, proposed, stands),
         residual=left_after(round_, spot, greedy),
-        expected=() if expected is None else tuple((name, getattr(expected, rule)) for name, rule in names),
+        expected=() if expected is None else tuple((RULE_TITLES[rule], getattr(expected, rule)) for rule in EXPECTED_RULES),
         unknown=unknowns(round_, spot, greedy),
     )
 

@@ -15,7 +15,7 @@ from app.look.wording import DEFINITIONS, GHOST_TITLES, drafter_title, seconds
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.lens.shared_wording import FINISHES, LEGEND
+from engine.lens.shared_wording import FINISH_WORDS, LEGEND
 
 
 class Legend(QWidget):
@@ -153,7 +153,7 @@ def phase_text(session: Session) -> str:
             return f"Generating, round {answer.tally.rounds:,}"
         case "failed":
             return "Stopped by an error"
-    words = FINISHES[answer.finish or "eos"]
+    words = FINISH_WORDS[answer.finish or "eos"]
     return loading or (words.capitalize() if answer.finish == "cancelled" else f"Done: {words}")
 
 

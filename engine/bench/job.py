@@ -20,6 +20,7 @@ from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
 from engine.serving.model_slots import ModelSlots
 from engine.types import (
+    INVARIANT_RULES,
     SEED_LIMIT,
     BenchFinished,
     BenchMeasured,
@@ -34,7 +35,6 @@ from engine.types import (
 SEEDS_APART = 1000
 """Between the seeds of two prompts; the turns of one lie in between."""
 WARM_UP_TOKENS = 8
-SAME_TEXT_RULES = ("match", "gumbel")
 
 
 class BenchTask(LongTask[BenchRequest]):
@@ -157,7 +157,7 @@ class _Bench:
             own = self._answers(setting, index, ids)
             order, self._order = self._order, self._order + 1
             after = self._answers(plain, index, ids)
-            promised = temperature == 0 or (setting.maker == "draftlight" and setting.rule in SAME_TEXT_RULES)
+            promised = temperature == 0 or (setting.maker == "draftlight" and setting.rule in INVARIANT_RULES)
             row = row_of(setting, prompt, order, own, [*before, *after], reference if promised else None)
             self._emit(BenchMeasured(self._task.id, row))
             self._measured(plain, prompt, after, after, None)

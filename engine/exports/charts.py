@@ -10,8 +10,9 @@ import numpy as np
 from engine.exports import axes, series
 from engine.exports.drawing import Drawing, Frame, Palette, Point
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartName
-from engine.lens.tally import EXPECTED, Floats, Tally
+from engine.lens.tally import Floats, Tally
 from engine.trace import Trace
+from engine.types import EXPECTED_RULES
 
 MOST_CELLS = 12
 """With more proposals in a column its cells would be too flat to count."""
@@ -44,13 +45,13 @@ def proposals_chart(tally: Tally, palette: Palette) -> Drawing:
         drawing.end_group()
     dashes = {"match": "2 3", "gumbel": "solid", "rejection": "6 4"}
     kept, expected = series.latest(tally.expected.rows)
-    for place, rule in enumerate(EXPECTED):
+    for place, rule in enumerate(EXPECTED_RULES):
         dash = "" if dashes[rule] == "solid" else dashes[rule]
         points = _points(frame, kept, expected[:, place])
         drawing.curve(points, palette.panel, 3.4)  # a rim, so that it stands out from the columns
         drawing.curve(points, palette.rule(rule), 1.6, dash)
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
-    axes.legend(drawing, names + [(dashes[rule], palette.rule(rule), rule) for rule in EXPECTED])
+    axes.legend(drawing, names + [(dashes[rule], palette.rule(rule), rule) for rule in EXPECTED_RULES])
     return drawing
 
 

@@ -30,7 +30,7 @@ from engine.exports.tables import (
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, pieces, visible, without_controls
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, likeness
-from engine.lens.shared_wording import FIGURES, FINISHES, LEGEND, RULE_TITLES, change_words, drafter_title
+from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, change_words, drafter_title
 from engine.lens.tally import Tally
 from engine.metrics import Stretch, Summary, stretches
 from engine.provenance import version
@@ -88,7 +88,7 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     yield _tiles(
         tally.summary,
         first if isinstance(first, (int, float)) else None,
-        FINISHES.get(facts["finish"], ""),
+        FINISH_WORDS.get(facts["finish"], ""),
         compared(trace, tally.summary),
     )
     if len(tally.stretches) > 1:

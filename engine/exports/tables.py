@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from engine.codec import FINISHES, options_from_json, plain
+from engine.codec import options_from_json, plain
 from engine.drafter_kinds import NO_DRAFTER
-from engine.metrics import RoundCounts, Summary, counts, stretches, summarise
+from engine.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
 from engine.trace import Trace
-from engine.types import RULES, Candidate, DecodingOptions, Milliseconds, Proposal, Round
+from engine.types import EXPECTED_RULES, FINISHES, RULES, Candidate, DecodingOptions, Milliseconds, Proposal, Round
 
 Kind = Literal["text", "whole", "number", "candidates"]
 """What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
@@ -270,7 +270,6 @@ def _number(value: Any) -> float | None:
 
 
 def _round_row(name: str, round: Round) -> Row:
-    judged = len(round.expected)
     entry = counts(round)
     return {
         "trace": name,
@@ -279,10 +278,7 @@ def _round_row(name: str, round: Round) -> Row:
         "position": round.position,
         "proposed_text": "".join(proposal.text for proposal in round.proposals),
         "emitted_text": "".join(token.text for token in round.emitted),
-        **{
-            f"expected_{rule}": sum(getattr(place, rule) for place in round.expected) / judged if judged else None
-            for rule in ("match", "gumbel", "rejection")
-        },
+        **{f"expected_{rule}": mean_expected(round, rule) for rule in EXPECTED_RULES},
         "rows": round.rows,
         "cache_length": round.cache_length,
         "started_ms": round.started,
@@ -300,7 +296,7 @@ def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
             "drafter": round.drafter,
             "rule": round.rule,
             **proposal_values(proposal),
-            **{f"expected_{rule}": getattr(expected, rule, None) for rule in ("match", "gumbel", "rejection")},
+            **{f"expected_{rule}": getattr(expected, rule, None) for rule in EXPECTED_RULES},
         }
 
 

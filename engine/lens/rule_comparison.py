@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,8 @@ from numpy.typing import NDArray
 from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.token_reasons import was_copied
 from engine.metrics import NORMAL_95
-from engine.types import DecodingOptions, Round, Rule
+from engine.types import EXPECTED_RULES, DecodingOptions, ExpectedRule, Round, Rule
 
-Compared = Literal["match", "gumbel", "rejection"]
-COMPARED: tuple[Compared, ...] = get_args(Compared)
-"""The rules of which it is known at every judged position how likely each was to accept, in the order in which they are shown."""
 FEWEST_ROUNDS = 8
 """With fewer rounds nothing is said of differences: an interval from so few is not worth its name."""
 ALIKE = 0.03
@@ -33,7 +29,7 @@ WARM = 0.8
 """The temperature at which to see the rules differ: the one that answers have unless told otherwise."""
 _NARROW_TOP_K, _NARROW_TOP_P, _NARROW_MIN_P = 5, 0.5, 0.3
 _NEARLY_ONE = 0.95
-_POSITIONS, _ACCEPTED = 0, 1 + len(COMPARED)
+_POSITIONS, _ACCEPTED = 0, 1 + len(EXPECTED_RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +68,13 @@ class RuleComparison:
     positions: int
     copied: int
     all_copied: bool
-    expected: dict[Compared, float]
+    expected: dict[ExpectedRule, float]
     happened: float | None
-    differences: dict[Compared, Interval]
+    differences: dict[ExpectedRule, Interval]
     surprise: Interval | None
 
     @property
-    def reference(self) -> Compared:
+    def reference(self) -> ExpectedRule:
         """The rule that the others are compared with: the one in force, or rejection in place of block."""
         return "rejection" if self.rule == "block" else self.rule
 
@@ -93,7 +89,7 @@ class RuleComparison:
         return max(self.expected.values()) - min(self.expected.values()) < ALIKE
 
     @property
-    def clear(self) -> tuple[Compared, ...]:
+    def clear(self) -> tuple[ExpectedRule, ...]:
         """The other rules whose difference from `reference` can be told from 0."""
         return () if self.too_few else tuple(rule for rule, found in self.differences.items() if not found.covers_zero)
 
@@ -171,9 +167,9 @@ class RuleComparisons:
         found = (self._under(*key) for key in dict.fromkeys((*self._drawn, *self._copied)))
         return tuple(comparison for comparison in found if comparison is not None)
 
-    def happened(self, drafter: str) -> dict[Compared, float]:
+    def happened(self, drafter: str) -> dict[ExpectedRule, float]:
         """What was accepted under each rule while it was in force with a drafter, each at positions of its own."""
-        found = (self._under(rule, drafter) for rule in COMPARED)
+        found = (self._under(rule, drafter) for rule in EXPECTED_RULES)
         return {c.reference: c.happened for c in found if c is not None and c.happened is not None and not c.too_few}
 
     def _under(self, rule: Rule, drafter: str) -> RuleComparison | None:
@@ -182,8 +178,8 @@ class RuleComparisons:
         if sums is None:
             return None
         positions = sums.sums[_POSITIONS]
-        expected = {name: float(sums.sums[index]) / float(positions) for index, name in enumerate(COMPARED, start=1)}
-        reference = 1 + COMPARED.index("rejection" if rule == "block" else rule)
+        expected = {name: float(sums.sums[index]) / float(positions) for index, name in enumerate(EXPECTED_RULES, start=1)}
+        reference = 1 + EXPECTED_RULES.index("rejection" if rule == "block" else rule)
         happened = None if rule == "block" else float(sums.sums[_ACCEPTED] / positions)
         return RuleComparison(
             rule=rule,
@@ -196,7 +192,7 @@ class RuleComparisons:
             happened=happened,
             differences={
                 name: sums.interval(_difference(index, reference))
-                for index, name in enumerate(COMPARED, start=1)
+                for index, name in enumerate(EXPECTED_RULES, start=1)
                 if index != reference
             },
             surprise=None if happened is None else sums.interval(_difference(_ACCEPTED, reference)),
@@ -265,7 +261,7 @@ def difference_sentence(comparison: RuleComparison) -> str:
     return f"{told} Too few rounds to tell {unknown} from {reference}.".strip() if unknown else told
 
 
-def _difference_words(rule: Compared, found: Interval) -> str:
+def _difference_words(rule: ExpectedRule, found: Interval) -> str:
     ends = sorted(abs(end) for end in (found.low, found.high) if end is not None)
     way = "more" if found.value > 0 else "fewer"
     return f"{RULE_TITLES[rule]} {share(abs(found.value))} {way} ({share(ends[0])} to {share(ends[1])})"

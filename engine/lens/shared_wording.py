@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.lens.pieces import Kind
 from engine.metrics import Stretch
-from engine.types import Finish, Rule
+from engine.types import INVARIANT_RULES, Finish, Rule
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 
-FINISHES: dict[Finish, str] = {
+FINISH_WORDS: dict[Finish, str] = {
     "eos": "end of answer",
     "stop": "stop sequence reached",
     "length": "length limit reached",
@@ -66,4 +66,4 @@ def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False)
 
 
 def _depends_on_drafter(stretch: Stretch) -> bool:
-    return stretch.drafter != NO_DRAFTER and stretch.rule not in ("match", "gumbel")
+    return stretch.drafter != NO_DRAFTER and stretch.rule not in INVARIANT_RULES

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.lens.chart_kinds import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
-from engine.lens.rule_comparison import COMPARED, RuleComparisons
+from engine.lens.rule_comparison import RuleComparisons
 from engine.metrics import Rolling, Stretch, Stretches, Summary, Totals, counts, expected_emitted, wilson_interval
-from engine.types import Round
+from engine.types import EXPECTED_RULES, Round
 
 Floats = NDArray[np.float64]
 
-EXPECTED: tuple[str, ...] = COMPARED
-"""The rules of which it is known how much each would accept."""
 PHASES = ("draft", "verify", "judge", "other")
 NOTHING = (math.nan, math.nan, math.nan)
 
@@ -132,7 +130,7 @@ class Tally:
         self.alphas.add(*((accepted / judged, *wilson_interval(accepted, judged)) if judged else NOTHING))
         self.taus.add(_known(self._totals.tau), _known(self._totals.predicted_tau))
         if round_.expected:
-            match_, gumbel, rejection = (math.fsum(getattr(place, rule) for place in round_.expected) for rule in EXPECTED)
+            match_, gumbel, rejection = (math.fsum(getattr(place, rule) for place in round_.expected) for rule in EXPECTED_RULES)
             self._expected.append((len(round_.expected), match_, gumbel, rejection))
         self.expected.add(*self._expected_accepted(gamma))
         if round_.milliseconds.measured:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.drafter_kinds import drafter_kind
 from engine.lens.pieces import Spot, visible, visible_candidate
-from engine.types import Candidate, Proposal, Round
+from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Proposal, Round
 
 
 def decision(round_: Round, spot: Spot, greedy: bool) -> str:
@@ -21,7 +21,7 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
         if stands:
             return f"At temperature 0 every rule accepts only the target's argmax, which is {drawn}."
         return f"At temperature 0 every rule accepts only the target's argmax, which is {target}."
-    if round_.rule in ("gumbel", "match"):
+    if round_.rule in INVARIANT_RULES:
         if was_copied(round_, proposal):
             return _without_noise(drawn, target, stands)
         how = "with the same noise" if round_.rule == "gumbel" else "independently"
@@ -107,7 +107,7 @@ def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
     ghost = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
     if greedy:
         return f"The target's argmax, in place of {ghost}."
-    if round_.rule in ("match", "gumbel"):
+    if round_.rule in INVARIANT_RULES:
         return f"The token that the target drew, in place of {ghost}."
     if rejected is not None and spot.at < len(round_.expected) and round_.expected[spot.at].rejection >= 1:
         return f"Drawn from p in place of {ghost}, because p never exceeds q and the residual is empty."
@@ -140,7 +140,7 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         )
     elif copied:
         notes.append("The proposal here was copied: q is 1 for it, so every rule accepts it with probability p.")
-    if spot.own and not greedy and round_.rule in ("rejection", "block") and round_.emitted[spot.at].origin == "correction":
+    if spot.own and not greedy and round_.rule in RATIO_RULES and round_.emitted[spot.at].origin == "correction":
         notes.append("No margin is recorded for a draw from the residual.")
     if spot.own and round_.emitted[spot.at].origin in ("bonus", "plain"):
         notes.append("No proposal was judged here, so there is no expected acceptance.")

@@ -20,7 +20,7 @@ from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
 from engine.proof.process import GAMMA
 from engine.requests.prove import Finding
 from engine.target.prompt_cache import logits_width
-from engine.types import RULES, DecodingOptions, Effort, Plant, Rule
+from engine.types import RATIO_RULES, RULES, DecodingOptions, Effort, Plant
 
 Report = Callable[[str, float], None]
 """Called often with the step under way and the fraction of the whole that is done; may raise to break off."""
@@ -30,7 +30,6 @@ SETTINGS = (
     ("T 1, all filters, auto", DecodingOptions(temperature=1.0, gamma="auto", top_p=0.7, top_k=40, min_p=0.02)),
 )
 """The second filters enough to tell a q from before the filter from the one after it."""
-RATIO_RULES: tuple[Rule, ...] = ("rejection", "block")
 ROWS_EACH = 12
 SEEDS_APART = 2**40
 DECODED_PROMPT = 4

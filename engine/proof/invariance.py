@@ -14,9 +14,7 @@ from engine.near_ties import Gap, nearest
 from engine.proof.contexts import Tick, continued
 from engine.requests.prove import Finding
 from engine.target import prompt_cache as caches
-from engine.types import SEED_LIMIT, DecodingOptions, Emitted, Round, Rule
-
-INVARIANT_RULES: tuple[Rule, ...] = ("match", "gumbel")
+from engine.types import INVARIANT_RULES, SEED_LIMIT, DecodingOptions, Emitted, Round
 
 
 def invariance(

@@ -24,7 +24,7 @@ from engine.noise import NoiseSource
 from engine.proof.contexts import Rows, Tick
 from engine.rounds.draft_length import AutoGamma
 from engine.target.distribution import Distribution, OneHot, Shaper
-from engine.types import DecodingOptions, Plant, Rule
+from engine.types import RATIO_RULES, DecodingOptions, Plant, Rule
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -154,7 +154,7 @@ class SimulatedRounds:
         self.process, self.rule = process, rule
         self._auto = auto and process.proposals is None  # a deterministic drafter does not ask the pen
         self._drops = plant == "dropped-draw"
-        self._ratio = rule in ("rejection", "block")
+        self._ratio = rule in RATIO_RULES
         self._judge = _corrected_from_p(JUDGES[rule]) if plant == "residual-from-p" and self._ratio else JUDGES[rule]
         self._residual_domain = "draft" if plant == "shared-noise" and self._ratio else "residual"
         self._fresh = not (plant == "stale-noise" and rule == "block")

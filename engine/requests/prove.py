@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.errors import is_whole, require
 from engine.statistics import ChiSquare
@@ -16,10 +16,10 @@ Effort = Literal["quick", "default", "thorough"]
 Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw"]
 
 
-EFFORTS: tuple[Effort, ...] = ("quick", "default", "thorough")
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
-PLANTS: tuple[Plant, ...] = ("shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw")
+PLANTS: tuple[Plant, ...] = get_args(Plant)
 """Defects that `prove` can plant on purpose, to show that it notices them; `engine.proof.plants` tells what each is."""
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.errors import require
 from engine.values import SEED_LIMIT
 
 Stage = Literal["text", "features", "train", "folder"]
-STAGES: tuple[Stage, ...] = ("text", "features", "train", "folder")
+STAGES: tuple[Stage, ...] = get_args(Stage)
 """In this order; `engine/training/README.md` says what each reads and writes."""
 
 DEFAULT_WRITE = 1_000_000

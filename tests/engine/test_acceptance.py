@@ -9,7 +9,7 @@ exponentials are left to the host has a test of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from unittest.mock import patch
 
 import mlx.core as mx
@@ -21,6 +21,7 @@ from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.noise import NoiseSource, coin, gumbel
 from engine.target import distribution as distributions
 from engine.target.distribution import Distribution, OneHot
+from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, Expected
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
 from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair
 
@@ -182,6 +183,17 @@ def judged(played: Played) -> tuple[np.ndarray, np.ndarray]:
     """(rounds, gamma) masks: the positions that were judged, and those that were accepted."""
     position = np.arange(GAMMA)
     return position <= played.accepted[:, None], position < played.accepted[:, None]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_the_lists_of_rules_say_is_what_the_judges_do(rule: str) -> None:
+    """Invariant rules emit the target's own draws; ratio rules compare coins; the others that are listed have a closed form."""
+    rows = Distribution(mx.zeros((GAMMA + 1, 3))), Distribution(mx.zeros((GAMMA, 3)))
+    noise = DrawnNoise(mx.zeros((GAMMA + 1, 3)), mx.zeros(GAMMA), mx.zeros((GAMMA, 3)))
+    verdict = JUDGES[rule](*rows, mx.zeros(GAMMA, mx.int32), noise)
+    assert (rule in INVARIANT_RULES, rule in RATIO_RULES) == (verdict.draws is not None, verdict.coins is not None)
+    assert (rule in EXPECTED_RULES) == hasattr(theory, f"{rule}_probability")
+    assert tuple(field.name for field in fields(Expected)) == EXPECTED_RULES
 
 
 # The target's law

@@ -16,7 +16,7 @@ from mlx_lm.generate import generate_step
 from scipy import stats
 
 from engine.bench import peers
-from engine.bench.measure import Answer, row_of, speculative_counts
+from engine.bench.measure import MeasuredAnswer, row_of, speculative_counts
 from engine.bench.prompts import read_prompts
 from engine.bench.report import Results, document, text_of
 from engine.bench.statistics import ALL, noise_of_plain, repeated, summarise
@@ -344,8 +344,8 @@ def test_rounds_of_mlx_lm_follow_from_its_tokens(drafted: str, gamma: int, most:
 # Statistics
 
 
-def answer(tokens: int = 100, seconds: float = 1.0, rounds: int = 100, accepted: int = 0, rejected: int = 0) -> Answer:
-    return Answer(tuple(range(tokens)), "", 9, seconds, 0.1, rounds, accepted + rejected, accepted, rejected, 0, "length")
+def answer(tokens: int = 100, seconds: float = 1.0, rounds: int = 100, accepted: int = 0, rejected: int = 0) -> MeasuredAnswer:
+    return MeasuredAnswer(tuple(range(tokens)), "", 9, seconds, 0.1, rounds, accepted + rejected, accepted, rejected, 0, "length")
 
 
 SETTING = BenchSetting("draftlight", "ngram", "gumbel", 0.8, 4)

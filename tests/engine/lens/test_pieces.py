@@ -28,7 +28,7 @@ from engine.lens.pieces import (
     visible_candidate,
     without_controls,
 )
-from engine.lens.shared_wording import FINISHES, LEGEND
+from engine.lens.shared_wording import FINISH_WORDS, LEGEND
 from engine.metrics import summarise
 from engine.types import Candidate, Emitted, Finish, Milliseconds, Origin, Proposal, Round
 from tests.app.fakes import make_round, story_rounds
@@ -184,8 +184,8 @@ def test_an_accepted_token_without_its_proposal_is_the_targets_own() -> None:
 def test_an_ending_is_told_in_the_same_words_everywhere(finish: Finish, tmp_path: Path) -> None:
     rounds = [make_round(0, ["a"], "b", finish=finish)]
     trace = write_trace(tmp_path / "trace.jsonl", rounds, summary={"finish": finish})
-    assert f"Finish: {FINISHES[finish]}." in to_html(read_traces([trace]))
-    assert f" · {FINISHES[finish]} · " in status_line(summarise(rounds), finish, None, 7)
+    assert f"Finish: {FINISH_WORDS[finish]}." in to_html(read_traces([trace]))
+    assert f" · {FINISH_WORDS[finish]} · " in status_line(summarise(rounds), finish, None, 7)
 
 
 def test_every_kind_of_token_is_in_the_legend() -> None:
