@@ -15,25 +15,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.errors import DraftlightError
-from engine.exports import captions
-from engine.exports.charts import draw
-from engine.exports.csv_files import csv_files, csv_texts, read_rounds_csv
-from engine.exports.drawing import CAPTION, DARK, LIGHT
-from engine.exports.forms import FORMS, Form
-from engine.exports.json_file import read_json_export, to_json, total
-from engine.exports.parquet_files import parquet_files, read_rounds_parquet
+from engine.exports.chart_file import chart_svg
+from engine.exports.csv_files import csv_texts
+from engine.exports.formats import FORMATS, ExportFormat, Wanted
+from engine.exports.json_file import to_json, total
 from engine.exports.report import to_html
 from engine.files.whole_file import write_together
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import Ghosts
-from engine.lens.tally import Tally
 from engine.metrics import RoundCounts
 from engine.trace import Trace, read
 
 __all__ = [
     "CHARTS",
-    "FORMS",
-    "Form",
+    "FORMATS",
     "chart_svg",
     "csv_texts",
     "read_export",
@@ -51,47 +46,29 @@ def read_traces(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:
 
 
 def write(
-    traces: Sequence[Trace], form: Form, path: Path, chart: str = "proposals", theme: str = "light", ghosts: Ghosts = "all"
+    traces: Sequence[Trace],
+    form: str | ExportFormat,
+    path: Path,
+    chart: str = "proposals",
+    theme: str = "light",
+    ghosts: Ghosts | None = None,
 ) -> tuple[Path, ...]:
     """Write an export; returns the files that are there now, `path` first.
 
     Args:
-        chart, theme: of an SVG: a name of `CHARTS`, and "dark" or "light". It shows the last answer.
-        ghosts: which of them an HTML report opens with.
+        form: one of `FORMATS` or its name.
+        chart, theme, ghosts: see `engine.exports.formats.Wanted`.
 
     Raises:
         DraftlightError: it cannot be written, and nothing has changed; or Parquet is not available.
     """
-    files: dict[Path, str] | dict[Path, bytes]
-    match form:
-        case "json":
-            files = {path: to_json(traces) + "\n"}
-        case "csv":
-            files = csv_files(traces, path)
-        case "parquet":
-            files = parquet_files(traces, path)
-        case "html":
-            files = {path: to_html(traces, ghosts)}
-        case "svg":
-            files = {path: chart_svg(traces, chart, theme)}
+    known = FORMATS[form] if isinstance(form, str) else form
+    made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower()))
+    first, *others = made
+    ending = path.suffix or next(iter(known.endings))
+    files = {path: made[first], **{path.with_name(f"{path.stem}-{part}{ending}"): made[part] for part in others}}
     write_together(files)
     return tuple(files)
-
-
-def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light") -> str:
-    """One chart of the last answer as an SVG document, with its title, its axes and where it comes from.
-
-    Raises:
-        DraftlightError: an unknown chart, or no answer.
-    """
-    kind = next((kind for kind in CHARTS.values() if kind.name == chart), None)
-    if kind is None:
-        raise DraftlightError(f"There is no chart {chart!r}. Choose one of {', '.join(CHARTS)}.")
-    if not traces:
-        raise DraftlightError("There is no answer to draw.")
-    palette, trace = DARK if theme == "dark" else LIGHT, traces[-1]
-    drawing = draw(kind.name, trace, Tally.of(trace.rounds), palette)
-    return drawing.document(kind.title, kind.up, captions.lines(captions.provenance(trace), drawing.width, CAPTION))
 
 
 def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
@@ -100,8 +77,8 @@ def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
     Raises:
         DraftlightError: the file is none, was cut or damaged, or its kind holds no rounds to read back.
     """
-    readers = {".json": read_json_export, ".csv": read_rounds_csv, ".parquet": read_rounds_parquet}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise DraftlightError(f"{path} cannot be read back: only {', '.join(readers)} files can.")
-    return reader(path)
+    readable = {ending: known for known in FORMATS.values() if known.read for ending in known.endings}
+    found = readable.get(path.suffix.lower())
+    if found is None:
+        raise DraftlightError(f"{path} cannot be read back: only {', '.join(readable)} files can.")
+    return found.reader()(path)

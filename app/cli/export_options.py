@@ -8,44 +8,37 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.export.kinds import formats
 from engine.errors import DraftlightError
-from engine.exports.forms import FORMS
+from engine.exports.formats import ExportFormat, Wanted
 from engine.exports.tables import TABLES
 from engine.lens.chart_kinds import CHARTS
-from engine.trace import Trace
 
 HELP = "export answers from their traces, as data or as a report"
 DESCRIPTION = (
-    "Export answers from their traces. json writes one document. csv and parquet write a table of rounds, plus the proposals, "
-    "the answers and their stretches (rounds under one rule and drafter) as NAME-proposals, NAME-answers and NAME-stretches. "
-    "html writes one self-contained report with figures, charts, the answer and its provenance; it loads nothing else. svg and "
-    "png write one chart, and card a picture to share (.png or .svg), each of the last answer. Parquet needs the package "
+    "Export answers from their traces, for other programs and for people. csv and parquet write a table of rounds, plus the "
+    "proposals, the answers and their stretches (rounds under one rule and drafter) as NAME-proposals, NAME-answers and "
+    "NAME-stretches. An html report loads nothing else. Parquet needs the package "
     "pyarrow: pip install 'draftlight[parquet]'."
 )
-FORMATS: tuple[str, ...] = (*FORMS, "png", "card")
-_FILES_ONLY = ("parquet", "png", "card")
-_ENDINGS: dict[str, tuple[str, ...]] = {form: (form,) for form in FORMATS} | {"card": ("png", "svg")}
-"""What the name of a file of each format ends in."""
-_KNOWN = {ending for endings in _ENDINGS.values() for ending in endings}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces")
-    parser.add_argument("--format", choices=FORMATS, help="default: from the extension of --output, else json")
+    parser.add_argument("--format", choices=tuple(formats()), help="default: from the extension of --output, else json")
     parser.add_argument("--output", metavar="PATH", type=_output, help="a file or an existing folder (default: standard output)")
     parser.add_argument(
-        "--table", choices=TABLES, default="rounds", help="which CSV table to print to standard output (default: %(default)s)"
+        "--table", choices=TABLES, default="rounds", help="which table of csv to print to standard output (default: %(default)s)"
     )
     parser.add_argument(
         "--chart",
         choices=tuple(CHARTS),
         default="proposals",
-        help="which chart to draw as svg or png (default: %(default)s)",
+        help="which chart to draw, as svg or png (default: %(default)s)",
     )
-    parser.add_argument(
-        "--theme", choices=("light", "dark"), default="light", help="colours of svg, png and card (default: %(default)s)"
-    )
+    parser.add_argument("--theme", choices=("light", "dark"), default="light", help="colours of pictures (default: %(default)s)")
+    parser.epilog = f"Formats: {', '.join(f'{known.name} ({known.content})' for known in formats().values())}."
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,37 +46,24 @@ def run(arguments: argparse.Namespace) -> int:
     from engine import export  # numpy comes with it, which help and version do without
 
     output: Path | None = arguments.output
-    form = _form_of(arguments)
-    if output is None and form in _FILES_ONLY:
-        arguments.error(f"{form} cannot go to standard output: add --output FILE")
+    form = _format_of(arguments)
+    if output is None and not form.printable:
+        arguments.error(f"{form.name} cannot go to standard output: add --output FILE")
     traces = export.read_traces(trace_files(arguments.traces))
     for trace in traces:
         if trace.missing:
             print(f"draftlight: {trace.path}: {trace.missing}", file=sys.stderr)
     if output is None:
-        sys.stdout.buffer.write(_text(traces, form, arguments).encode("utf-8", errors="backslashreplace"))
+        parts = form.maker()(traces, Wanted(arguments.chart, arguments.theme))
+        text = parts.get(arguments.table) or next(iter(parts.values()))
+        sys.stdout.buffer.write(text if isinstance(text, bytes) else text.encode("utf-8", errors="backslashreplace"))
         return 0
-    path = output / f"{traces[0].path.stem}.{_ENDINGS[form][0]}" if os.path.isdir(output) else output
+    path = output / f"{traces[0].path.stem}{next(iter(form.endings))}" if os.path.isdir(output) else output
     if any(os.path.realpath(path) == os.path.realpath(trace.path) for trace in traces):
         raise DraftlightError(f"{path} is one of the traces to export and would be overwritten. Choose another name.")
-    for written in _write(traces, form, path, arguments):
+    for written in export.write(traces, form, path, arguments.chart, arguments.theme):
         print(written)
     return 0
-
-
-def _write(traces: Sequence[Trace], form: str, path: Path, arguments: argparse.Namespace) -> tuple[Path, ...]:
-    from app.export import (
-        pictures,
-        share_card,  # what they need would slow every command down
-    )
-    from engine import export  # numpy comes with it, which help and version do without
-
-    match form:
-        case "png":
-            return (pictures.save(pictures.chart_svg(traces[-1], arguments.chart, arguments.theme), path),)
-        case "card":
-            return (share_card.write(traces[-1], path, arguments.theme),)
-    return export.write(traces, next(known for known in FORMS if known == form), path, arguments.chart, arguments.theme)
 
 
 def trace_files(paths: Sequence[Path]) -> list[Path]:
@@ -106,30 +86,18 @@ def _output(text: str) -> Path:
     return Path(text)
 
 
-def _form_of(arguments: argparse.Namespace) -> str:
+def _format_of(arguments: argparse.Namespace) -> ExportFormat:
     """The format asked for, or else the one that the name ends in; a usage error where the name says something else."""
     output: Path | None = arguments.output
-    form: str | None = arguments.format
     is_name = output is not None and not os.path.isdir(output)
-    ending = output.suffix.lower().lstrip(".") if output is not None and is_name else ""
-    if form is None:
-        if ending and ending not in _KNOWN:
-            arguments.error(f"unknown extension .{ending}: add --format, or use .{', .'.join(sorted(_KNOWN))}")
-        return ending or "json"
-    fitting = _ENDINGS[form]
-    if ending not in fitting and (ending in _KNOWN or (is_name and form in ("png", "card"))):
-        arguments.error(f"--format {form} needs a file name ending in .{' or .'.join(fitting)}")
+    ending = output.suffix.lower() if output is not None and is_name else ""
+    known = formats()
+    by_ending = {ending: form for form in reversed(known.values()) for ending in form.endings}
+    if arguments.format is None:
+        if ending and ending not in by_ending:
+            arguments.error(f"unknown extension {ending}: add --format, or use {', '.join(sorted(by_ending))}")
+        return by_ending.get(ending, known["json"])
+    form = known[arguments.format]
+    if ending not in form.endings and (ending in by_ending or (is_name and len(form.endings) > 1)):
+        arguments.error(f"--format {form.name} needs a file name ending in {' or '.join(form.endings)}")
     return form
-
-
-def _text(traces: Sequence[Trace], form: str, arguments: argparse.Namespace) -> str:
-    from engine import export  # numpy comes with it, which help and version do without
-
-    match form:
-        case "csv":
-            return export.csv_texts(traces)[arguments.table]
-        case "html":
-            return export.to_html(traces)
-        case "svg":
-            return export.chart_svg(traces, arguments.chart, arguments.theme)
-    return export.to_json(traces) + "\n"

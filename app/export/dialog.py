@@ -9,7 +9,7 @@ from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.export.kinds import FILTERS, ExportKind, Theme, export_session, kind_chosen, kind_named
+from app.export.kinds import ExportKind, Theme, export_session, filters, kind_chosen, kind_named
 from app.look import theme as themes
 from app.look.widgets import Banner
 from app.session.chat import Chat
@@ -44,7 +44,7 @@ def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[Expo
     """Kind and name from a save dialog; None if it was left."""
     start = Path(folder) if folder and Path(folder).is_dir() else documents()
     offered = start / f"draftlight-{name}{kind.ending}"
-    chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), FILTERS, kind.filter)
+    chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), filters(), kind.filter)
     return kind_chosen(Path(chosen), chosen_filter, kind) if chosen else None
 
 

@@ -9,26 +9,43 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from app.export import share_card
-from engine import export
+from engine.exports.formats import FORMATS, ExportFormat
 from engine.lens.pieces import Ghosts
 from engine.trace import PlainRun
 
 Theme = Literal["dark", "light"]
 
+PICTURES: dict[str, ExportFormat] = {
+    known.name: known
+    for known in (
+        ExportFormat(
+            "png", "one chart of the last answer", {".png": "PNG"}, "app.export.pictures:make", printable=False, in_dialog=False
+        ),
+        ExportFormat(
+            "card",
+            "share card of the latest answer",
+            {".png": "PNG", ".svg": "SVG"},
+            "app.export.share_card:make",
+            printable=False,
+        ),
+    )
+}
+"""Formats that need what the engine has not: fonts, and pixels."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExportKind:
-    """One way to export.
+    """One way to export in the window: a format and what the name of its files ends in.
 
     Attributes:
-        id: how the command line and the settings call it.
-        title: how the dialog calls it; `ending` is that of its files.
+        id: how the settings call it.
+        title: how the dialog calls it.
     """
 
-    id: export.Form | Literal["card", "card-svg"]
+    id: str
     title: str
     ending: str
+    form: ExportFormat
 
     @property
     def filter(self) -> str:
@@ -36,20 +53,29 @@ class ExportKind:
         return f"{self.title} (*{self.ending})"
 
 
-KINDS: tuple[ExportKind, ...] = (
-    ExportKind("html", "HTML: report in one file", ".html"),
-    ExportKind("json", "JSON: settings, figures, rounds and proposals", ".json"),
-    ExportKind("csv", "CSV: tables of rounds, proposals and answers", ".csv"),
-    ExportKind("parquet", "Parquet: tables of rounds, proposals and answers", ".parquet"),
-    ExportKind("card", "PNG: share card of the latest answer", ".png"),
-    ExportKind("card-svg", "SVG: share card of the latest answer", ".svg"),
-)
-FILTERS = ";;".join(kind.filter for kind in KINDS)
+def formats() -> dict[str, ExportFormat]:
+    """Every format by its name."""
+    return FORMATS | PICTURES
+
+
+def kinds() -> tuple[ExportKind, ...]:
+    """What the dialog offers. A format with two endings is two kinds."""
+    return tuple(
+        ExportKind(form.name if place == 0 else f"{form.name}-{ending[1:]}", f"{words}: {form.content}", ending, form)
+        for form in formats().values()
+        if form.in_dialog
+        for place, (ending, words) in enumerate(form.endings.items())
+    )
+
+
+def filters() -> str:
+    """All kinds as file dialogs write them."""
+    return ";;".join(kind.filter for kind in kinds())
 
 
 def kind_named(name: str) -> ExportKind:
     """The kind of this id; the first for any other."""
-    return next((kind for kind in KINDS if kind.id == name), KINDS[0])
+    return next((kind for kind in kinds() if kind.id == name), kinds()[0])
 
 
 def kind_chosen(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[ExportKind, Path]:
@@ -58,9 +84,9 @@ def kind_chosen(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[Ex
     Some dialogs leave the ending as it was when another filter is chosen. The right one is put in its place then, with a number
     where that name is taken, since the dialog has not asked about it.
     """
-    by_filter = next((kind for kind in KINDS if kind.filter == chosen_filter), offered)
-    by_name = next((kind for kind in KINDS if kind.ending == path.suffix.lower()), None)
-    if by_name is not None and (by_name is by_filter or by_filter is offered):
+    by_filter = next((kind for kind in kinds() if kind.filter == chosen_filter), offered)
+    by_name = next((kind for kind in kinds() if kind.ending == path.suffix.lower()), None)
+    if by_name is not None and (by_name == by_filter or by_filter == offered):
         return by_name, path
     bare = path.stem if by_name is not None else path.name
     return by_filter, free_name(path.with_name(bare + by_filter.ending))
@@ -94,8 +120,8 @@ def export_session(
     Raises:
         DraftlightError: a trace cannot be read or the file not be written; then nothing has changed.
     """
+    from engine import export  # numpy comes with it, which the command line does without until it exports
+
     paths = tuple(traces)
     read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
-    if kind.id == "card" or kind.id == "card-svg":  # spelled out, so that the types are told apart
-        return (share_card.write(read[-1], path, theme, ghosts),)
-    return export.write(read, kind.id, path, ghosts=ghosts)
+    return export.write(read, kind.form, path, theme=theme, ghosts=ghosts)

@@ -13,6 +13,7 @@ from engine import export
 from engine.codec import options_to_json
 from engine.codec import plain as as_json
 from engine.errors import DraftlightError
+from engine.exports.formats import Wanted
 from engine.files.whole_file import write_together
 from engine.provenance import version
 from engine.trace import PlainRun, Trace, read
@@ -26,6 +27,11 @@ ENDINGS = (".png", ".svg")
 def chart_svg(trace: Trace, name: str, theme: str = "light") -> str:
     """A chart of an answer: the same as in the report, with title, axes and provenance. Raises DraftlightError: no such chart."""
     return export.chart_svg([trace], name, theme)
+
+
+def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
+    """A chart of the last answer as PNG, as in `engine.exports.formats.Make`."""
+    return {"chart": content(export.chart_svg(traces, wanted.chart, wanted.theme), ".png")}
 
 
 def save(svg: str, path: Path) -> Path:

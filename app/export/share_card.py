@@ -6,7 +6,7 @@ No Qt and no model: it is made from a trace. The same trace gives the same card,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,8 @@ from app.export.pictures import content
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
+from engine.exports.formats import Wanted
 from engine.exports.tables import compared, table_of, throughput
-from engine.files.whole_file import write_together
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND
 from engine.lens.tally import Tally
@@ -34,22 +34,14 @@ PROMPT_LINES, ANSWER_LINES = 2, 8
 COLUMNS, STRIP = 200, 52.0
 
 
-def write(trace: Trace, path: Path, theme: str = "dark", ghosts: Ghosts = "rejected") -> Path:
-    """Writes the card, as PNG where the name ends so and else as SVG.
-
-    Args:
-        theme: "dark" or "light". ghosts: how many of them stand in the text.
-
-    Raises:
-        DraftlightError: it cannot be written; then nothing has changed.
-    """
+def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
+    """The card of the last answer, as PNG or SVG; as in `engine.exports.formats.Make`."""
     measure: Measure = estimated
-    if path.suffix.lower() == ".png":
+    if wanted.ending == ".png":
         from app.export.raster import measured  # only this needs Qt
 
         measure = measured
-    write_together({path: content(card_svg(trace, theme, measure, ghosts), path.suffix)})
-    return path
+    return {"card": content(card_svg(traces[-1], wanted.theme, measure, wanted.ghosts or "rejected"), wanted.ending)}
 
 
 def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, ghosts: Ghosts = "rejected") -> str:

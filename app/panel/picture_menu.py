@@ -10,8 +10,9 @@ from PySide6.QtCore import QObject, QPoint, Qt, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu
 
-from app.export import pictures, share_card
+from app.export import pictures
 from app.export.dialog import documents, show_folder
+from app.export.kinds import PICTURES
 from app.export.raster import to_image
 from app.look.command import show_use
 from app.look.theme import Theme
@@ -20,6 +21,7 @@ from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
+from engine import export
 from engine.errors import DraftlightError
 from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.trace import Trace
@@ -111,7 +113,8 @@ class PictureMenu(QObject):
             return
         path = self._ask("Share card", "card", ".png")
         if path is not None:
-            self._write(partial(share_card.write, trace, path, self._theme, self.chat.settings.ghosts), path)
+            card = PICTURES["card"]
+            self._write(partial(export.write, [trace], card, path, theme=self._theme, ghosts=self.chat.settings.ghosts), path)
 
     # Parts of it
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
-from engine.exports.tables import FIRST_ROUND_COLUMN, ROUND_COLUMNS, TABLES, Kind, Table, by_answer, tables
+from engine.exports.formats import Wanted
+from engine.exports.tables import FIRST_ROUND_COLUMN, ROUND_COLUMNS, Kind, Table, by_answer, tables
 from engine.metrics import RoundCounts
 from engine.trace import Trace
 
@@ -19,20 +20,14 @@ LINE_END = "\r\n"
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r\n'")
 
 
+def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+    """As in `engine.exports.formats.Make`."""
+    return csv_texts(traces)
+
+
 def csv_texts(traces: Sequence[Trace]) -> dict[str, str]:
     """The tables by their names."""
     return {name: _text(table) for name, table in tables(traces).items()}
-
-
-def csv_files(traces: Sequence[Trace], path: Path) -> dict[Path, str]:
-    """The rounds at `path`, and the other tables beside it as `NAME-proposals.csv` and so on."""
-    texts = csv_texts(traces)
-    return {beside(path, name, ".csv"): texts[name] for name in TABLES}
-
-
-def beside(path: Path, table: str, ending: str) -> Path:
-    """Where a table lies: the rounds at `path` itself, another one beside it."""
-    return path if table == "rounds" else path.with_name(f"{path.stem}-{table}{path.suffix or ending}")
 
 
 def read_rounds_csv(path: Path) -> dict[str, tuple[RoundCounts, ...]]:

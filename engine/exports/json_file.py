@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.codec import plain
 from engine.errors import DraftlightError
+from engine.exports.formats import Wanted
 from engine.exports.tables import about, compared, names, options_of, proposal_values
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, difference_sentence, likeness
 from engine.metrics import RoundCounts, Stretch, Summary, counts, stretches, summarise
@@ -23,6 +24,11 @@ SCHEMA = "draftlight.metrics/1"
 PROVENANCE = ("versions", "hardware", "target", "drafter", "seed")
 """Parts of a trace's header that say under what the answer was made."""
 _COUNTS = tuple(field.name for field in fields(RoundCounts))
+
+
+def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+    """As in `engine.exports.formats.Make`."""
+    return {"metrics": to_json(traces) + "\n"}
 
 
 def to_json(traces: Sequence[Trace]) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 from engine.codec import plain
 from engine.errors import DraftlightError
-from engine.exports.csv_files import beside
-from engine.exports.tables import TABLES, Table, by_answer, names, tables
+from engine.exports.formats import Wanted
+from engine.exports.tables import Table, by_answer, names, tables
 from engine.metrics import RoundCounts
 from engine.provenance import version
 from engine.trace import Trace
@@ -19,8 +19,8 @@ from engine.trace import Trace
 SCHEMA = "draftlight.tables/1"
 
 
-def parquet_files(traces: Sequence[Trace], path: Path) -> dict[Path, bytes]:
-    """The rounds at `path`, and the other tables beside it as `NAME-proposals.parquet` and so on.
+def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
+    """The tables by their names, as in `engine.exports.formats.Make`.
 
     Every file carries the headers of the traces, thus all provenance, in its metadata under `draftlight`.
 
@@ -28,18 +28,17 @@ def parquet_files(traces: Sequence[Trace], path: Path) -> dict[Path, bytes]:
         DraftlightError: pyarrow is not installed.
     """
     arrow, parquet = _pyarrow()
-    made = tables(traces)
     about = {
         "schema": SCHEMA,
         "draftlight": version(),
         "traces": {name: plain(trace.header) for name, trace in zip(names(traces), traces, strict=True)},
     }
     files = {}
-    for name in TABLES:
+    for name, content in tables(traces).items():
         buffer = io.BytesIO()
-        table = _arrow_table(arrow, made[name], {"draftlight": json.dumps({**about, "table": name})})
+        table = _arrow_table(arrow, content, {"draftlight": json.dumps({**about, "table": name})})
         parquet.write_table(table, buffer, compression="zstd")
-        files[beside(path, name, ".parquet")] = buffer.getvalue()
+        files[name] = buffer.getvalue()
     return files
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
+from engine.exports.formats import Wanted
 from engine.exports.json_file import total
 from engine.exports.report_style import stylesheet
 from engine.exports.spans import details
@@ -38,6 +39,11 @@ from engine.trace import Trace
 from engine.types import DecodingOptions, Proposal, Round
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+    """As in `engine.exports.formats.Make`."""
+    return {"report": to_html(traces, wanted.ghosts or "all")}
 
 
 def to_html(traces: Sequence[Trace], ghosts: Ghosts = "all") -> str:

@@ -15,7 +15,7 @@ from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from app.export.kinds import FILTERS, KINDS, ExportKind, free_name, kind_chosen, kind_named
+from app.export.kinds import ExportKind, filters, free_name, kind_chosen, kind_named, kinds
 from app.look import colours
 from app.session.settings import Settings, load
 from app.window.window import Window
@@ -54,9 +54,9 @@ def test_a_name_that_the_dialog_did_not_ask_about_is_not_overwritten(tmp_path: P
 
 
 def test_kinds_have_names_and_endings_of_their_own() -> None:
-    assert len({kind.id for kind in KINDS}) == len({kind.ending for kind in KINDS}) == len(KINDS)
-    assert kind_named("from a later version") is KINDS[0]
-    assert FILTERS.count(";;") == len(KINDS) - 1
+    assert len({kind.id for kind in kinds()}) == len({kind.ending for kind in kinds()}) == len(kinds())
+    assert kind_named("from a later version") == HTML
+    assert filters().count(";;") == len(kinds()) - 1
 
 
 def test_pictures_have_the_colours_of_the_window() -> None:
@@ -104,7 +104,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, path: Path | str, kind: ExportKind) 
     return asked
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.id)
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.id)
 def test_every_kind_is_written_from_the_menu(kind: ExportKind, window: Window, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "out" / f"export{kind.ending}"
     choose(monkeypatch, path, kind)
@@ -144,7 +144,7 @@ def test_a_measured_plain_run_goes_into_every_export(kind: ExportKind, window: W
         assert unknown["speed_up"] == "" and unknown["speed_up_missing"] == "no plain run measured"
     else:
         assert f"{speed_up:.2f}" in text and "× plain" in text and "8.0" in text
-        assert ("No plain run measured" in text) == (kind is HTML), "of the first answer, which is not on the card"
+        assert ("No plain run measured" in text) == (kind == HTML), "of the first answer, which is not on the card"
 
 
 def test_the_first_export_takes_two_clicks_and_the_next_offers_the_same(
@@ -152,8 +152,8 @@ def test_the_first_export_takes_two_clicks_and_the_next_offers_the_same(
 ) -> None:
     asked = choose(monkeypatch, tmp_path / "out.csv", CSV)
     window.actions_by_id["exportAction"].trigger()
-    _, _, offered, filters, chosen = asked[0]
-    assert offered.endswith("draftlight-second.html") and filters == FILTERS and chosen == HTML.filter
+    _, _, offered, offered_kinds, chosen = asked[0]
+    assert offered.endswith("draftlight-second.html") and offered_kinds == filters() and chosen == HTML.filter
     assert load(tmp_path / "settings.json")[0].export_kind == "csv"
     asked = choose(monkeypatch, tmp_path / "again.csv", CSV)
     window.actions_by_id["exportAction"].trigger()

@@ -11,6 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from app.export import share_card
 from app.export.card_text import estimated, lay_out
+from app.export.kinds import PICTURES
+from engine.export import write
 from engine.lens.pieces import GHOST_STEPS
 from engine.metrics import summarise
 from engine.trace import PlainRun, Trace, read
@@ -78,8 +80,9 @@ def test_an_answer_without_rounds_or_proposals_still_has_a_card(tmp_path: Path) 
 def test_a_card_is_written_as_png_and_as_svg(qtbot: QtBot, trace: Trace, tmp_path: Path) -> None:
     from PySide6.QtGui import QImage
 
-    picture = QImage(str(share_card.write(trace, tmp_path / "card.png")))
-    drawing = ElementTree.fromstring(share_card.write(trace, tmp_path / "card.svg", "light").read_bytes())
+    (pixels,) = write([trace], PICTURES["card"], tmp_path / "card.PNG", theme="dark")
+    (drawn,) = write([trace], PICTURES["card"], tmp_path / "card.svg")
+    picture, drawing = QImage(str(pixels)), ElementTree.fromstring(drawn.read_bytes())
     assert picture.width() == 2 * share_card.WIDTH
     assert float(drawing.attrib["width"]) == share_card.WIDTH
 

@@ -77,7 +77,7 @@ def summaries(traces: Sequence[Trace]) -> dict[str, Summary]:
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
-def test_what_is_read_back_gives_the_same_summaries(form: export.Form, traces: tuple[Trace, ...], tmp_path: Path) -> None:
+def test_what_is_read_back_gives_the_same_summaries(form: str, traces: tuple[Trace, ...], tmp_path: Path) -> None:
     written = export.write(traces, form, tmp_path / "out" / f"metrics.{form}")
     assert written[0] == tmp_path / "out" / f"metrics.{form}"
     assert [path.name for path in written[1:]] == (
@@ -198,7 +198,7 @@ def test_a_trace_without_rounds_or_summary_is_exported_as_far_as_it_goes(tmp_pat
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet", "html", "svg"])
 def test_writing_replaces_whole_files_or_leaves_them(
-    form: export.Form, traces: tuple[Trace, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, traces: tuple[Trace, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "out"
     path = folder / f"metrics.{form}"
@@ -253,7 +253,7 @@ def test_other_files_are_not_read_as_exports(tmp_path: Path, form: str, content:
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
-def test_an_export_that_was_cut_is_not_read(form: export.Form, traces: tuple[Trace, ...], tmp_path: Path) -> None:
+def test_an_export_that_was_cut_is_not_read(form: str, traces: tuple[Trace, ...], tmp_path: Path) -> None:
     path = export.write(traces, form, tmp_path / f"metrics.{form}")[0]
     content = path.read_bytes()
     for kept in (1, len(content) // 3, len(content) - 1):
@@ -284,7 +284,7 @@ def test_the_other_tables_and_other_kinds_are_not_taken_for_rounds(traces: tuple
 def test_a_header_that_a_strange_hand_wrote_is_exported_as_far_as_it_makes_sense(tmp_path: Path) -> None:
     odd = {"prompt": [1], "target": "text", "drafter": None, "options": 7, "hardware": [], "versions": "x", "seed": {"a": 1}}
     path = write_trace(tmp_path / "odd.jsonl", random_rounds(3, 4), **odd)
-    for form in export.FORMS:
+    for form in export.FORMATS:
         assert export.write(read_traces([path]), form, tmp_path / f"odd.{form}")[0].exists()
 
 
