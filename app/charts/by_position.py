@@ -10,8 +10,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 
 from app.charts.chart import Chart, cosmetic
-from app.charts.data import Material, step_above
+from app.charts.data import Material, Words, legend, said, step_above
 from app.look.theme import Theme
+from engine.lens.tally import Tally
 
 
 class PositionChart(Chart):
@@ -42,6 +43,16 @@ class PositionChart(Chart):
         self.set_range((0.4, len(places) + 0.6), (0, 1))
         step = max(1, math.ceil(len(places) / 16))
         self.set_ticks("bottom", [(place, str(place)) for place in range(1, len(places) + 1, step)])
+
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """As in `Chart`."""
+        return said("solid: accepted / judged; light: accepted / drafted"), said("solid: judged; light: drafted")
+
+    @staticmethod
+    def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
+        """The proposal's place in its round."""
+        return None if proposal is None else proposal + 1.0
 
 
 class LengthsChart(Chart):
@@ -75,6 +86,20 @@ class LengthsChart(Chart):
         self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
         step = max(1, math.ceil(len(counted) / 16))
         self.set_ticks("bottom", [(place, str(place)) for place in range(0, len(counted), step)])
+
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """As in `Chart`."""
+        alpha = material.tally.summary.alpha
+        if alpha is None or material.tally.jointly_judged:
+            return (said("rounds by accepted proposals"),)
+        return legend("", (theme.dim, "╍╍", f"expected at alpha {alpha:.2f}")), said("outline: expected")
+
+    @staticmethod
+    def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
+        """How many proposals the round accepted."""
+        accepted, *others = tally.statuses[round_].tolist()
+        return accepted if accepted or any(others) else None
 
 
 def length_bars(material: Material) -> tuple[list[int], tuple[float, ...]]:

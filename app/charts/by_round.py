@@ -11,11 +11,13 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
 from app.charts.chart import Band, Chart, cosmetic, smooth
-from app.charts.data import Material, columns, proposals_shown
+from app.charts.data import Material, Words, columns, legend, mean_of, proposals_shown, said
 from app.look.theme import Theme
-from engine.lens.tally import Floats
+from engine.lens.tally import Floats, Tally
 from engine.types import EXPECTED_RULES, ExpectedRule
 
+DASHES = {"match": "┈┈", "gumbel": "━━", "rejection": "╍╍"}
+"""The lines of the expected curves, in letters."""
 LEAST_CELL = 4
 """Pixels; outlines of lower cells would run together."""
 
@@ -135,6 +137,19 @@ class ProposalsChart(Chart):
         for place, rule in enumerate(EXPECTED_RULES):
             self.curves[rule].setData(x, expected[:, place], antialias=smooth(x))
 
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """As in `Chart`."""
+        curves = [(colour, DASHES[rule], rule) for rule, (colour, _) in curve_styles(theme).items()]
+        return legend("expected:", *curves), legend("", *curves), said("lines: expected")
+
+    @staticmethod
+    def reading(tally: Tally, first: int, last: int) -> str:
+        """As in `Chart`."""
+        counts = tally.statuses.rows[first:last].mean(axis=0)
+        accepted, rejected, unjudged = (f"{value:.{int(last - first > 1)}f}" for value in counts)
+        return f"{accepted} accepted, {rejected} rejected, {unjudged} unjudged"
+
 
 def curve_styles(theme: Theme) -> dict[ExpectedRule, tuple[str, Qt.PenStyle]]:
     """Each expected curve has its own colour and its own dash."""
@@ -169,6 +184,17 @@ class AlphaChart(Chart):
         self.curve.setData(x, alphas[:, 0], antialias=smooth(x))
         self.set_rounds(material, 1.0)
 
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """As in `Chart`."""
+        return said("band: 95% interval"), said("95%")
+
+    @staticmethod
+    def reading(tally: Tally, first: int, last: int) -> str:
+        """As in `Chart`."""
+        mean = mean_of(tally.alphas.rows[first:last])
+        return "" if mean is None else f"{mean[0]:.2f}, interval {mean[1]:.2f} to {mean[2]:.2f}"
+
 
 class TauChart(Chart):
     """Tau of the answer so far, and what alpha so far predicts."""
@@ -196,3 +222,19 @@ class TauChart(Chart):
         self.set_rounds(material, top)
         step = max(1, math.ceil(top / 4))
         self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])
+
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """As in `Chart`."""
+        lines = [(theme.accent, "━━", "measured")]
+        if not math.isnan(material.tally.taus[-1][1]):
+            lines.append((theme.dim, "╍╍", "predicted"))
+        return (legend("", *lines),)
+
+    @staticmethod
+    def reading(tally: Tally, first: int, last: int) -> str:
+        """As in `Chart`."""
+        mean = mean_of(tally.taus.rows[first:last])
+        if mean is None:
+            return ""
+        return f"{mean[0]:.2f}" if math.isnan(mean[1]) else f"{mean[0]:.2f}, predicted {mean[1]:.2f}"

@@ -10,9 +10,9 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
 from app.charts.chart import Chart, cosmetic, smooth
-from app.charts.data import Material, columns, step_above
+from app.charts.data import Material, Words, columns, legend, mean_of, milliseconds, said, speed_note, step_above
 from app.look.theme import Theme
-from engine.lens.tally import PHASES, Floats
+from engine.lens.tally import PHASES, Floats, Tally
 
 
 class ThroughputChart(Chart):
@@ -42,6 +42,23 @@ class ThroughputChart(Chart):
         top = throughput_top(speeds, material.plain)
         self.set_rounds(material, top)
         self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
+
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """As in `Chart`."""
+        if not any(material.tally.gammas.keys() - {0}):
+            return said(f"{speed_note()}; a plain run"), said(speed_note()), said("")
+        if material.plain is None:
+            return said(f"{speed_note()}; no baseline yet: measure the plain speed"), said("no baseline yet"), said("")
+        where = "measured" if material.plain_fits else "measured under other conditions"
+        line = (theme.dim, "╍╍", f"plain {material.plain:.1f}, {where}")
+        return legend(speed_note(), line), legend("", line), legend("", (theme.dim, "╍╍", f"plain {material.plain:.1f}"))
+
+    @staticmethod
+    def reading(tally: Tally, first: int, last: int) -> str:
+        """As in `Chart`."""
+        mean = mean_of(tally.speeds.rows[first:last])
+        return "" if mean is None else f"{mean[0]:.1f} tokens/s"
 
 
 def throughput_top(speeds: Floats, plain: float | None) -> float:
@@ -122,6 +139,23 @@ class TimesChart(Chart):
         top = step_above(max(1.0, 1.05 * highest))
         self.set_rounds(material, top)
         self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
+
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """As in `Chart`."""
+        looks = phase_looks(theme)
+        parts = [(looks[phase][0], "■", phase) for phase in PHASES]
+        return legend("bottom to top:", *parts), legend("", *parts)
+
+    @staticmethod
+    def reading(tally: Tally, first: int, last: int) -> str:
+        """As in `Chart`."""
+        phases = tally.phases.rows
+        staged = phases[(phases[:, 0] >= first) & (phases[:, 0] < last)]
+        if len(staged):
+            parts = staged[:, 1:].mean(axis=0)
+            return ", ".join(f"{part} {milliseconds(value)}" for part, value in zip(PHASES, parts, strict=True))
+        return f"{milliseconds(float(tally.milliseconds.rows[first:last].mean()))}, not split by phase"
 
 
 def phase_columns(material: Material) -> tuple[Floats, Floats]:

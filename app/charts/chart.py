@@ -12,9 +12,10 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, QSize, Qt, 
 from PySide6.QtGui import QColor, QContextMenuEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
 from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
 
-from app.charts.data import Material, empty_words
+from app.charts.data import Material, Words, empty_words
 from app.look.theme import Theme, mono_font
 from engine.lens.chart_kinds import CHARTS, ChartName
+from engine.lens.tally import Tally
 
 KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_PageUp: -10, Qt.Key.Key_PageDown: 10}
 FAR = 10**9
@@ -95,7 +96,7 @@ class Chart(QWidget):
 
     def show_material(self, material: Material | None) -> bool:
         """Whether there is something to draw; the words stand there otherwise."""
-        words = empty_words(self.kind.name, None if material is None else material.tally)
+        words = empty_words(self.kind, None if material is None else material.tally)
         if words != self.empty.text():
             self.empty.setText(words)
         self._stack.setCurrentIndex(0 if words else 1)
@@ -107,6 +108,36 @@ class Chart(QWidget):
     def draw(self, material: Material) -> None:
         """Gives the items their data."""
         raise NotImplementedError
+
+    # In words
+
+    def notes(self, material: Material, theme: Theme) -> tuple[Words, ...]:
+        """The line beside the title: what lines and fillings are, in their colours, from the longest wording to the shortest."""
+        return () if empty_words(self.kind, material.tally) else self.legends(material, theme)
+
+    @classmethod
+    def readout(cls, material: Material, round_: int) -> str:
+        """What the chart says of one round, or of the column it stands in."""
+        span = material.span
+        first = span.first + (round_ - span.first) // span.each * span.each
+        last = min(first + span.each, span.last)
+        where = f"round {round_ + 1:,}" if span.each == 1 else f"rounds {first + 1:,} to {last:,}"
+        return f"{where}: {cls.reading(material.tally, first, last) or 'no data'}"
+
+    @staticmethod
+    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
+        """The wordings of `notes` where something is drawn."""
+        return ()
+
+    @staticmethod
+    def reading(tally: Tally, first: int, last: int) -> str:
+        """Of a chart per round: what it says of the rounds from `first` up to before `last`; empty where nothing is known."""
+        return ""
+
+    @staticmethod
+    def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
+        """Of a chart that counts over all rounds: where a round, or one of its proposals, stands; None where it does not."""
+        return None
 
     def mark(self, place: float | None) -> None:
         """The thin line at a place across; None takes it away."""

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.lens.chart_kinds import SPEED_WINDOW, ChartName
-from engine.lens.tally import PHASES, Floats, Tally
+from engine.lens.chart_kinds import SPEED_WINDOW, ChartKind
+from engine.lens.tally import Floats, Tally
+
+Words = tuple[str, str]
+"""The same words with and without mark-up."""
 
 SHOWN_ROUNDS = 60
 """Rounds that show unless the user asks for more."""
@@ -124,16 +127,6 @@ class Material:
     plain_fits: bool = True
 
 
-def place_across(name: ChartName, tally: Tally, round_: int | None, proposal: int | None) -> float | None:
-    """Where a round, or one of its proposals, stands in a chart that counts over all rounds; None where it does not."""
-    if round_ is None or not 0 <= round_ < tally.rounds:
-        return None
-    if name == "positions":
-        return None if proposal is None else proposal + 1.0
-    accepted, *others = tally.statuses[round_].tolist()
-    return accepted if accepted or any(others) else None
-
-
 def column_words(span: Span) -> str:
     """What a column is, where it is not one round."""
     return "" if span.each == 1 else f"each column: mean of {span.each} rounds"
@@ -147,64 +140,29 @@ def span_words(span: Span, rounds: int) -> str:
     return ", ".join(filter(None, (shown, column_words(span))))
 
 
-def empty_words(name: ChartName, tally: Tally | None) -> str:
+def empty_words(kind: ChartKind, tally: Tally | None) -> str:
     """Why a chart has nothing to show; empty if it has."""
-    if tally is None or not tally.rounds:
-        return {
-            "proposals": "Rounds appear here as they are judged.",
-            "alpha": "Alpha appears after the first verdict.",
-            "throughput": "Throughput appears after the first rounds.",
-            "positions": "Acceptance by position appears after a few rounds.",
-            "tau": "Tau appears after the first round.",
-            "lengths": "Accepted lengths appear after a few rounds.",
-            "times": "Round times appear after the first round.",
-        }[name]
-    if name in ("proposals", "positions", "lengths") and not any(tally.gammas.keys() - {0}):
-        return "Nothing was proposed."
-    if name == "alpha" and not np.isfinite(tally.alphas.rows[:, 0]).any():
-        return "Nothing was judged."
-    if name == "throughput" and tally.rounds < 2:
-        return "Throughput appears after the first rounds."
-    return ""
+    if tally is None or tally.rounds < kind.fewest_rounds:
+        return kind.waiting
+    return "Nothing was proposed." if kind.of_proposals and not any(tally.gammas.keys() - {0}) else ""
 
 
-def readout(name: ChartName, material: Material, round_: int) -> str:
-    """What a chart says of one round, or of the column it stands in."""
-    tally, span = material.tally, material.span
-    first = span.first + (round_ - span.first) // span.each * span.each
-    last = min(first + span.each, span.last)
-    where = f"round {round_ + 1:,}" if span.each == 1 else f"rounds {first + 1:,} to {last:,}"
-    if name == "times":
-        return f"{where}: {_time_words(tally, first, last)}"
-    rows = {
-        "proposals": tally.statuses,
-        "alpha": tally.alphas,
-        "throughput": tally.speeds,
-        "tau": tally.taus,
-    }[name].rows[first:last]
+def said(words: str) -> Words:
+    """A note in one colour."""
+    return words, words
+
+
+def legend(before: str, *parts: tuple[str, str, str]) -> Words:
+    """A note that says what is drawn how; `parts`: colour, sign, name."""
+    rich = [f'<span style="color:{colour}">{sign}</span>&nbsp;{name.replace(" ", "&nbsp;")}' for colour, sign, name in parts]
+    plain = [f"{sign} {name}" for _, sign, name in parts]
+    return " &nbsp;".join(filter(None, (before, *rich))), "  ".join(filter(None, (before, *plain)))
+
+
+def mean_of(rows: Floats) -> Floats | None:
+    """The mean of the rows that are known; None where none is."""
     known = rows[np.isfinite(rows if rows.ndim == 1 else rows[:, 0])]
-    if not len(known):
-        return f"{where}: no data"
-    mean = known.mean(axis=0)
-    if name == "proposals":
-        form = "{:.0f}" if span.each == 1 else "{:.1f}"
-        accepted, rejected, unjudged = (form.format(value) for value in mean)
-        return f"{where}: {accepted} accepted, {rejected} rejected, {unjudged} unjudged"
-    if name == "alpha":
-        return f"{where}: {mean[0]:.2f}, interval {mean[1]:.2f} to {mean[2]:.2f}"
-    if name == "throughput":
-        return f"{where}: {float(mean):.1f} tokens/s"
-    predicted = "" if math.isnan(mean[1]) else f", predicted {mean[1]:.2f}"
-    return f"{where}: {mean[0]:.2f}{predicted}"
-
-
-def _time_words(tally: Tally, first: int, last: int) -> str:
-    phases = tally.phases.rows
-    staged = phases[(phases[:, 0] >= first) & (phases[:, 0] < last)]
-    if len(staged):
-        parts = staged[:, 1:].mean(axis=0)
-        return ", ".join(f"{part} {milliseconds(value)}" for part, value in zip(PHASES, parts, strict=True))
-    return f"{milliseconds(float(tally.milliseconds.rows[first:last].mean()))}, not split by phase"
+    return np.atleast_1d(known.mean(axis=0)) if len(known) else None
 
 
 def milliseconds(value: float) -> str:

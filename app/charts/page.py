@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QShowEvent
@@ -12,8 +12,7 @@ from app.charts.by_position import LengthsChart, PositionChart
 from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
 from app.charts.by_time import ThroughputChart, TimesChart
 from app.charts.chart import Chart
-from app.charts.data import Material, empty_words, place_across, readout
-from app.charts.notes import note_wordings
+from app.charts.data import Material, empty_words
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.command import escape_is_wanted
@@ -23,6 +22,17 @@ from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
 from app.session.shown_answer import Shown
 from engine.lens.chart_kinds import CHARTS, ChartName
+
+SHOWN: dict[ChartName, Callable[[], Chart]] = {
+    "proposals": ProposalsChart,
+    "alpha": AlphaChart,
+    "throughput": ThroughputChart,
+    "positions": PositionChart,
+    "tau": TauChart,
+    "lengths": LengthsChart,
+    "times": TimesChart,
+}
+"""What draws each chart on the screen."""
 
 
 class ChartsPage(QWidget):
@@ -47,16 +57,7 @@ class ChartsPage(QWidget):
         self.range = RoundRange()
         self._theme: Theme | None = None
         self._material: Material | None = None
-        charts: tuple[Chart, ...] = (
-            ProposalsChart(),
-            AlphaChart(),
-            ThroughputChart(),
-            PositionChart(),
-            TauChart(),
-            LengthsChart(),
-            TimesChart(),
-        )
-        self.sections: dict[ChartName, Section] = {chart.kind.name: Section(chart) for chart in charts}
+        self.sections: dict[ChartName, Section] = {name: Section(SHOWN[name]()) for name in CHARTS}
         self.curve_names = self.sections["proposals"].note
         self.measure = QPushButton("Measure plain speed")
         self.measure.setObjectName("smallButton")
@@ -199,20 +200,19 @@ class ChartsPage(QWidget):
         material, chart = self._material, section.chart
         if not section.open or material is None or self._theme is None:
             return
-        name = chart.kind.name
         if not chart.kind.per_round:
             place = self._marked_place()
-            proposal = None if place is None else place.proposal
-            chart.mark(place_across(name, material.tally, round_, proposal))
-            section.note.set_words(*note_wordings(name, material, self._theme))
+            known = place is not None and 0 <= place.round < material.tally.rounds
+            chart.mark(chart.place_across(material.tally, place.round, place.proposal) if known and place is not None else None)
+            section.note.set_words(*chart.notes(material, self._theme))
             return
-        shows = round_ is not None and not empty_words(name, material.tally)
+        shows = round_ is not None and not empty_words(chart.kind, material.tally)
         centre = material.span.centre(round_) if shows and round_ is not None else None
         chart.mark(centre)
         if centre is None or round_ is None:
-            section.note.set_words(*note_wordings(name, material, self._theme))
+            section.note.set_words(*chart.notes(material, self._theme))
         else:
-            words = readout(name, material, round_)
+            words = chart.readout(material, round_)
             section.note.set_words((words, words), (short := words.partition(": ")[2], short))
             if chart.hasFocus():
                 chart.setAccessibleDescription(words)

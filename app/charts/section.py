@@ -7,13 +7,10 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.charts.chart import Chart
+from app.charts.data import Words
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import icon_button, tint
-from app.look.wording import DEFINITIONS
-
-Words = tuple[str, str]
-"""The same words with and without mark-up."""
 
 
 class Note(QLabel):
@@ -77,7 +74,7 @@ class Section(QWidget):
         self.title = QPushButton(title)
         self.title.setObjectName("sectionTitle")
         self.title.setAccessibleName(f"What {title} means")
-        self.title.setToolTip(f"<p>{DEFINITIONS[chart.kind.key]}</p>")
+        self.title.setToolTip(f"<p>{chart.kind.in_window}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
         self.note = Note()

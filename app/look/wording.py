@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
-from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import Ghosts
 from engine.lens.shared_wording import FIGURES
 from engine.lens.shared_wording import RULE_TITLES as RULE_TITLES
@@ -45,7 +44,6 @@ DEFINITIONS = {
     "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends only on the "
     "seed and the position, so another drafter gives the same text, except at near-ties.",
     "context": "Tokens in the target's cache, out of its context length.",
-    **{kind.key: kind.definition + kind.on_screen for kind in CHARTS.values()},
 }
 
 

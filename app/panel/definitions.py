@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.look.wording import DEFINITIONS, RULE_TITLES, number, seconds
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
-from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW
+from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS
 
 NAMES = {
     "throughput": "Throughput",
@@ -41,17 +41,21 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     """The definition of a figure or a chart.
 
     Args:
-        key: an entry of `FORMULAS`.
+        key: an entry of `FORMULAS`, or that of a chart.
         answer: whose numbers to show; None or one without rounds has none.
         baseline: the measured plain run the speed-up compares with.
     """
-    title, formula, here = FORMULAS[key]
-    known = answer is not None and answer.tally.rounds > 0
-    lines = here(answer, baseline) if known and answer is not None else ("Nothing has been decoded yet.",)
-    joint = key == "tau" and known and answer is not None and answer.tally.jointly_judged
-    return Definition(
-        title, formula, tuple(filter(None, lines)) or ("Nothing was proposed.",), DEFINITIONS["tau_block" if joint else key]
-    )
+    chart = next((kind for kind in CHARTS.values() if kind.key == key), None)
+    if chart is not None:
+        title, formula, words, here = chart.title, chart.formula, chart.in_window, CHART_LINES.get(chart.name)
+    else:
+        title, formula, here = FORMULAS[key]
+        joint = key == "tau" and answer is not None and answer.tally.rounds > 0 and answer.tally.jointly_judged
+        words = DEFINITIONS["tau_block" if joint else key]
+    if answer is None or not answer.tally.rounds:
+        return Definition(title, formula, ("Nothing has been decoded yet.",), words)
+    lines = () if here is None else tuple(filter(None, here(answer, baseline))) or ("Nothing was proposed.",)
+    return Definition(title, formula, lines, words)
 
 
 def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tuple[str, str]]:
@@ -184,7 +188,6 @@ def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return (f"Here: {answer.cache_length:,} tokens",)
 
 
-TAU_FORMULA = "emitted tokens / rounds\nexpected: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
 FORMULAS: dict[str, tuple[str, str, Here]] = {
     "answer": ("Figures of this answer", "", _figures),
     "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
@@ -192,15 +195,18 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "alpha": ("Alpha", "accepted / (accepted + rejected)", _alpha),
     "tau": ("Tau", "emitted tokens / rounds", _tau),
     "draft_yield": ("Draft yield", "accepted / proposals", _draft_yield),
-    "proposals_plot": (CHARTS["proposals"].title, "proposals = accepted + rejected + unjudged", _proposals),
-    "alpha_plot": (CHARTS["alpha"].title, "accepted / (accepted + rejected)", _alpha_lately),
-    "throughput_plot": (CHARTS["throughput"].title, f"tokens of {SPEED_WINDOW} rounds / their seconds", _speed_lately),
-    "positions_plot": (CHARTS["positions"].title, "accepted / judged, and accepted / drafted", _positions),
-    "tau_plot": (CHARTS["tau"].title, TAU_FORMULA, _tau),
-    "lengths_plot": (CHARTS["lengths"].title, "alpha^k (1 − alpha); if all are accepted, alpha^gamma", _lengths),
-    "times_plot": (CHARTS["times"].title, "draft + verify + judge + other", _times),
     "first_token": ("First token", "", _first_token),
     "invariant": ("Same with any drafter", "", _invariant),
     "context": ("Context", "", _context),
 }
 """Title, formula, and what makes the lines of this answer."""
+CHART_LINES: dict[str, Here] = {
+    "proposals": _proposals,
+    "alpha": _alpha_lately,
+    "throughput": _speed_lately,
+    "positions": _positions,
+    "tau": _tau,
+    "lengths": _lengths,
+    "times": _times,
+}
+"""What makes the lines of this answer for a chart, which says the rest itself."""

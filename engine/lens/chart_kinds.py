@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 SPEED_WINDOW = 8
 """Rounds the rolling throughput looks back."""
@@ -13,7 +12,8 @@ ALPHA_WINDOW = 32
 """Rounds the rolling alpha looks back."""
 
 
-ChartName = Literal["proposals", "alpha", "throughput", "positions", "tau", "lengths", "times"]
+ChartName = str
+"""A key of `CHARTS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,9 @@ class ChartKind:
 
     Attributes:
         title, across, up: heading and axis labels; `up` is the unit. definition: what is drawn, exactly.
-        on_screen, in_pictures: what is to be added to it there.
+        formula: how it is computed. waiting: what stands in its place before there is anything to draw.
+        on_screen, in_pictures: what is to be added to the definition there.
+        of_proposals: whether it is empty where nothing was proposed. fewest_rounds: before so many it is empty, too.
         per_round: whether a place across is a round.
         open: whether it shows in the window until the user says otherwise.
     """
@@ -32,10 +34,19 @@ class ChartKind:
     across: str
     up: str
     definition: str
+    formula: str
+    waiting: str
     on_screen: str = ""
     in_pictures: str = ""
+    of_proposals: bool = False
+    fewest_rounds: int = 1
     per_round: bool = True
     open: bool = True
+
+    @property
+    def in_window(self) -> str:
+        """The definition that the window shows."""
+        return self.definition + self.on_screen
 
     @property
     def key(self) -> str:
@@ -43,6 +54,7 @@ class ChartKind:
         return f"{self.name}_plot"
 
 
+TAU_FORMULA = "emitted tokens / rounds\nexpected: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
 CHARTS: dict[ChartName, ChartKind] = {
     kind.name: kind
     for kind in (
@@ -55,6 +67,9 @@ CHARTS: dict[ChartName, ChartKind] = {
             "outlined = unjudged. The lines are the accepted tokens that theory predicts per round under each rule: a + a² + … + "
             "a^gamma, where a is the rule's mean predicted acceptance probability at the positions judged in the last "
             f"{EXPECTED_WINDOW} rounds.",
+            "proposals = accepted + rejected + unjudged",
+            "Rounds appear here as they are judged.",
+            of_proposals=True,
             on_screen=" If a draft is too long to fit, the cells that are cut off were unjudged too.",
         ),
         ChartKind(
@@ -64,6 +79,9 @@ CHARTS: dict[ChartName, ChartKind] = {
             "alpha",
             f"Accepted / (accepted + rejected) over the last {ALPHA_WINDOW} rounds, starting anew where the rule or the drafter "
             "changes. The band is Wilson's 95% interval, treating verdicts as independent.",
+            "accepted / (accepted + rejected)",
+            "Alpha appears after the first verdict.",
+            of_proposals=True,
             in_pictures=" Dashed: whole answer.",
         ),
         ChartKind(
@@ -72,6 +90,9 @@ CHARTS: dict[ChartName, ChartKind] = {
             "round",
             "tokens per second",
             f"Emitted tokens per second over the last {SPEED_WINDOW} rounds.",
+            f"tokens of {SPEED_WINDOW} rounds / their seconds",
+            "Throughput appears after the first rounds.",
+            fewest_rounds=2,
             on_screen=" The dashed line is the measured throughput of a plain run of the same target; without one there is no "
             "line.",
             in_pictures=" The horizontal axis shows seconds since the prompt was read. Dashed: whole answer.",
@@ -83,6 +104,9 @@ CHARTS: dict[ChartName, ChartKind] = {
             "share accepted",
             "Acceptance by position in the round. Solid: accepted / judged, over judged proposals only. Light: accepted / "
             "drafted, which includes positions that were never reached.",
+            "accepted / judged, and accepted / drafted",
+            "Acceptance by position appears after a few rounds.",
+            of_proposals=True,
             per_round=False,
         ),
         ChartKind(
@@ -93,6 +117,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "Emitted tokens per round since the answer began. The dashed line is what alpha predicts so far: the mean over "
             "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha), with the alpha of each round's rule and drafter. Block has no "
             "prediction, because it judges jointly.",
+            TAU_FORMULA,
+            "Tau appears after the first round.",
             open=False,
         ),
         ChartKind(
@@ -103,6 +129,9 @@ CHARTS: dict[ChartName, ChartKind] = {
             "How many rounds accepted 0, 1, 2, … of their proposals. The dashed outline is the expected count if each proposal "
             "were accepted with probability alpha (that of the round's rule and drafter), independently of the others; Block has "
             "none.",
+            "alpha^k (1 − alpha); if all are accepted, alpha^gamma",
+            "Accepted lengths appear after a few rounds.",
+            of_proposals=True,
             per_round=False,
             open=False,
         ),
@@ -113,6 +142,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "milliseconds",
             "Where a round's time goes, in milliseconds. A stacked bar is a round timed by phase; waiting for each phase makes "
             "it a little slower.",
+            "draft + verify + judge + other",
+            "Round times appear after the first round.",
             on_screen=" For the other rounds only the total is known: the short lines.",
             in_pictures=" In a long answer, a bar is the mean of neighbouring rounds.",
             open=False,

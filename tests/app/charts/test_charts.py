@@ -11,15 +11,14 @@ from PySide6.QtGui import QImage, QKeyEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
-from app.charts.by_round import ProposalsChart
-from app.charts.by_time import phase_columns
+from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
+from app.charts.by_time import TimesChart, phase_columns
 from app.charts.data import (
     MOST_COLUMNS,
     SHOWN_ROUNDS,
     Material,
     columns,
     empty_words,
-    readout,
     rounds_in_a_column,
     span_of,
     span_words,
@@ -90,19 +89,19 @@ def test_readouts_name_the_round_and_its_numbers() -> None:
     material = Material(Tally.of(LONG), span_of(len(LONG)))
     index = len(LONG) - 5
     round_ = LONG[index]
-    assert readout("proposals", material, index) == (
+    assert ProposalsChart.readout(material, index) == (
         f"round {index + 1}: {round_.accepted} accepted, {round_.rejected} rejected, {round_.unjudged} unjudged"
     )
-    assert "interval" in readout("alpha", material, index)
-    assert "predicted" in readout("tau", material, index)
+    assert "interval" in AlphaChart.readout(material, index)
+    assert "predicted" in TauChart.readout(material, index)
     staged = next(round_.index for round_ in reversed(LONG) if round_.milliseconds.measured)
-    assert "verify" in readout("times", material, staged)
-    assert "not split by phase" in readout("times", material, staged - 1)
+    assert "verify" in TimesChart.readout(material, staged)
+    assert "not split by phase" in TimesChart.readout(material, staged - 1)
 
 
 def test_a_column_of_many_rounds_reads_out_their_mean() -> None:
     tally = Tally.of(LONG * 20)
-    words = readout("proposals", Material(tally, span_of(tally.rounds, None)), 7)
+    words = ProposalsChart.readout(Material(tally, span_of(tally.rounds, None)), 7)
     assert words.startswith("rounds 1 to ") and "accepted" in words
 
 
@@ -115,9 +114,9 @@ def test_times_keep_the_gaps_between_staged_rounds() -> None:
 def test_charts_say_why_they_are_empty() -> None:
     plain = Tally.of([make_round(index, [], "a", started=60.0 * index) for index in range(5)])
     for name in CHARTS:
-        assert empty_words(name, None) and empty_words(name, Tally())
-        assert not empty_words(name, Tally.of(LONG))
-        assert bool(empty_words(name, plain)) == (name in ("proposals", "alpha", "positions", "lengths"))
+        assert empty_words(CHARTS[name], None) and empty_words(CHARTS[name], Tally())
+        assert not empty_words(CHARTS[name], Tally.of(LONG))
+        assert bool(empty_words(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "lengths"))
 
 
 # The page

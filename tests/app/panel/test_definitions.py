@@ -9,7 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.look.wording import DEFINITIONS
-from app.panel.definitions import FORMULAS, define
+from app.panel.definitions import CHART_LINES, FORMULAS, define
 from app.panel.figure_tiles import NAMES
 from app.session.plain_baseline import FEWEST_TOKENS, PLAIN_TOKENS, Baseline, Baselines, plain_request
 from app.session.session import Answer, Session
@@ -17,6 +17,7 @@ from engine.lens.chart_kinds import CHARTS
 from engine.types import DecodingOptions, Message, Request, Round, RunFinished, option_names
 from tests.app.fakes import make_round, story_rounds
 
+CHART_KEYS = [kind.key for kind in CHARTS.values()]
 MESSAGES = (Message("user", "Tell me a story."),)
 
 
@@ -37,12 +38,12 @@ def finished(tokens: int, seconds: float) -> RunFinished:
 
 
 def test_every_tile_and_every_chart_has_a_definition() -> None:
-    for key in (*NAMES, *(kind.key for kind in CHARTS.values()), "first_token"):
-        assert key in FORMULAS and key in DEFINITIONS
+    for key in (*NAMES, *CHART_KEYS, "first_token"):
         assert define(key, None).words
+    assert CHARTS.keys() == CHART_LINES.keys(), "each chart has lines with the numbers of the answer"
 
 
-@pytest.mark.parametrize("key", FORMULAS)
+@pytest.mark.parametrize("key", [*FORMULAS, *CHART_KEYS])
 def test_a_definition_has_numbers_before_after_and_without_proposals(key: str) -> None:
     assert define(key, None).here == ("Nothing has been decoded yet.",)
     for rounds in (story_rounds(), [make_round(0, [], "a")], story_rounds(rule="block")):

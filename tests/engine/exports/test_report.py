@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from app.charts.data import Span, columns
-from app.look.wording import DEFINITIONS
 from app.panel.definitions import define
 from app.session.session import Answer
 from app.verdict.verdict import judge
@@ -248,8 +247,8 @@ def test_every_chart_has_one_title_and_definition_in_window_picture_and_report(t
     assert list(DRAW) == list(CHARTS)
     for kind in CHARTS.values():
         assert kind.title in page.text and kind.definition in page.text
-        assert DEFINITIONS[kind.key].startswith(kind.definition)
-        assert define(kind.key, None).title == kind.title
+        told = define(kind.key, None)
+        assert (told.title, told.words) == (kind.title, kind.definition + kind.on_screen)
         assert kind.title in chart_svg(traces, kind.name)
 
 
