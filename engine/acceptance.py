@@ -40,9 +40,10 @@ class RoundNoise:
         positions = [self.position + index for index in range(rows.rows)]
         return self.source.argmax_and_margin(rows.logits, rows.inverse_temperature, positions)[1]
 
-    def draft(self, row: Distribution, step: int) -> mx.array:
-        """(1,) id drawn with the `draft` noise of this round."""
-        return self.source.argmax(row.logits, row.inverse_temperature, [self.position + step], "draft", self.position)
+    def draft(self, rows: Distribution, first: int = 0) -> mx.array:
+        """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
+        positions = [self.position + first + index for index in range(rows.rows)]
+        return self.source.argmax(rows.logits, rows.inverse_temperature, positions, "draft", self.position)
 
     def coins(self, count: int) -> mx.array:
         """(count,) float32, uniform on multiples of 2^-24 in [0, 1)."""

@@ -114,6 +114,9 @@ def _proposal(value: Mapping[str, Any]) -> Proposal:
         draft_top=_candidates(value.get("draft_top", ())),
         target_top=_candidates(value.get("target_top", ())),
         copied=_optional_truth(value.get("copied")),
+        target_draw=_optional_whole(value.get("target_draw")),
+        coupled_draw=_optional_whole(value.get("coupled_draw")),
+        independent_draw=_optional_whole(value.get("independent_draw")),
     )
 
 

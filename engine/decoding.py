@@ -23,6 +23,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
 from engine.rounds.draft_length import AutoGamma, FixedGamma
+from engine.rounds.other_draws import OtherDraws, other_draws
 from engine.rounds.record import EvaluatedRound, describe
 from engine.rounds.text_stream import AnswerText
 from engine.run_control import Control
@@ -267,12 +268,13 @@ class _Run:
         p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
         judgement = self._judge(p, proposals, noise)
         margins = self._margins(p, proposals, noise)
-        arrays = self._looked_at(p, proposals, judgement, margins)
+        others = self._other_draws(p, proposals, judgement, noise)
+        arrays = self._looked_at(p, proposals, judgement, margins, others)
         self._queue_plain(judgement, arrays)
         mx.eval(*arrays)  # the one synchronisation
         stages = _Stages(began, self.clock(), drafted, verified)
 
-        verdict = self._verdict(position, p, proposals, judgement, margins)
+        verdict = self._verdict(position, p, proposals, judgement, margins, others)
         finish, kept, text = self._end_of(verdict)
         self._commit(kept, finish, features)
         emitted, described, expected = describe(verdict, kept, self.text, self.options, self.shaper.greedy)
@@ -357,8 +359,21 @@ class _Run:
         drawn = proposals is None or self.options.rule in INVARIANT_RULES
         return noise.margins(p) if self.options.analyse and drawn and not self.shaper.greedy else None
 
+    def _other_draws(
+        self, p: Distribution, proposals: Proposals | None, judgement: Judgement, noise: RoundNoise
+    ) -> OtherDraws | None:
+        """What other rules would compare; None without proposals or analysis."""
+        if proposals is None or not self.options.analyse:
+            return None
+        return other_draws(self.options.rule, p, proposals, judgement, noise, self.shaper.greedy)
+
     def _looked_at(
-        self, p: Distribution, proposals: Proposals | None, judgement: Judgement, margins: mx.array | None
+        self,
+        p: Distribution,
+        proposals: Proposals | None,
+        judgement: Judgement,
+        margins: mx.array | None,
+        others: OtherDraws | None,
     ) -> list[mx.array]:
         """Everything that the host will look at."""
         arrays = [judgement.accepted, judgement.token]
@@ -372,15 +387,23 @@ class _Run:
             arrays.append(judgement.acceptance)
         if proposals is not None and isinstance(proposals.q, Distribution):
             arrays.append(proposals.q.logits)
+        if others is not None:
+            arrays += others.arrays
         return arrays
 
     def _verdict(
-        self, position: int, p: Distribution, proposals: Proposals | None, judgement: Judgement, margins: mx.array | None
+        self,
+        position: int,
+        p: Distribution,
+        proposals: Proposals | None,
+        judgement: Judgement,
+        margins: mx.array | None,
+        others: OtherDraws | None,
     ) -> EvaluatedRound:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
         drafted = [] if proposals is None else _integers(proposals.tokens)
         check_drawn([*drafted, token])
-        return EvaluatedRound(position, self.options.rule, drafted, accepted, token, p, proposals, judgement, margins)
+        return EvaluatedRound(position, self.options.rule, drafted, accepted, token, p, proposals, judgement, margins, others)
 
     def _end_of(self, verdict: EvaluatedRound) -> tuple[Finish | None, list[int], str]:
         """Why the answer ends with this round, which of its tokens count, and what text it adds."""

@@ -61,6 +61,7 @@ class DrafterKind:
         has_distribution: whether proposals are drawn from a distribution q; otherwise they are copied, and q is 1.
         sets_own_length: whether it decides itself how many tokens to propose where gamma is automatic.
         benched: whether `draftlight bench` measures it unless told what to measure.
+        follows_text: whether q at a position depends on the text before it alone, and not on where its round began.
     """
 
     name: str
@@ -71,6 +72,7 @@ class DrafterKind:
     has_distribution: bool = True
     sets_own_length: bool = False
     benched: bool = False
+    follows_text: bool = False
 
     def builder(self) -> Build:
         """The function that `build` names. Imports MLX, so only the engine thread may call it."""
@@ -119,6 +121,7 @@ DRAFTERS: dict[str, DrafterKind] = {
             fits="builtin",
             sets_own_length=True,
             benched=True,
+            follows_text=True,
         ),
     )
 }
@@ -142,6 +145,7 @@ BY_PATH: dict[str, DrafterKind] = {
             "engine.drafters.draft_model:build",
             fits="vocabulary",
             sets_own_length=True,
+            follows_text=True,
         ),
     )
 }

@@ -135,8 +135,8 @@ class Proposal:
         text: the token alone, undecodable bytes replaced; `bytes` is exact.
         status: accepted, rejected, or unjudged (it stood after the rejected one).
         q: probability the drafter gave it; None without `analyse`.
-        p: probability the target gave it, None for unjudged ones: it would be conditional on a text that was not kept, and their
-            alternatives are left out too. At temperature 0 both are the
+        p: probability the target gave it, given the proposals before it. Of an unjudged one it is therefore conditional on text
+            that was not kept; its alternatives are left out, and in older traces its p is None. At temperature 0 both are the
             unfiltered probabilities at temperature 1, which say more than 0 and 1.
         acceptance: probability that the rule in force accepts here, given the context (and under `block` the block).
         coin: the uniform number that was compared, under rejection and block.
@@ -144,6 +144,10 @@ class Proposal:
         draft_top, target_top: at most five likeliest tokens of either side, likeliest first.
         copied: whether the drafter proposed it outright, with q = 1 and no draw, as what it finds in the text; None in traces
             from before that was recorded.
+        target_draw: what the target draws here with `shared` noise, whatever the rule; given the proposals before it, like p.
+        coupled_draw: what the drafter draws here with `shared` noise, so what it proposes under gumbel.
+        independent_draw: what it draws with the round's `draft` noise, so what it proposes under the other rules. The three are
+            None without `analyse`, at temperature 0, and in older traces.
     """
 
     id: int
@@ -159,6 +163,9 @@ class Proposal:
     draft_top: tuple[Candidate, ...] = ()
     target_top: tuple[Candidate, ...] = ()
     copied: bool | None = None
+    target_draw: int | None = None
+    coupled_draw: int | None = None
+    independent_draw: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,9 @@ def _figures(round_: Round, spot: Spot, greedy: bool, near: float) -> tuple[Figu
     elif q is not None:
         found.append(Figure("Draft q", f"≤ {probability(q)}", "not in the drafter's top five", side="draft"))
     if token.p is not None:
-        found.append(Figure("Target p", probability(token.p), rank_words(token.id, target_top), token.p, "target"))
+        unjudged = isinstance(token, Proposal) and token.status == "unjudged"
+        note = "after the proposals before it" if unjudged else rank_words(token.id, target_top)
+        found.append(Figure("Target p", probability(token.p), note, token.p, "target"))
     if q and token.p is not None and not spot.own:
         found.append(Figure("p / q", ratio(token.p / q)))
     found += _rule_figures(round_, spot, greedy, near)

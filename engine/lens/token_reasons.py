@@ -127,12 +127,14 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
     if not analysed:
         return ("Analysis was off for this answer, so its probabilities were not recorded.",)
     if proposal is not None and proposal.status == "unjudged":
-        notes.append("Its p is unknown: it would follow text that was rejected.")
+        follows = "it follows text that was rejected"
+        known = proposal.p is not None
+        notes.append(f"Its p is given the proposals before it: {follows}." if known else f"Its p is unknown: {follows}.")
     copied = spot.at < len(round_.proposals) and was_copied(round_, round_.proposals[spot.at])
     if greedy:
-        unjudged = proposal is not None and proposal.status == "unjudged"
+        without_p = proposal is not None and proposal.p is None
         alone = copied or spot.at >= len(round_.proposals)
-        which = "q is" if unjudged else "p is" if alone else "p and q are"
+        which = "q is" if without_p else "p is" if alone else "p and q are"
         notes.append(f"{which} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
     elif copied and not drafter_kind(round_.drafter).has_distribution:
         notes.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
 from engine.rounds import analysis
+from engine.rounds.other_draws import OtherDraws
 from engine.rounds.text_stream import AnswerText
 from engine.target.distribution import Distribution, OneHot
 from engine.types import DecodingOptions, Emitted, Expected, Origin, Proposal, Rule, Status
@@ -36,6 +37,7 @@ class EvaluatedRound:
     proposals: Proposals | None
     judgement: Judgement
     margins: mx.array | None
+    others: OtherDraws | None
 
     @property
     def emitted(self) -> list[int]:
@@ -106,11 +108,14 @@ def describe(
         )
         for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
     )
-    host = _Judged.of(verdict.judgement)
+    host = _Judged.of(verdict.judgement, verdict.others)
     proposals = tuple(
-        _judged(verdict, host, index, p[index], q[index], text, greedy)
-        if index < verdict.judged
-        else _unjudged(verdict, host, index, q[index], text)
+        host.completed(
+            _judged(verdict, host, index, p[index], q[index], text, greedy)
+            if index < verdict.judged
+            else _unjudged(verdict, host, index, q[index], text),
+            index,
+        )
         for index in range(len(verdict.drafted))
     )
     return emitted, proposals, analysis.expected(p[: verdict.judged], q[: verdict.judged], greedy)
@@ -146,20 +151,33 @@ def _borders(verdict: EvaluatedRound, kept: list[int], options: DecodingOptions)
 
 @dataclass(frozen=True)
 class _Judged:
-    """A Judgement's arrays on the host; `acceptance` where coins were compared with it."""
+    """A Judgement's arrays on the host, `acceptance` where coins were compared with it, and what other rules would compare."""
 
     acceptance: list[float] | None
     coins: list[float] | None
     draws: list[int] | None
+    others: OtherDraws | None
 
     @classmethod
-    def of(cls, judgement: Judgement) -> _Judged:
+    def of(cls, judgement: Judgement, others: OtherDraws | None) -> _Judged:
         """Evaluates the judgement and copies it. `acceptance` is None where no coin was compared, and limited to 1 elsewhere."""
         draws = None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)]
         if judgement.coins is None:
-            return cls(None, None, draws)
+            return cls(None, None, draws, others)
         acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)]
-        return cls(acceptance, [float(value) for value in np.asarray(judgement.coins)], draws)
+        return cls(acceptance, [float(value) for value in np.asarray(judgement.coins)], draws, others)
+
+    def completed(self, proposal: Proposal, index: int) -> Proposal:
+        """The proposal at `index` with what other rules would have compared, and with its p where it was not judged."""
+        others = self.others
+        if others is None:
+            return proposal
+        target, coupled, independent = (
+            None if drawn is None else int(np.asarray(drawn)[index])
+            for drawn in (others.target, others.coupled, others.independent)
+        )
+        p = float(np.asarray(others.p)[index]) if proposal.p is None else proposal.p
+        return replace(proposal, p=p, target_draw=target, coupled_draw=coupled, independent_draw=independent)
 
 
 def _judged(
@@ -190,7 +208,7 @@ def _judged(
 
 
 def _unjudged(verdict: EvaluatedRound, host: _Judged, index: int, q: analysis.Row, text: AnswerText) -> Proposal:
-    """A proposal after the rejected one. Its p is not looked at: it is conditional on a text that was not kept."""
+    """A proposal after the rejected one. Its row is not looked at: it is conditional on text that was not kept."""
     token = verdict.drafted[index]
     # Under `block` the coins and chances of all positions decide together, so all are shown.
     shown = verdict.rule == "block"

@@ -178,7 +178,16 @@ def test_shared_noise_tells_both_draws_and_the_margin(rule: Rule, words: str) ->
     assert "Coin u" not in figures(made, GHOST)
 
 
-def test_an_unjudged_proposal_carries_q_alone_and_says_so() -> None:
+def test_an_unjudged_proposal_with_a_recorded_p_says_what_text_that_follows() -> None:
+    round_ = rejected_round()
+    recorded = replace(round_, proposals=(*round_.proposals[:-1], replace(round_.proposals[-1], p=0.25)))
+    verdict = judge(answer(recorded), BEHIND)
+    shown = next(figure for figure in verdict.figures if figure.name == "Target p")
+    assert (shown.words, shown.note) == ("0.250", "after the proposals before it")
+    assert any("p is given the proposals before it: it follows text that was rejected" in words for words in verdict.unknown)
+
+
+def test_an_unjudged_proposal_without_p_carries_q_alone_and_says_so() -> None:
     made = answer(rejected_round())
     verdict = judge(made, BEHIND)
     assert verdict is not None

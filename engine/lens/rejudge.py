@@ -1,0 +1,423 @@
+"""An answer judged again under another rule or with shorter drafts, from its record alone: nothing is decoded.
+
+The recorded rows of p and q are those of one text. So another rule can be held against each round in the context that the
+round had, up to the first place where it would have left that context:
+
+- `rejection` looks at the proposals that were made: their p and q are recorded, and its coin at a position of a round is a
+  function of the seed (`engine.noise_reference.coin`). Coins are independent of every draw, so the verdict is what rejection
+  says of these proposals. It would have drawn proposals of its own where the round was judged by gumbel.
+- `match` and `gumbel` compare the target's draw with the drafter's. Both are functions of the seed and of the recorded rows,
+  and newer traces hold them (`Proposal.target_draw`, `coupled_draw`, `independent_draw`). What the target draws is also the
+  text that the two rules would emit.
+
+Behind a proposal that the other rule rejects, or that it would not have made, nothing is known of the round. Where it keeps one
+that was rejected, the proposals behind are known as far as their p is recorded, although they were never judged.
+
+A whole answer of other rounds follows only where the text stays the same and each position's draws do not depend on where its
+round began. That holds under gumbel, whose draws are keyed by position alone, with a draft model, whose q depends on the text
+alone (`Recut`). Under match the drafter's noise is keyed by the round's first position too: rounds that begin elsewhere have
+other drafts, and all that is known is what happens until the first round begins elsewhere.
+
+No MLX, no Qt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine import noise_reference
+from engine.drafter_kinds import drafter_kind
+from engine.errors import DraftlightError
+from engine.lens.pieces import Spot
+from engine.lens.token_reasons import was_copied
+from engine.types import DecodingOptions, Expected, Proposal, Round, Rule, Status
+
+Change = Literal["", "accepts", "rejects", "proposes another"]
+"""How a rule departs from what happened to a proposal: not at all; it keeps the one that was rejected; it rejects the one that
+was kept; it would have proposed another token."""
+
+JUDGED_AGAIN: tuple[Rule, ...] = ("match", "rejection", "gumbel")
+DRAWN: tuple[Rule, ...] = ("match", "gumbel")
+"""Those that compare two draws, and under which the text of a seed is always the same."""
+_TEXT_DIFFERS = "Under {rule} the text itself depends on the drafts, so rounds that begin elsewhere go on with another text."
+CLOSE = 1e-4
+"""Coins closer to p/q than this share of it are not told: p and q are recorded with another rounding than the engine compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVerdict:
+    """What the other rule says at one proposal's place.
+
+    Attributes:
+        spot: the recorded proposal; status: what became of it.
+        proposed: id of the token that the rule would have proposed here.
+        accepted: whether it keeps that token.
+        change: how that differs from the record. An unjudged proposal has no verdict to differ from.
+        drawn: id that the target draws here, under match and gumbel: the token that the text gets. None under rejection.
+        p, q, coin: what rejection compares: the proposal stands if the coin is below p/q. The first two are those of the recorded
+            proposal; the coin is None under the other rules.
+        expected: the closed forms of this position, where the record has them.
+    """
+
+    spot: Spot
+    status: Status
+    proposed: int
+    accepted: bool
+    change: Change = ""
+    drawn: int | None = None
+    p: float | None = None
+    q: float | None = None
+    coin: float | None = None
+    expected: Expected | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """p/q of the recorded proposal; None where q is not known or 0."""
+        return self.p / self.q if self.p is not None and self.q else None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundVerdict:
+    """What the other rule says of one round.
+
+    Attributes:
+        verdicts: from the first proposal on, as far as they are known.
+        complete: whether it is known how many proposals of the round the rule keeps.
+    """
+
+    round: int
+    verdicts: tuple[TokenVerdict, ...]
+    complete: bool
+
+    @property
+    def kept(self) -> int:
+        """Proposals that the rule keeps, as far as they are known."""
+        return sum(verdict.accepted for verdict in self.verdicts)
+
+    @property
+    def change(self) -> TokenVerdict | None:
+        """The first place where the rule departs from the record: there is at most one, since nothing is told behind it."""
+        return next((verdict for verdict in self.verdicts if verdict.change), None)
+
+
+@dataclass(frozen=True, slots=True)
+class RejudgeCounts:
+    """Sums over the rounds that were judged again.
+
+    Attributes:
+        rounds: those with proposals; complete: those of them where the number of kept proposals is known.
+        kept, was_kept: proposals kept in the complete rounds, by the other rule and in the record.
+        positions: judged positions of which something is known.
+        accepts, rejects, others: how often the rule keeps what was rejected, rejects what was kept, proposes another token.
+        others_kept: how many of those other tokens it keeps.
+        unjudged: proposals of which the record has no verdict and the other rule has one.
+        missing: rounds of which nothing is known, because the trace does not hold the draws.
+    """
+
+    rounds: int = 0
+    complete: int = 0
+    kept: int = 0
+    was_kept: int = 0
+    positions: int = 0
+    accepts: int = 0
+    rejects: int = 0
+    others: int = 0
+    others_kept: int = 0
+    unjudged: int = 0
+    missing: int = 0
+
+    @property
+    def changes(self) -> int:
+        """Rounds in which the rule departs from the record."""
+        return self.accepts + self.rejects + self.others
+
+    def plus(self, round_: Round, found: RoundVerdict, gamma: int | None) -> RejudgeCounts:
+        """With one round more."""
+        if not round_.proposals:
+            return self
+        change = found.change
+        judged = sum(verdict.status != "unjudged" for verdict in found.verdicts)
+        recorded = min(round_.accepted, gamma or round_.accepted)
+        return RejudgeCounts(
+            self.rounds + 1,
+            self.complete + found.complete,
+            self.kept + (found.kept if found.complete else 0),
+            self.was_kept + (recorded if found.complete else 0),
+            self.positions + judged,
+            self.accepts + (change is not None and change.change == "accepts"),
+            self.rejects + (change is not None and change.change == "rejects"),
+            self.others + (change is not None and change.change == "proposes another"),
+            self.others_kept + (change is not None and change.change == "proposes another" and change.accepted),
+            self.unjudged + len(found.verdicts) - judged,
+            self.missing + (not found.verdicts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A round that a decode under the other rule and gamma would have made.
+
+    Attributes:
+        position: absolute index of its first token.
+        accepted: proposals it keeps. ids: its tokens, one more than that.
+    """
+
+    position: int
+    accepted: int
+    ids: tuple[int, ...]
+
+
+class Recut:
+    """The rounds that another decode of the same seed would have made, as far as they are known. Takes the recorded rounds one by
+    one, each at the cost of its own tokens.
+
+    Under match and gumbel the text is the seed's text, so all that changes is where the rounds begin. Whether the drafter's draw
+    at a position equals the text is recorded where a proposal was judged, and not where a bonus stands: nothing was proposed
+    there. From such a place on it is open which of its round's proposals a token is, until a draw that differs from the text ends
+    whatever round there was.
+
+    Args:
+        rule: match or gumbel.
+        gamma: proposals of a round.
+
+    Attributes:
+        rounds: the known ones, in order.
+        tokens: of the answer so far; covered: those of them in known rounds.
+    """
+
+    def __init__(self, rule: Rule, gamma: int) -> None:
+        self.rounds: list[Cut] = []
+        self.tokens = self.covered = 0
+        self._rule, self._gamma = rule, gamma
+        self._places = {0}  # as which proposal of its round the next token may have been tried, `gamma` for the bonus
+        self._begun: list[int] | None = []  # ids of the round under way; None where it is open where that began
+        self._lost = False
+
+    def add(self, round_: Round) -> None:
+        """Takes one more round of the record."""
+        for at, token in enumerate(round_.emitted):
+            self._step(round_.position + at, token.id, self._agrees(round_, at))
+
+    def _agrees(self, round_: Round, at: int) -> bool | None:
+        """Whether the drafter's draw at a token of the text is that token; None where it is not known."""
+        # Under match the drafts of a round that began elsewhere had other noise, and from then on all that follows is open.
+        self._lost = self._lost or (self._rule == "match" and (self._begun is None or len(self._begun) != at))
+        if self._lost or at >= len(round_.proposals):
+            return None
+        drawn = _draft_draw(self._rule, round_, round_.proposals[at])
+        return None if drawn is None else drawn == round_.emitted[at].id
+
+    def _step(self, position: int, token: int, agrees: bool | None) -> None:
+        after: set[int] = set()
+        for place in self._places:
+            if place == self._gamma or agrees is not True:
+                after.add(0)
+            if place < self._gamma and agrees is not False:
+                after.add(place + 1)
+        self.tokens += 1
+        if self._begun is not None:
+            self._begun.append(token)
+        if after == {0}:
+            if self._begun is not None:
+                self.rounds.append(Cut(position + 1 - len(self._begun), len(self._begun) - 1, tuple(self._begun)))
+                self.covered += len(self._begun)
+            self._begun = []
+        elif len(after) > 1:
+            self._begun = None
+        self._places = after
+
+
+class Rejudge:
+    """An answer judged again, round by round; each costs the same however long the answer is.
+
+    Args:
+        options: of the answer; its seed, temperature and gamma count.
+        rule: match, rejection or gumbel.
+        gamma: judges only so many proposals of each round; None takes them all.
+
+    Raises:
+        DraftlightError: such an answer cannot be judged again, with the reason as a sentence (`why_not`).
+
+    Attributes:
+        rounds: one entry for each round that was added, in order.
+        rules: those by which the record judged proposals.
+        longest: the most proposals of a round.
+        recut_reason: why `recut` is None.
+    """
+
+    def __init__(self, options: DecodingOptions, rule: str, gamma: int | None = None) -> None:
+        if reason := why_not(options, rule, gamma):
+            raise DraftlightError(reason)
+        assert options.seed is not None
+        self.rule: Rule = next(known for known in JUDGED_AGAIN if known == rule)
+        self.gamma = gamma
+        self.rounds: list[RoundVerdict] = []
+        self.rules: set[Rule] = set()
+        self.counts = RejudgeCounts()
+        self.longest = 0
+        self._seed = options.seed
+        self._analysed = False
+        self._drafter = ""
+        self._recut, self.recut_reason = None, _TEXT_DIFFERS.format(rule=rule) if rule == "rejection" else ""
+        length = options.gamma if gamma is None else gamma
+        if not self.recut_reason and length == "auto":
+            self.recut_reason = "Gamma was automatic, so the length of the drafts followed from the speed of the machine."
+        elif not self.recut_reason and length != "auto":
+            self._recut = Recut(self.rule, length)
+
+    @property
+    def recut(self) -> Recut | None:
+        """The rounds of a whole answer under this rule and gamma; None where they do not follow from the record."""
+        return None if self.recut_reason or not self.rules else self._recut
+
+    @property
+    def trouble(self) -> str:
+        """Why the rounds so far tell nothing of this rule and gamma, as a sentence; empty where they tell something."""
+        if not self.rules:
+            return "Nothing was proposed in this answer, so there is nothing to judge again."
+        if not self._analysed:
+            return "Analysis was off for this answer, so what the rules compare was not recorded."
+        if self.gamma is not None and self.gamma > self.longest:
+            return (
+                f"No round had more than {self.longest} proposal{'s' * (self.longest != 1)}. What a longer draft would have "
+                "contained is not known: the drafter has to run again."
+            )
+        if self.counts.missing == self.counts.rounds:
+            return (
+                f"This answer was recorded by an older version of Draftlight, without the draws that {self.rule} compares. "
+                "Generate it again to judge it again."
+            )
+        return ""
+
+    def add(self, round_: Round) -> RoundVerdict:
+        """Judges one more round."""
+        found = rejudge_round(round_, self._seed, self.rule, self.gamma)
+        self.rounds.append(found)
+        self.counts = self.counts.plus(round_, found, self.gamma)
+        if round_.proposals:
+            self.longest = max(self.longest, len(round_.proposals))
+            self.rules.add(round_.rule)
+            self._analysed = self._analysed or round_.proposals[0].q is not None
+            self.recut_reason = self.recut_reason or self._why_no_recut(round_)
+        if self._recut is not None:
+            self._recut.add(round_)
+        return found
+
+    def _why_no_recut(self, round_: Round) -> str:
+        if round_.rule not in DRAWN:
+            return _TEXT_DIFFERS.format(rule=round_.rule)
+        # Of a head that was chosen by its path only the statistics tell that it is no draft model.
+        if not drafter_kind(round_.drafter).follows_text or round_.drafter_statistics is not None:
+            return (
+                "What this drafter proposes depends on where its round began, so rounds that begin elsewhere would have had "
+                "other proposals."
+            )
+        if self._drafter not in ("", round_.drafter):
+            return "The drafter was changed during the answer."
+        self._drafter = round_.drafter
+        return ""
+
+
+def rejudge(rounds: Iterable[Round], options: DecodingOptions, rule: str, gamma: int | None = None) -> Rejudge:
+    """A whole answer judged again. Arguments as in `Rejudge`.
+
+    Raises:
+        DraftlightError: this cannot be told from the record, with the reason as a sentence.
+    """
+    judged = Rejudge(options, rule, gamma)
+    for round_ in rounds:
+        judged.add(round_)
+    if judged.trouble:
+        raise DraftlightError(judged.trouble)
+    return judged
+
+
+def why_not(options: DecodingOptions, rule: str, gamma: int | None = None, temperature: float | None = None) -> str:
+    """Why an answer cannot be judged again in this way, as a sentence; empty where nothing speaks against it.
+
+    Args:
+        options: of the answer. rule, gamma: those to judge with. temperature: None is the answer's own.
+    """
+    if rule == "block":
+        return (
+            "Block judges the proposals of a round together, from the whole of p and q. A trace holds only the likeliest tokens "
+            "of each, so what block would have accepted is not known."
+        )
+    if rule not in JUDGED_AGAIN:
+        return f"An answer can be judged again under {', '.join(JUDGED_AGAIN[:-1])} or {JUDGED_AGAIN[-1]}, not under {rule}."
+    if options.temperature == 0:
+        return "At temperature 0 every rule accepts only the target's argmax, so another rule changes nothing."
+    if temperature not in (None, options.temperature):
+        return "Another temperature changes p and q themselves, and with them the text: the models have to run again."
+    if options.seed is None:
+        return "The seed of this answer is not recorded, so neither are the coins and draws."
+    if gamma is not None and gamma < 1:
+        return "Gamma is at least 1."
+    return ""
+
+
+def rejudge_round(round_: Round, seed: int, rule: Rule, gamma: int | None = None) -> RoundVerdict:
+    """What a rule says of one round, in the context that the round had.
+
+    Args:
+        gamma: judges only so many proposals; None takes them all.
+    """
+    limit = len(round_.proposals) if gamma is None else min(gamma, len(round_.proposals))
+    verdicts: list[TokenVerdict] = []
+    for at in range(limit):
+        verdict = _by_coin(round_, at, seed) if rule == "rejection" else _by_draw(round_, at, rule)
+        if verdict is None:
+            return RoundVerdict(round_.index, tuple(verdicts), False)
+        verdicts.append(verdict)
+        if not verdict.accepted:
+            break
+        if verdict.change == "proposes another":
+            return RoundVerdict(round_.index, tuple(verdicts), at + 1 == limit)
+    return RoundVerdict(round_.index, tuple(verdicts), True)
+
+
+def _by_coin(round_: Round, at: int, seed: int) -> TokenVerdict | None:
+    proposal = round_.proposals[at]
+    if proposal.p is None or not proposal.q:
+        return None
+    coin = noise_reference.coin(seed, round_.position + at, round_.position)
+    ratio = proposal.p / proposal.q
+    accepted = coin < ratio
+    if round_.rule == "rejection" and proposal.status != "unjudged":
+        accepted = proposal.status == "accepted"
+    elif abs(coin - ratio) <= CLOSE * ratio:
+        return None
+    return _verdict(round_, at, proposal.id, accepted, coin=coin)
+
+
+def _by_draw(round_: Round, at: int, rule: Rule) -> TokenVerdict | None:
+    proposal = round_.proposals[at]
+    proposed = _draft_draw(rule, round_, proposal)
+    drawn = proposal.target_argmax if proposal.target_draw is None else proposal.target_draw
+    if proposed is None or drawn is None:
+        return None
+    return _verdict(round_, at, proposed, proposed == drawn, drawn=drawn)
+
+
+def _verdict(
+    round_: Round, at: int, proposed: int, accepted: bool, drawn: int | None = None, coin: float | None = None
+) -> TokenVerdict:
+    proposal = round_.proposals[at]
+    change: Change = ""
+    if proposed != proposal.id:
+        change = "proposes another"
+    elif proposal.status != "unjudged" and accepted != (proposal.status == "accepted"):
+        change = "accepts" if accepted else "rejects"
+    expected = round_.expected[at] if at < len(round_.expected) else None
+    spot = Spot(round_.index, False, at)
+    return TokenVerdict(spot, proposal.status, proposed, accepted, change, drawn, proposal.p, proposal.q, coin, expected)
+
+
+def _draft_draw(rule: Rule, round_: Round, proposal: Proposal) -> int | None:
+    """What the drafter proposes at a proposal's place under match or gumbel; None where that was not recorded. What is copied is
+    not drawn, and is the same under every rule."""
+    if (rule == "gumbel") == (round_.rule == "gumbel") or was_copied(round_, proposal):
+        return proposal.id
+    return proposal.coupled_draw if rule == "gumbel" else proposal.independent_draw

@@ -1,0 +1,358 @@
+"""Claims about judging an answer again from its record, held against the rules themselves and against real decodes.
+
+The reference runs both models once more over the text and the proposals of a round, and gives the rows to `engine.acceptance`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import acceptance, noise_reference
+from engine.acceptance import Judgement, RoundNoise
+from engine.codec import round_from_json, round_to_json
+from engine.decoding import DecodingOptions, decode
+from engine.drafters import DraftModel, NGram
+from engine.errors import DraftlightError
+from engine.lens import rejudge as module
+from engine.lens.rejudge import Recut, Rejudge, RoundVerdict, rejudge, rejudge_round, why_not
+from engine.noise import NoiseSource
+from engine.target.distribution import Distribution, Shaper
+from engine.types import Round
+from tests.engine import tabular
+from tests.engine.small_models import emitted_ids
+
+VOCAB = 24
+PAIR = tabular.pair("good", VOCAB)
+TARGET, DRAFT = tabular.TabularModel(PAIR.target), tabular.TabularModel(PAIR.draft)
+PROMPT = [3, 5, 7, 9, 5, 7]
+RULES = ("match", "rejection", "gumbel", "block")
+SEEDS = range(6)
+DRAWS = ("target_draw", "coupled_draw", "independent_draw")
+
+
+def options(rule: str, seed: int = 0, gamma: int = 4, **others) -> DecodingOptions:
+    return DecodingOptions(**{"rule": rule, "seed": seed, "gamma": gamma, "temperature": 0.7, "max_tokens": 60} | others)
+
+
+@functools.cache
+def answer(rule: str, seed: int = 0, gamma: int = 4, drafter: str = "model", **others) -> tuple[Round, ...]:
+    made = NGram(longest=2, shortest=1, worth=0) if drafter == "ngram" else DraftModel(DRAFT, "draft")
+    return tuple(decode(TARGET, PROMPT, made, options(rule, seed, gamma, **others)))
+
+
+def rows_of(rounds: Sequence[Round], index: int, chosen: DecodingOptions) -> tuple[Distribution, Distribution]:
+    """p (gamma + 1, vocab) and q (gamma, vocab) of a round, computed afresh from the text before it and its proposals."""
+    text = PROMPT + emitted_ids(rounds[:index])
+    drafted = [proposal.id for proposal in rounds[index].proposals]
+    ids = mx.array([*text, *drafted])[None]
+    p, q = (Shaper(chosen).shape(model(ids)[0][len(text) - 1 :], text, ids[0, len(text) :]) for model in (TARGET, DRAFT))
+    return p, q.first(len(drafted))
+
+
+def judged_by(rule: str, rounds: Sequence[Round], index: int, chosen: DecodingOptions, proposals=None) -> Judgement:
+    """What `engine.acceptance` says of a round's rows."""
+    p, q = rows_of(rounds, index, chosen)
+    drafted = [proposal.id for proposal in rounds[index].proposals] if proposals is None else proposals
+    noise = RoundNoise(NoiseSource(chosen.seed, VOCAB), rounds[index].position)
+    return acceptance.JUDGES[rule](p, q, drafted, noise)
+
+
+def agrees(found: RoundVerdict, accepted: int) -> bool:
+    """Whether everything that is told of a round is what a rule that keeps so many proposals says."""
+    said = [verdict.accepted for verdict in found.verdicts]
+    return said == [at < accepted for at in range(len(said))] and (not found.complete or found.kept == accepted)
+
+
+def speculative(rounds: Sequence[Round]) -> list[Round]:
+    return [current for current in rounds if current.proposals]
+
+
+# What is recorded
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_row_is_recorded_with_its_draws(rule):
+    chosen, rounds = options(rule), answer(rule)
+    unjudged = 0
+    for current in speculative(rounds):
+        p, q = rows_of(rounds, current.index, chosen)
+        positions = [current.position + at for at in range(len(current.proposals))]
+        scale = Shaper(chosen).inverse_temperature
+        drawn = {
+            "target_draw": noise_reference.gumbel_argmax(np.array(p.logits)[:-1], scale, 0, positions),
+            "coupled_draw": noise_reference.gumbel_argmax(np.array(q.logits), scale, 0, positions),
+            "independent_draw": noise_reference.gumbel_argmax(np.array(q.logits), scale, 0, positions, "draft", current.position),
+        }
+        for name, wanted in drawn.items():
+            assert [getattr(proposal, name) for proposal in current.proposals] == list(wanted), name
+        for at, proposal in enumerate(current.proposals):
+            unjudged += proposal.status == "unjudged"
+            assert proposal.p == pytest.approx(float(np.array(p.probabilities)[at, proposal.id]), rel=1e-3)
+            assert proposal.q == pytest.approx(float(np.array(q.probabilities)[at, proposal.id]), rel=1e-3)
+        assert round_from_json(round_to_json(current)) == current
+    assert unjudged > 10
+
+
+def test_a_copied_proposal_is_its_own_draw():
+    proposals = [proposal for current in answer("rejection", drafter="ngram") for proposal in current.proposals]
+    assert proposals and all(proposal.coupled_draw == proposal.independent_draw == proposal.id for proposal in proposals)
+    assert any(proposal.target_draw != proposal.id for proposal in proposals)
+
+
+def test_nothing_of_it_is_recorded_without_analysis_and_no_draw_at_temperature_0():
+    bare = [proposal for current in answer("rejection", analyse=False) for proposal in current.proposals]
+    greedy = [proposal for current in answer("rejection", temperature=0) for proposal in current.proposals]
+    for proposal in (*bare, *greedy):
+        assert all(getattr(proposal, name) is None for name in DRAWS)
+    assert all(proposal.p is None for proposal in bare) and all(proposal.p is not None for proposal in greedy)
+
+
+# Rejection on any answer
+
+
+def wrong_about_rejection(rule: str, twin=None) -> tuple[int, int, int]:
+    """Rounds about which `rejudge_round`, or a twin of it, and `acceptance.rejection` disagree; rounds with a change; rounds that
+    are left open."""
+    wrong = changed = open_rounds = 0
+    for seed in SEEDS:
+        rounds, chosen = answer(rule, seed), options(rule, seed)
+        for current in speculative(rounds):
+            found = (twin or rejudge_round)(current, seed, "rejection")
+            wrong += not agrees(found, int(judged_by("rejection", rounds, current.index, chosen).accepted))
+            changed += found.change is not None
+            open_rounds += not found.complete
+    return wrong, changed, open_rounds
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rejection_says_of_any_answer_what_the_rule_itself_says_of_the_same_rows(rule):
+    wrong, changed, open_rounds = wrong_about_rejection(rule)
+    assert wrong == 0
+    assert open_rounds <= 1, "with p of every row, only a coin as near to p/q as rounding leaves a round open"
+    assert (changed == 0) == (rule == "rejection")
+
+
+def test_a_coin_of_another_round_is_detected(monkeypatch):
+    coin = noise_reference.coin
+    wrong_key = SimpleNamespace(coin=lambda seed, position, round_position: coin(seed, position))
+    monkeypatch.setattr(module, "noise_reference", wrong_key)
+    assert wrong_about_rejection("gumbel")[0] > 5
+
+
+def test_going_on_behind_a_rejection_is_detected():
+    def twin(current: Round, seed: int, rule: str) -> RoundVerdict:
+        cut = (replace(current, position=current.position, proposals=current.proposals[: at + 1]) for at in range(4))
+        last = [module._by_coin(one, len(one.proposals) - 1, seed) for one in cut if len(one.proposals)]
+        return RoundVerdict(current.index, tuple(verdict for verdict in last if verdict is not None), True)
+
+    assert wrong_about_rejection("gumbel", twin)[0] > 5
+
+
+@pytest.mark.parametrize(("rule", "drafter"), [("match", "model"), ("gumbel", "ngram"), ("match", "ngram")])
+def test_where_a_live_decode_under_rejection_proposes_the_same_it_judges_the_same(rule, drafter):
+    compared = 0
+    for seed in SEEDS:
+        live = answer("rejection", seed, drafter=drafter)
+        again = rejudge(answer(rule, seed, drafter=drafter), options(rule, seed), "rejection")
+        for ours, real, found in zip(answer(rule, seed, drafter=drafter), live, again.rounds, strict=False):
+            if emitted_ids(answer(rule, seed, drafter=drafter)[: ours.index]) != emitted_ids(live[: ours.index]):
+                break
+            if not ours.proposals:
+                continue
+            assert [proposal.id for proposal in ours.proposals] == [proposal.id for proposal in real.proposals]
+            assert agrees(found, real.accepted)
+            compared += 1
+    assert compared >= 6
+
+
+def test_without_the_p_of_unjudged_rows_a_round_is_open_behind_a_proposal_that_was_rejected():
+    """As in traces from before it was recorded."""
+    found = 0
+    for current in speculative(answer("gumbel")):
+        old = replace(
+            current,
+            proposals=tuple(replace(one, p=None) if one.status == "unjudged" else one for one in current.proposals),
+        )
+        again = rejudge_round(old, 0, "rejection")
+        assert len(again.verdicts) <= current.accepted + current.rejected
+        if again.change is not None and again.change.change == "accepts" and current.unjudged:
+            assert not again.complete
+            found += 1
+    assert found
+
+
+# Match and gumbel on any answer
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel"])
+@pytest.mark.parametrize("recorded", RULES)
+def test_match_and_gumbel_say_what_the_rules_say_of_the_same_rows(recorded, rule):
+    """Their own proposals stand in the context of the record as long as they are the record's: that far, and no further."""
+    told = 0
+    for seed in SEEDS:
+        rounds, chosen = answer(recorded, seed), options(recorded, seed)
+        for current, found in zip(rounds, rejudge(rounds, chosen, rule).rounds, strict=True):
+            if not current.proposals:
+                continue
+            p, q = rows_of(rounds, current.index, chosen)
+            noise = RoundNoise(NoiseSource(seed, VOCAB), current.position)
+            theirs = [int(token) for token in np.array(noise.shared(q) if rule == "gumbel" else noise.draft(q))]
+            judgement = acceptance.JUDGES[rule](p, q, theirs, noise)
+            assert [verdict.proposed for verdict in found.verdicts] == theirs[: len(found.verdicts)]
+            assert [verdict.drawn for verdict in found.verdicts] == [int(x) for x in judgement.draws[: len(found.verdicts)]]
+            assert agrees(found, int(judgement.accepted)) or found.change.change == "proposes another"
+            same = [verdict for verdict in found.verdicts if verdict.proposed == current.proposals[verdict.spot.at].id]
+            assert len(same) >= len(found.verdicts) - 1, "nothing is told behind another proposal"
+            told += len(found.verdicts)
+    assert told > 100
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel", "rejection"])
+def test_an_answer_under_its_own_rule_changes_nothing(rule):
+    again = rejudge(answer(rule), options(rule), rule)
+    assert [found.kept for found in again.rounds] == [current.accepted for current in answer(rule)]
+    assert again.counts.changes == 0 and again.counts.kept == again.counts.was_kept
+    assert again.counts.complete == again.counts.rounds == len(speculative(answer(rule)))
+
+
+@pytest.mark.parametrize("rule", ["match", "gumbel", "rejection"])
+def test_fewer_proposals_of_a_round_are_judged_as_before(rule):
+    again = rejudge(answer(rule), options(rule), rule, gamma=2)
+    assert [found.kept for found in again.rounds] == [min(2, current.accepted) for current in answer(rule)]
+
+
+# Whole answers
+
+
+def rounds_at(rounds: Sequence[Round]) -> dict[int, Round]:
+    return {current.position: current for current in rounds}
+
+
+@pytest.mark.parametrize("recorded", ["gumbel", "match"])
+def test_a_gumbel_decode_with_a_shorter_gamma_makes_the_rounds_that_were_told(recorded):
+    for seed in SEEDS:
+        for gamma in (1, 2, 3, 4):
+            recut = rejudge(answer(recorded, seed), options(recorded, seed), "gumbel", gamma).recut
+            real = rounds_at(answer("gumbel", seed, gamma))
+            assert emitted_ids(answer(recorded, seed)) == emitted_ids(answer("gumbel", seed, gamma)), "no near-tie was met"
+            for cut in recut.rounds:
+                assert real[cut.position].accepted == cut.accepted
+                assert tuple(token.id for token in real[cut.position].emitted) == cut.ids
+            assert recut.tokens == 60 and recut.covered == sum(len(cut.ids) for cut in recut.rounds)
+            assert recut.covered > 15
+
+
+def test_a_place_without_a_proposal_taken_for_an_accepted_one_is_detected(monkeypatch):
+    agreed = Recut._agrees
+    monkeypatch.setattr(Recut, "_agrees", lambda self, current, at: at >= len(current.proposals) or agreed(self, current, at))
+    wrong = 0
+    for seed in SEEDS:
+        recut = rejudge(answer("gumbel", seed), options("gumbel", seed), "gumbel", 2).recut
+        real = rounds_at(answer("gumbel", seed, 2))
+        wrong += sum(cut.position not in real or real[cut.position].accepted != cut.accepted for cut in recut.rounds)
+    assert wrong > 5
+
+
+@pytest.mark.parametrize("recorded", ["gumbel", "match"])
+def test_a_match_decode_is_told_until_its_rounds_begin_elsewhere(recorded):
+    """Its drafts are drawn with noise that is keyed by the round's first position."""
+    covered = []
+    for seed in SEEDS:
+        for gamma in (1, 2, 3):
+            recut = rejudge(answer(recorded, seed), options(recorded, seed), "match", gamma).recut
+            real = answer("match", seed, gamma)
+            assert [(cut.position, cut.accepted) for cut in recut.rounds] == [
+                (current.position, current.accepted) for current in real[: len(recut.rounds)]
+            ]
+            covered.append(recut.covered)
+    assert max(covered) > 4 and min(covered) < 60
+
+
+def test_drafts_of_match_do_depend_on_where_their_round_began(monkeypatch):
+    """The twin: told of all rounds, as under gumbel, a match decode with a shorter gamma is told wrongly."""
+    monkeypatch.setattr(module, "_draft_draw", lambda rule, current, proposal: proposal.id)
+    wrong = 0
+    for seed in SEEDS:
+        recut = Recut("gumbel", 1)
+        for current in answer("match", seed, temperature=0.25):
+            recut.add(current)
+        real = rounds_at(answer("match", seed, 1, temperature=0.25))
+        wrong += sum(cut.position not in real or real[cut.position].accepted != cut.accepted for cut in recut.rounds)
+    assert wrong > 5
+
+
+@pytest.mark.parametrize(
+    ("recorded", "rule", "drafter", "others", "reason"),
+    [
+        ("rejection", "gumbel", "model", {}, "Under rejection the text itself"),
+        ("gumbel", "rejection", "model", {}, "Under rejection the text itself"),
+        ("gumbel", "gumbel", "ngram", {}, "depends on where its round began"),
+        ("gumbel", "gumbel", "model", {"gamma": "auto"}, "Gamma was automatic"),
+    ],
+)
+def test_where_a_whole_answer_does_not_follow_the_reason_is_told(recorded, rule, drafter, others, reason):
+    again = rejudge(answer(recorded, drafter=drafter, **others), options(recorded, **others), rule)
+    assert again.recut is None and reason in again.recut_reason
+
+
+# What cannot be told
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"rule": "block"}, "together"),
+        ({"rule": "luck"}, "not under luck"),
+        ({"rule": "match", "gamma": 0}, "at least 1"),
+        ({"rule": "match", "temperature": 1.5}, "Another temperature"),
+    ],
+)
+def test_what_a_trace_cannot_tell_is_refused_with_the_reason(asked, reason):
+    assert reason in why_not(options("gumbel"), **asked)
+
+
+def test_refusals_of_options_and_rounds():
+    assert "argmax" in why_not(options("gumbel", temperature=0), "match")
+    assert "seed" in why_not(options("gumbel").replace(seed=None), "match")
+    assert not why_not(options("gumbel"), "match", temperature=0.7)
+    with pytest.raises(DraftlightError, match="together"):
+        Rejudge(options("gumbel"), "block")
+    with pytest.raises(DraftlightError, match="Analysis was off"):
+        rejudge(answer("gumbel", analyse=False), options("gumbel"), "rejection")
+    with pytest.raises(DraftlightError, match="No round had more than 4 proposals"):
+        rejudge(answer("gumbel"), options("gumbel"), "gumbel", 5)
+    with pytest.raises(DraftlightError, match="Nothing was proposed"):
+        rejudge((), options("gumbel"), "match")
+
+
+def old(rounds: Sequence[Round]) -> list[Round]:
+    """As traces were before the draws were recorded."""
+    return [
+        replace(current, proposals=tuple(replace(one, **dict.fromkeys(DRAWS)) for one in current.proposals)) for current in rounds
+    ]
+
+
+def test_older_traces_tell_what_they_hold():
+    with pytest.raises(DraftlightError, match="older version"):
+        rejudge(old(answer("rejection")), options("rejection"), "gumbel")
+    with pytest.raises(DraftlightError, match="older version"):
+        rejudge(old(answer("gumbel")), options("gumbel"), "match")
+    assert rejudge(old(answer("gumbel")), options("gumbel"), "rejection").counts.changes
+    recut = rejudge(old(answer("gumbel")), options("gumbel"), "gumbel", 2).recut
+    assert recut.rounds == rejudge(answer("gumbel"), options("gumbel"), "gumbel", 2).recut.rounds
+    copied = rejudge(old(answer("gumbel", drafter="ngram")), options("gumbel"), "match")
+    assert copied.counts.changes == 0 and copied.counts.missing == 0
+
+
+def test_a_coin_too_near_to_the_ratio_is_not_told():
+    current = next(current for current in answer("gumbel") if current.proposals)
+    coin = noise_reference.coin(0, current.position, current.position)
+    near = replace(current.proposals[0], p=coin * (1 + 1e-6), q=1.0)
+    assert not rejudge_round(replace(current, proposals=(near,)), 0, "rejection").verdicts
