@@ -13,6 +13,20 @@ from engine.values import DecodingOptions, Finish, ModelInfo, Round, Rule
 
 
 @dataclass(frozen=True, slots=True)
+class RunEvent:
+    """Something that happened to the answer that `Engine.submit` or `Engine.compare` gave this id."""
+
+    run_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """Something that happened to the long task that the engine gave this id."""
+
+    task_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoadStarted:
     """A target begins to load; `name` is the name or path it was asked for by. `LoadFinished` or `LoadFailed` follows.
 
@@ -67,13 +81,12 @@ class DrafterRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(RunEvent):
     """An answer begins: its models are loaded and its trace is open. One that is stopped or fails before that has no such event.
 
     `drafter` is a name or path; `trace_path` is None where no trace can be written.
     """
 
-    run_id: int
     options: DecodingOptions
     """The options in force, the drawn seed among them."""
     prompt_tokens: int
@@ -87,31 +100,28 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class PrefillProgress:
+class PrefillProgress(RunEvent):
     """Sent before the first and after every chunk of the prompt: `done` of `total` tokens are read.
 
     Neither counts what a kept cache holds already, nor the last token, which the first round reads.
     """
 
-    run_id: int
     done: int
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class RoundFinished:
+class RoundFinished(RunEvent):
     """`seconds_to_first_token` is that of `RunFinished`, known from the first round on."""
 
-    run_id: int
     round: Round
     seconds_to_first_token: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class RunChanged:
+class RunChanged(RunEvent):
     """Rule, gamma or drafter took effect from round `index` on."""
 
-    run_id: int
     index: int
     rule: Rule
     gamma: int | Literal["auto"]
@@ -119,12 +129,11 @@ class RunChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(RunEvent):
     """`seconds_to_first_token` counts from submission, in a comparison without the turns of other answers and without loading;
     `prefill_seconds` is reading the prompt alone. `trace_error` says why the trace is incomplete, and `trace_path` is None
     then."""
 
-    run_id: int
     finish: Finish
     text: str
     tokens: int
@@ -136,110 +145,97 @@ class RunFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFailed:
+class RunFailed(RunEvent):
     """The answer so far stays valid; `message` says what the user can do."""
 
-    run_id: int
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class TaskProgress:
+class TaskProgress(TaskEvent):
     """`fraction` is of the whole task, or of the stage under way where a task has stages."""
 
-    task_id: int
     step: str
     fraction: float
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFinished:
+class TaskFinished(TaskEvent):
     """`report` is None if the task was stopped."""
 
-    task_id: int
     report: ProofReport | None
 
 
 @dataclass(frozen=True, slots=True)
-class BenchStarted:
+class BenchStarted(TaskEvent):
     """Everything is loaded. What a benchmark is made of is in `engine.requests.bench`."""
 
-    task_id: int
     setup: BenchSetup
 
 
 @dataclass(frozen=True, slots=True)
-class BenchMeasured:
+class BenchMeasured(TaskEvent):
     """One setting, or the plain baseline, has answered all turns of one prompt at one temperature, in the order of `row.order`.
 
     The row of a setting waits for the plain run after it, with which it is compared as well.
     """
 
-    task_id: int
     row: BenchRow
 
 
 @dataclass(frozen=True, slots=True)
-class BenchSkipped:
+class BenchSkipped(TaskEvent):
     """A prompt, or the rest of its turns, cannot be measured; `message` says which and why."""
 
-    task_id: int
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class BenchFinished:
+class BenchFinished(TaskEvent):
     """`complete` is False if the benchmark was stopped; its rows so far are sound."""
 
-    task_id: int
     complete: bool
 
 
 @dataclass(frozen=True, slots=True)
-class SampleTaken:
+class SampleTaken(TaskEvent):
     """What a sample is made of is in `engine.requests.compare`."""
 
-    task_id: int
     sample: Sample
 
 
 @dataclass(frozen=True, slots=True)
-class SamplingFinished:
+class SamplingFinished(TaskEvent):
     """`complete` is False if it was stopped; the samples so far are sound."""
 
-    task_id: int
     complete: bool
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingTold:
+class TrainingTold(TaskEvent):
     """Something a user may want to read again. What a training is made of is in `engine.requests.train`."""
 
-    task_id: int
     line: str
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingMeasured:
+class TrainingMeasured(TaskEvent):
     """The head was measured on held-out text: before the first step, and then at even intervals of the training."""
 
-    task_id: int
     held_out: HeldOut
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingFinished:
+class TrainingFinished(TaskEvent):
     """`trained` is None if the training was stopped; the same request goes on with it."""
 
-    task_id: int
     trained: Trained | None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFailed:
+class TaskFailed(TaskEvent):
     """`message` says what the user can do."""
 
-    task_id: int
     message: str
 
 

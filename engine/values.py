@@ -16,6 +16,7 @@ Rule = Literal["match", "rejection", "gumbel", "block"]
 ExpectedRule = Literal["match", "gumbel", "rejection"]
 Status = Literal["accepted", "rejected", "unjudged"]
 Origin = Literal["accepted", "correction", "bonus", "plain"]
+Phase = Literal["draft", "verify", "judge", "other"]
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]
 
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -29,6 +30,8 @@ of `Expected`."""
 STATUSES: tuple[Status, ...] = get_args(Status)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 FINISHES: tuple[Finish, ...] = get_args(Finish)
+PHASES: tuple[Phase, ...] = get_args(Phase)
+"""The parts of a round's time, in their order: the fields of `Milliseconds` after the total."""
 MAX_GAMMA = 64
 SEED_LIMIT = 2**53
 """Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""

@@ -12,7 +12,8 @@ from PySide6.QtGui import QBrush, QColor, QPainter
 from app.charts.chart import Chart, cosmetic, smooth
 from app.charts.data import Material, Words, columns, legend, mean_of, milliseconds, said, speed_note, step_above
 from app.look.theme import Theme
-from engine.lens.tally import PHASES, Floats, Tally
+from engine.lens.tally import Floats, Tally
+from engine.types import PHASES
 
 
 class ThroughputChart(Chart):

@@ -10,15 +10,13 @@ from typing import Literal
 
 from app.look.wording import RULE_TITLES, drafter_title
 from engine.lens.pieces import visible
-from engine.types import Round
+from engine.types import PHASES, Round
 
 Kind = Literal["accepted", "rejected", "unjudged", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other", "whole"]
 Clock = Literal["round", "answer"]
 """Where a lane's time begins: with its own round, or with the answer."""
 
-PHASES: tuple[Phase, ...] = ("draft", "verify", "judge", "other")
-CLOCKS: tuple[Clock, ...] = ("round", "answer")
 MIN_ZOOM, MAX_ZOOM = 0.25, 32.0
 READABLE = 1.6
 """Slots narrower than this times the height of a chip show no text."""

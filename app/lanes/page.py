@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, PHASES, Phase, milliseconds, time_words
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Phase, milliseconds, time_words
 from app.lanes.lanes import Lanes
 from app.lanes.painter import LanePainter
 from app.look.theme import DARK, Theme
@@ -14,7 +14,7 @@ from app.look.widgets import icon_button, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor
 from app.session.shown_answer import Shown
-from engine.types import Round
+from engine.types import PHASES, Round
 
 KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not split"))
 

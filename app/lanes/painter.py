@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
-from app.lanes.geometry import PHASES, Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
+from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
 from app.look import theme as themes
 from app.look.theme import Theme
-from engine.types import Round
+from engine.types import PHASES, Round
 
 REMEMBERED = 8000
 """Shortened texts that are kept."""

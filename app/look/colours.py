@@ -50,4 +50,3 @@ LIGHT = Theme(
     code="#ffffff",
     warning_tint="#fbece3",
 )
-THEMES = {theme.name: theme for theme in (DARK, LIGHT)}

@@ -9,6 +9,7 @@ from app.look.wording import DEFINITIONS, RULE_TITLES, number, seconds
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS
+from engine.types import PHASES
 
 NAMES = {
     "throughput": "Throughput",
@@ -169,7 +170,7 @@ def _times(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     shares = answer.tally.summary.shares
     if shares is None:
         return ("No round has been timed by phase yet.",)
-    parts = ", ".join(f"{name} {getattr(shares, name):.0%}" for name in ("draft", "verify", "judge", "other"))
+    parts = ", ".join(f"{name} {getattr(shares, name):.0%}" for name in PHASES)
     return (f"{parts}, over {shares.rounds:,} of {answer.tally.rounds:,} rounds",)
 
 

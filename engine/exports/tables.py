@@ -15,13 +15,12 @@ from engine.codec import options_from_json, plain
 from engine.drafter_kinds import NO_DRAFTER
 from engine.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
 from engine.trace import Trace
-from engine.types import EXPECTED_RULES, FINISHES, RULES, Candidate, DecodingOptions, Milliseconds, Proposal, Round
+from engine.types import EXPECTED_RULES, FINISHES, PHASES, RULES, Candidate, DecodingOptions, Milliseconds, Proposal, Round
 
 Kind = Literal["text", "whole", "number", "candidates"]
 """What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
 TableName = Literal["rounds", "proposals", "answers", "stretches"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
-_PHASES = tuple(field.name for field in fields(Milliseconds))
 _COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish")
 
 ROUND_COLUMNS: dict[str, Kind] = {
@@ -43,7 +42,7 @@ ROUND_COLUMNS: dict[str, Kind] = {
     "rows": "whole",
     "cache_length": "whole",
     "started_ms": "number",
-    **{f"{phase}_ms": "number" for phase in _PHASES},
+    **{f"{phase}_ms": "number" for phase in ("total", *PHASES)},
     "finish": "text",
 }
 FIRST_ROUND_COLUMN = "index"
@@ -251,7 +250,7 @@ def counts_of(row: Mapping[str, Any]) -> RoundCounts:
         unjudged=int(row["unjudged"]),
         emitted=int(row["emitted"]),
         started=float(row["started_ms"]),
-        milliseconds=Milliseconds(float(row["total_ms"]), *(_number(row[f"{phase}_ms"]) for phase in _PHASES[1:])),
+        milliseconds=Milliseconds(float(row["total_ms"]), *(_number(row[f"{phase}_ms"]) for phase in PHASES)),
         finish=None if finish in (None, "") else FINISHES[FINISHES.index(finish)],
     )
 
@@ -285,7 +284,7 @@ def _round_row(name: str, round: Round) -> Row:
         "rows": round.rows,
         "cache_length": round.cache_length,
         "started_ms": round.started,
-        **{f"{phase}_ms": getattr(round.milliseconds, phase) for phase in _PHASES},
+        **{f"{phase}_ms": getattr(round.milliseconds, phase) for phase in ("total", *PHASES)},
     }
 
 

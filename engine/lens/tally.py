@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from engine.lens.chart_kinds import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
 from engine.lens.rule_comparison import RuleComparisons
 from engine.metrics import Rolling, Stretch, Stretches, Summary, Totals, counts, expected_emitted, wilson_interval
-from engine.types import EXPECTED_RULES, Round
+from engine.types import EXPECTED_RULES, PHASES, Round
 
 Floats = NDArray[np.float64]
 
-PHASES = ("draft", "verify", "judge", "other")
 NOTHING = (math.nan, math.nan, math.nan)
 
 

@@ -15,8 +15,7 @@ import pytest
 
 from app.look.colours import DARK, LIGHT, Theme
 from engine.exports.drawing import VARIABLES
-from engine.lens.tally import PHASES
-from engine.types import RULES
+from engine.types import PHASES, RULES
 from tests.app.look.test_theme import contrast
 
 Row = npt.NDArray[np.float64]
