@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
@@ -17,7 +19,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QAccessibleWidget, QFrame
 
-from app.compare.comparison import Column, Kind
+from app.compare.comparison import Column
+from app.compare.comparison import Kind as Difference
 from app.conversation.blocks import AnswerBlock
 from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
@@ -28,7 +31,7 @@ from app.look.widgets import frame_focus
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.token_walk import place_of
-from engine.lens.pieces import Ghosts
+from engine.lens.pieces import Ghosts, Kind, hidden_kinds
 
 
 class CompareTextInterface(QAccessibleWidget):
@@ -101,13 +104,14 @@ class CompareText(QAbstractScrollArea):
         self.session = Session()
         self.theme: Theme = DARK
         self.ghosts: Ghosts = "all"
+        self.lit: Kind | None = None
         self.following = True
         self.accessible: object = None
         self.words = ""
         self._scale = 1.0
         self._style = Style(DARK, themes.reading_font(1.0), themes.mono_font(1.0))
         self._block: TextBlock | None = None
-        self._mark: tuple[int, Kind] | None = None
+        self._mark: tuple[int, Difference] | None = None
         self._keyboard = False
         self._moving = False
         self.pointing = Pointing(self, cursor, self)
@@ -133,7 +137,7 @@ class CompareText(QAbstractScrollArea):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets colours and fonts and lays the whole text out again, a little smaller than in the conversation."""
         self.theme, self._scale = theme, scale
-        self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5))
+        self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5), lit=self.lit)
         self.rebuild()
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
@@ -141,7 +145,18 @@ class CompareText(QAbstractScrollArea):
         self.ghosts = ghosts
         self.rebuild()
 
-    def set_mark(self, position: int | None, kind: Kind) -> None:
+    def light(self, kind: Kind | None) -> None:
+        """Lights up the tokens of one kind, shown then in any case, and dims the rest; None ends that."""
+        self.lit = kind
+        self._style = replace(self._style, lit=kind)
+        self.rebuild()
+
+    @property
+    def hidden(self) -> frozenset[Kind]:
+        """The kinds of tokens that are left out of the text."""
+        return hidden_kinds(self.ghosts, self.lit)
+
+    def set_mark(self, position: int | None, kind: Difference) -> None:
         """Where the text parts from that of another column, and how that is to be judged."""
         mark = None if position is None else (position, kind)
         if mark != self._mark:
@@ -358,6 +373,6 @@ class CompareText(QAbstractScrollArea):
             super().keyPressEvent(event)
 
 
-def mark_colour(kind: Kind, theme: Theme) -> QColor:
+def mark_colour(kind: Difference, theme: Theme) -> QColor:
     """Of a difference: as expected, a near-tie, or a fault. Its words say the same."""
     return QColor({"unexpected": theme.rejected, "near-tie": theme.text}.get(kind, theme.accent))

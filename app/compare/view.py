@@ -21,6 +21,7 @@ from app.compare.parting_line import PartingLine, parting_words
 from app.compare.presets import PRESETS
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
+from app.conversation.legend import Legend
 from app.export.dialog import ask, documents
 from app.export.kinds import ExportKind, export_session, kind_named
 from app.look.theme import Theme
@@ -28,7 +29,7 @@ from app.look.widgets import Banner
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
-from engine.lens.pieces import Ghosts
+from engine.lens.pieces import Ghosts, Kind
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
 
@@ -79,6 +80,8 @@ class CompareView(QWidget):
         self.bar.preset.connect(self.show_preset)
         self.bar.edited.connect(self._edited)
         self.banner = Banner()
+        self.legend = Legend()
+        self.legend.chosen.connect(self._light)
         self.parting = PartingLine()
         self.parting.go.clicked.connect(self.go_to_divergence)
         self.band = RuleBand(MOST_COLUMNS // 2)
@@ -93,6 +96,9 @@ class CompareView(QWidget):
         row.setSpacing(0)
         for column in self.columns:
             row.addWidget(column, 1)
+        above = QHBoxLayout()
+        above.setContentsMargins(12, 3, 12, 3)
+        above.addWidget(self.legend)
         area = self._area = QScrollArea()  # for small windows with large text
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setWidgetResizable(True)
@@ -106,6 +112,7 @@ class CompareView(QWidget):
         whole.addWidget(self.banner)
         whole.addWidget(self.parting)
         whole.addWidget(self.band)
+        whole.addLayout(above)
         whole.addWidget(area, 1)
         link.compared.connect(self.receive)
         self.show_preset(PRESETS[0].id)
@@ -221,6 +228,7 @@ class CompareView(QWidget):
         self.banner.hide()
         for column, own in zip(self.columns, setup.columns, strict=False):
             column.show_title(own.title(settings.target))
+        self.legend.setVisible(not setup.samples)
         if setup.samples:
             self._start_sampling(setup, SampleRequest(requests, setup.samples))
         else:
@@ -384,8 +392,15 @@ class CompareView(QWidget):
         self.bar.set_look(theme, scale)
         self.band.set_look(theme, scale)
         self.banner.set_look(theme, scale)
+        self.legend.set_look(theme, scale)
         for column in self.columns:
             column.set_look(theme, scale)
+
+    @Slot(object)
+    def _light(self, kind: Kind | None) -> None:
+        """Lights up the tokens of one kind in every column."""
+        for column in self.columns:
+            column.text.light(kind)
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Shows more or less of what was proposed and not accepted in the text of every column."""

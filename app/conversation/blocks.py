@@ -14,7 +14,7 @@ from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
-from engine.lens.pieces import GHOSTS, HIDDEN, Ghosts, Kind, Piece, folded
+from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, folded, hidden_kinds
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
 
@@ -72,7 +72,7 @@ class UserBlock(Block):
     """What the user wrote, as a bubble on the right."""
 
     def __init__(self, style: Style, width: float, prompt: str) -> None:
-        super().__init__(replace(style, line_height=1.35), width)
+        super().__init__(replace(style, line_height=1.35, lit=None), width)
         self.prompt = prompt
         widest = min(width * 0.82, 560.0 * style.text.pixelSize() / 15)
         self.flow = Flow(self.style, widest - 2 * PAD)
@@ -126,7 +126,8 @@ class AnswerBlock(Block):
         changed = self.flow.height if self.shown else 0.0
         if self.shown < len(pieces):
             fresh = pieces[self.shown :]
-            self.flow.append(folded(piece for piece in fresh if piece.kind not in HIDDEN[self.ghosts]))
+            shown = [piece for piece in fresh if piece.kind not in hidden_kinds(self.ghosts, self.style.lit)]
+            self.flow.append(shown if self.style.lit == "unjudged" else folded(shown))
             self.shown = len(pieces)
             changed = min(changed, self.flow.changed_top)
         if not self.answer.running and self.shown:
@@ -223,10 +224,11 @@ def _rules(answer: Answer) -> list[Rule]:
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
-    """The marks of tokens: tint, underline, dots or dashes. Rejected ones are struck through by their font."""
+    """The marks of tokens, or of the lit ones: tint, underline, dots, dashes. Their fonts strike rejected ones through."""
     by_kind: dict[Kind, list[Box]] = {}
     for box in boxes:
-        by_kind.setdefault(box.kind, []).append(box)
+        if style.lit in (None, box.kind):
+            by_kind.setdefault(box.kind, []).append(box)
     for kind, paint in _MARKS.items():
         if kind in by_kind:
             paint(painter, by_kind[kind], style.theme)

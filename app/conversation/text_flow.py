@@ -38,12 +38,18 @@ HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Fonts and colours of one flow. `line_height` is a factor on the font's own."""
+    """Fonts and colours of one flow.
+
+    Attributes:
+        line_height: a factor on the font's own.
+        lit: the kind of tokens that is lit up while all others step back; None for all alike.
+    """
 
     theme: Theme
     text: QFont
     code: QFont
     line_height: float = 1.45
+    lit: Kind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,10 +314,8 @@ class Flow:
         formats = []
         if chunk.look.kind == "fence":
             formats.append(format_range(0, units(chunk.text), _look(theme.faint, font)))
-        looks = {
-            "rejected": _look(theme.ghost, font, struck=True, factor=0.88),
-            "unjudged": _look(theme.faint, font, factor=0.8),
-        }
+        looks = {kind: self._ghost_look(kind, font) for kind in GHOSTS}
+        back = _look(theme.muted, font)
         spans, at = iter(chunk.spans), 0
         span = next(spans, None)
         for run in chunk.runs:
@@ -326,7 +330,18 @@ class Flow:
                     break
                 span = next(spans, None)
             at += run.length
+            if self.style.lit not in (None, run.kind):
+                formats.append(format_range(run.start, run.length, back))
         return formats
+
+    def _ghost_look(self, kind: Kind, font: QFont) -> QTextCharFormat:
+        """How rejected or unjudged tokens are written: dimmer and smaller than the answer, unless they are lit up."""
+        theme, lit = self.style.theme, self.style.lit
+        back = lit is not None and kind != lit
+        if kind == "rejected":
+            colour = theme.muted if back else theme.ghost if lit is None else theme.rejected
+            return _look(colour, font, struck=True, factor=0.88)
+        return _look(theme.muted if back else theme.faint if lit is None else theme.text, font, factor=0.8)
 
     def boxes(self, chunk: Chunk) -> list[Box]:
         """Where every run of a chunk stands, computed when first painted."""

@@ -15,7 +15,7 @@ from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.token_walk import neighbour, place_of, spot_of
-from engine.lens.pieces import HIDDEN, Ghosts, Spot, fold_of, kind_of
+from engine.lens.pieces import Kind, Spot, fold_of, kind_of
 
 LAST = 2**31
 MARGIN = 60
@@ -26,8 +26,11 @@ class View(Protocol):
     """What must be known of the transcript."""
 
     session: Session
-    ghosts: Ghosts
     theme: Theme
+
+    @property
+    def hidden(self) -> frozenset[Kind]:
+        """The kinds of tokens that are left out of the text."""
 
     @property
     def column(self) -> QRect:
@@ -99,7 +102,7 @@ class Pointing(QObject):
         """Where a token is shown that has no letters of its own in the text, relative to the flow: in a fold or in a gap."""
         round_ = block.answer.rounds[spot.round]
         kind = kind_of(round_, spot)
-        if kind in HIDDEN[self.view.ghosts]:
+        if kind in self.view.hidden:
             return []
         fold = fold_of(round_) if kind == "unjudged" else spot
         return boxes_of(block.flow, fold, fold) or [gap_before(block.flow, spot)]
@@ -164,7 +167,7 @@ class Pointing(QObject):
 
     def walk(self, by: int, rounds: bool = False) -> None:
         """To the token (or round) before, -1, or behind, 1. Begins where the cursor is, or else at what is in view."""
-        place, turns, hidden = self.cursor.place, self.view.session.turns, HIDDEN[self.view.ghosts]
+        place, turns, hidden = self.cursor.place, self.view.session.turns, self.view.hidden
         target = self._in_view(by) if place is None else neighbour(turns, place, by, hidden, rounds)
         if target is not None:
             self.go(target)
@@ -201,7 +204,7 @@ class Pointing(QObject):
                 continue
             if spot is not None:
                 return place_of(turn, spot)
-        return neighbour(turns, Place(0, -1), 1, HIDDEN[view.ghosts]) if turns else None
+        return neighbour(turns, Place(0, -1), 1, view.hidden) if turns else None
 
     def show(self, place: Place) -> None:
         """Scrolls just as far as is needed to see a place, at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
@@ -22,6 +23,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, QToolButton, QToolTip, QWidget
 
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.conversation.legend import Legend
 from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
@@ -32,10 +34,14 @@ from app.look.widgets import frame_focus, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor
 from app.session.session import Answer, Session
-from engine.lens.pieces import Ghosts
+from engine.lens.pieces import Ghosts, Kind, hidden_kinds
 
 COLUMN = 720
 TOP = 26.0
+LEGEND_GAP = 8
+"""Pixels between the legend and the answer below it."""
+LEGEND_INDENT = 7
+"""How far its buttons stand out to the left, so that their words are in line with the text."""
 SUMMARY_EXPLAINED = f"<p>Tokens and time since the prompt was read. Click for all figures.</p><p>{DEFINITIONS['invariant']}</p>"
 KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 """Focus that came by key is shown; a click needs no frame."""
@@ -69,6 +75,7 @@ class Transcript(QAbstractScrollArea):
         super().__init__(parent)
         self.session = session
         self.ghosts = ghosts
+        self.lit: Kind | None = None
         self.accessible: object = None
         self.status = ""
         self.fraction: float | None = None
@@ -102,6 +109,9 @@ class Transcript(QAbstractScrollArea):
         self.regenerate_button.clicked.connect(self.regenerate)
         self.siblings = SiblingSwitch(self.viewport())
         self.siblings.stepped.connect(self._step)
+        self.legend = Legend(self.viewport())
+        self.legend.hide()
+        self.legend.chosen.connect(self.light)
         self.set_look(theme, scale)
 
     @Slot(int)
@@ -123,7 +133,8 @@ class Transcript(QAbstractScrollArea):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets colours and fonts and lays the whole conversation out again."""
         self.theme, self.scale = theme, scale
-        self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale))
+        self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), lit=self.lit)
+        self.legend.set_look(theme, scale)
         for button in (self.latest, self.copy_button, self.regenerate_button):
             tint(button, theme, scale)
         self.siblings.set_look(theme, scale)
@@ -133,6 +144,19 @@ class Transcript(QAbstractScrollArea):
         """Shows more or less of what was proposed and not accepted."""
         self.ghosts = ghosts
         self.rebuild()
+
+    @Slot(object)
+    def light(self, kind: Kind | None) -> None:
+        """Lights up the tokens of one kind, shown then in any case, and dims the rest; None ends that."""
+        self.lit = kind
+        self._style = replace(self._style, lit=kind)
+        self.legend.show_chosen(kind)
+        self.rebuild()
+
+    @property
+    def hidden(self) -> frozenset[Kind]:
+        """The kinds of tokens that are left out of the text."""
+        return hidden_kinds(self.ghosts, self.lit)
 
     def rebuild(self) -> None:
         """Lays out everything anew, for another width, look or conversation; keeps the place in the text."""
@@ -178,7 +202,9 @@ class Transcript(QAbstractScrollArea):
 
     def _place(self) -> None:
         top = TOP
-        for block in self._blocks:
+        for index, block in enumerate(self._blocks):
+            if index == 1:
+                top += self.legend.heightForWidth(self.column.width()) + LEGEND_GAP
             block.top = top
             top += block.height
         bar = self.verticalScrollBar()
@@ -191,8 +217,20 @@ class Transcript(QAbstractScrollArea):
         self._following = following
         self._place_buttons()
 
+    def _place_legend(self) -> None:
+        """The legend stands above the first answer; while it lights tokens up, it stays in view, so that this can be ended."""
+        if len(self._blocks) < 2:
+            self.legend.hide()
+            return
+        width = self.column.width()
+        height = self.legend.heightForWidth(width)
+        y = round(self._blocks[1].top) - height - LEGEND_GAP - self.verticalScrollBar().value()
+        self.legend.setGeometry(self.column.left() - LEGEND_INDENT, y if self.lit is None else max(0, y), width, height)
+        self.legend.setVisible(self.legend.geometry().bottom() >= 0)
+
     def _place_buttons(self) -> None:
         """The buttons of the newest answer stand at the right end of its last line of figures."""
+        self._place_legend()
         size = round(26 * self.scale)
         newest = self._blocks[-1] if self._blocks else None
         done = isinstance(newest, AnswerBlock) and not newest.answer.running

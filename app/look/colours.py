@@ -12,6 +12,7 @@ class Theme(drawing.Palette):
     """The colours that pictures have too, and those of the window alone, as #rrggbb.
 
     Attributes:
+        muted: text that steps back while tokens of one kind are lit up.
         agreed: the line beside texts that are compared, as far as they are the same.
     """
 
@@ -21,6 +22,7 @@ class Theme(drawing.Palette):
     on_accent: str
     on_accepted: str
     agreed: str
+    muted: str
     selection: str
     code: str
     warning_tint: str
@@ -34,6 +36,7 @@ DARK = Theme(
     on_accent="#0c1218",
     on_accepted="#0c1218",
     agreed="#35596f",
+    muted="#666d79",
     selection="#223f5a",
     code="#1a1d24",
     warning_tint="#33251e",
@@ -46,6 +49,7 @@ LIGHT = Theme(
     on_accent="#ffffff",
     on_accepted="#ffffff",
     agreed="#9cc4da",
+    muted="#878d97",
     selection="#c2ddf1",
     code="#ffffff",
     warning_tint="#fbece3",

@@ -157,7 +157,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #sectionNote {{ color: {theme.faint}; font-size: {px(11)}; }}
     #plotEmpty {{ color: {theme.faint}; font-size: {px(12)}; }}
 
-    #legend, #timePlot {{ font-size: {px(12)}; }}
+    #timePlot {{ font-size: {px(12)}; }}
     #statusStrip QLabel {{ color: {theme.dim}; font-size: {px(12)}; }}
     QToolButton#ghostsToggle {{
         background: transparent; border: 2px solid transparent; border-radius: 6px; color: {theme.dim};

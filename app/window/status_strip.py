@@ -1,13 +1,10 @@
-"""The line at the bottom: what is going on, how full the context is, and what the marks in the text mean."""
+"""The line at the bottom: what is going on, how full the context is, and how many ghosts the text shows."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
 
-from app.conversation.blocks import paint_marks
-from app.conversation.text_flow import Box, Style
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel
@@ -15,52 +12,7 @@ from app.look.wording import DEFINITIONS, GHOST_TITLES, drafter_title, seconds
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.lens.shared_wording import FINISH_WORDS, LEGEND
-
-
-class Legend(QWidget):
-    """Each kind of token, drawn as it is in the text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setObjectName("legend")
-        self.setAccessibleName("Legend")
-        self.setAccessibleDescription("; ".join(f"{name}: {words}" for name, words in LEGEND.items()))
-        self.setToolTip("<br>".join(f"<b>{name}</b>: {words}" for name, words in LEGEND.items()))
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-
-    def set_look(self, theme: Theme, scale: float) -> None:
-        """Draws the samples in the theme's colours and takes the size that they need at the text scale."""
-        self._style = Style(theme, themes.body_font(scale), themes.mono_font(scale))
-        font = themes.body_font(scale)
-        font.setPixelSize(round(12 * scale))
-        self.setFont(font)
-        self._gap = round(14 * scale)
-        self.setFixedSize(self.sizeHint())
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        metrics = QFontMetricsF(self.font())
-        width = sum(metrics.horizontalAdvance(kind) + 8 for kind in LEGEND) + self._gap * (len(LEGEND) - 1)
-        return QSize(round(width), round(metrics.height() + 8))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        theme = self._style.theme
-        metrics = QFontMetricsF(self.font())
-        x, baseline = 0.0, 4 + metrics.ascent()
-        colours = {"rejected": theme.rejected, "unjudged": theme.unjudged}
-        for kind in LEGEND:
-            width = metrics.horizontalAdvance(kind)
-            box = Box(QRectF(x, 4, width + 8, metrics.height()), baseline - 1.5, kind)
-            paint_marks(painter, [box], self._style)
-            font = self.font()
-            font.setStrikeOut(kind == "rejected")
-            painter.setFont(font)
-            painter.setPen(QColor(colours.get(kind, theme.dim)))
-            painter.drawText(round(x + 4), round(baseline), kind)
-            x += width + 8 + self._gap
-        painter.end()
+from engine.lens.shared_wording import FINISH_WORDS
 
 
 class StatusStrip(QWidget):
@@ -80,7 +32,6 @@ class StatusStrip(QWidget):
         self.context.setObjectName("contextUse")
         self.context.setAccessibleName("Context use")
         self.context.setToolTip(DEFINITIONS["context"])
-        self.legend = Legend()
         self.ghosts = QToolButton()
         self.ghosts.setObjectName("ghostsToggle")
         self.ghosts.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -89,13 +40,12 @@ class StatusStrip(QWidget):
         row.setContentsMargins(16, 3, 12, 3)
         row.setSpacing(18)
         row.addWidget(self.line, 1)
-        for widget in (self.context, self.legend, self.ghosts):
+        for widget in (self.context, self.ghosts):
             row.addWidget(widget)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the legend and the button that shows ghosts."""
+        """Restyles the button that shows ghosts."""
         self._theme = theme
-        self.legend.set_look(theme, scale)
         self.ghosts.setIconSize(QSize(round(16 * scale), round(16 * scale)))
         self.show_ghosts(self._shown)
         widest = max(self.ghosts.fontMetrics().horizontalAdvance(_ghosts_label(step)) for step in GHOST_STEPS)
@@ -122,8 +72,7 @@ class StatusStrip(QWidget):
         self.context.setVisible(self._room_for_context and bool(length))
 
     def set_room(self, width: int, scale: float) -> None:
-        """Leaves out the legend, then the context, where there is no room for them."""
-        self.legend.setVisible(width >= 1060 * scale)
+        """Leaves out the context where there is no room for it."""
         self._room_for_context = width >= 760 * scale
         self.context.setVisible(self._room_for_context and bool(self.context.text()))
 

@@ -25,6 +25,11 @@ HIDDEN: dict[Ghosts, frozenset[Kind]] = {"none": GHOSTS, "rejected": frozenset((
 """What each step leaves out."""
 
 
+def hidden_kinds(ghosts: Ghosts, lit: Kind | None) -> frozenset[Kind]:
+    """What is left out of a text that shows so many ghosts; the kind that is lit up is shown in any case."""
+    return HIDDEN[ghosts] - {lit}
+
+
 class Spot(NamedTuple):
     """A token of one answer: an index among its round's proposals or, behind them, among its emitted tokens.
 

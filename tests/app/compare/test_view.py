@@ -20,6 +20,7 @@ from app.compare.linked_columns import position_of
 from app.compare.presets import PRESETS
 from app.compare.view import CompareView
 from app.export.kinds import kind_named
+from app.look.theme import LIGHT
 from app.session.cursor import Place
 from app.session.settings import Settings
 from app.window.window import Window
@@ -397,6 +398,20 @@ def test_every_control_has_a_name_and_is_reached_by_keyboard(qtbot: QtBot, open_
     ):
         assert needed in reached
     assert window.isVisible()
+
+
+def test_the_legend_lights_tokens_up_in_every_column(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare()
+    run(qtbot, view)
+    view.legend.buttons["rejected"].click()
+    assert [column.text.lit for column in view.columns] == ["rejected"] * len(view.columns)
+    block = view.columns[0].text.answer_block(0)
+    assert block is not None and block.style.lit == "rejected"
+    view.set_look(LIGHT, 1.4)
+    block = view.columns[0].text.answer_block(0)
+    assert block is not None and block.style.lit == "rejected", "another look keeps it"
+    view.legend.buttons["rejected"].click()
+    assert view.columns[0].text.lit is None
 
 
 def test_ghosts_are_shown_and_hidden_in_every_column(qtbot: QtBot, open_compare: Open) -> None:

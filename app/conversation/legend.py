@@ -1,0 +1,141 @@
+"""What the marks in a text mean, each drawn as it is there. A press on one lights up its tokens and dims the rest."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
+
+from app.conversation.blocks import paint_marks
+from app.conversation.text_flow import Box, Style
+from app.look import theme as themes
+from app.look.theme import DARK, Theme
+from app.look.widgets import FlowLayout
+from engine.lens.pieces import Kind
+from engine.lens.shared_wording import LEGEND
+
+PAD = 7.0
+STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
+
+
+class LegendButton(QPushButton):
+    """One kind of token, drawn as in the text, with a frame while its tokens are lit up."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self._style = Style(DARK, themes.body_font(1.0), themes.mono_font(1.0))
+        self.setObjectName("legendButton")
+        self.setCheckable(True)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setAccessibleName(f"Highlight {kind} tokens")
+        self.setAccessibleDescription(f"{kind}: {LEGEND[kind]}")
+        self.setToolTip(f"<p><b>{kind}</b>: {LEGEND[kind]}. Click to highlight these tokens; click again to show all alike.</p>")
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Takes colours, and a font a little smaller than the text."""
+        font = themes.body_font(scale)
+        font.setPixelSize(round(12 * scale))
+        font.setStrikeOut(self.kind == "rejected")
+        self._style = Style(theme, font, font)
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        metrics = QFontMetricsF(self._style.text)
+        return QSize(round(metrics.horizontalAdvance(self.kind) + 2 * PAD + 6), round(metrics.height() + 10))
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme, metrics = self._style.theme, QFontMetricsF(self._style.text)
+        area = QRectF(self.rect()).adjusted(1, 1, -1, -1)
+        if self.isChecked() or self.underMouse():
+            painter.setPen(QPen(QColor(theme.faint if self.isChecked() else theme.line), 1))
+            painter.setBrush(QColor(theme.raised))
+            painter.drawRoundedRect(area, 6, 6)
+        if self.hasFocus():
+            painter.setPen(QPen(QColor(theme.accent), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(area, 6, 6)
+        baseline = area.center().y() + (metrics.ascent() - metrics.descent()) / 2
+        words = QRectF(PAD, baseline - metrics.ascent(), self.width() - 2 * PAD, metrics.height())
+        paint_marks(painter, [Box(words, baseline, self.kind)], self._style)
+        painter.setFont(self._style.text)
+        painter.setPen(QColor({"rejected": theme.ghost, "unjudged": theme.faint}.get(self.kind, theme.dim)))
+        painter.drawText(words, Qt.AlignmentFlag.AlignCenter, self.kind)
+        painter.end()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Arrows go to the neighbours: one press of Tab leads in, the next one out."""
+        bar = self.parent()
+        if isinstance(bar, Legend) and (by := STEPS.get(Qt.Key(event.key()))) is not None:
+            bar.step(self, by)
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.click()
+        else:
+            super().keyPressEvent(event)
+
+
+class Legend(QWidget):
+    """A button for each kind of token; at most one is down.
+
+    Signals:
+        chosen: the kind whose tokens are to be lit up, or None for all alike.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("legend")
+        self.setAccessibleName("Legend")
+        self.setAccessibleDescription("; ".join(f"{name}: {words}" for name, words in LEGEND.items()))
+        self._theme: Theme = DARK
+        self._flow = FlowLayout(2)
+        self._flow.setContentsMargins(0, 0, 0, 0)
+        self.setLayout(self._flow)
+        self.buttons: dict[Kind, LegendButton] = {}
+        for kind in LEGEND:
+            button = self.buttons[kind] = LegendButton(kind)
+            button.clicked.connect(partial(self._clicked, kind))
+            self._flow.addWidget(button)
+        self.show_chosen(None)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws the samples in the theme's colours at the text scale."""
+        self._theme = theme
+        for button in self.buttons.values():
+            button.set_look(theme, scale)
+        self._flow.invalidate()
+
+    def show_chosen(self, chosen: Kind | None) -> None:
+        """Presses the button of a kind, or releases them all; emits nothing. Tab leads to the one that is down."""
+        reached = chosen or next(iter(self.buttons))
+        for kind, button in self.buttons.items():
+            button.setChecked(kind == chosen)
+            button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if kind == reached else Qt.FocusPolicy.ClickFocus)
+
+    def step(self, button: LegendButton, by: int) -> None:
+        """Moves the keyboard to the button before or behind one, if there is any."""
+        kinds = list(self.buttons)
+        at = kinds.index(button.kind) + by
+        if 0 <= at < len(kinds):
+            self.buttons[kinds[at]].setFocus(Qt.FocusReason.TabFocusReason)
+
+    def _clicked(self, kind: Kind, *_: bool) -> None:
+        chosen = kind if self.buttons[kind].isChecked() else None
+        self.show_chosen(chosen)
+        self.chosen.emit(chosen)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """A ground of its own, for when it stands over the text."""
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(self._theme.background))
+        painter.end()
