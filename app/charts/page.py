@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal, Slot
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtCore import QPoint, Qt, Signal, Slot
+from PySide6.QtGui import QFocusEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app.charts.by_position import LengthsChart, PositionChart
@@ -15,7 +15,6 @@ from app.charts.chart import Chart
 from app.charts.data import Material, empty_words
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
-from app.look.command import escape_is_wanted
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
@@ -247,16 +246,6 @@ class ChartsPage(QWidget):
         index = max(0, min(newest, index))
         self.range.bring(index)
         self.cursor_place.point(Place(self.answers.turn, index))
-
-    def event(self, event: QEvent) -> bool:
-        """Escape lets go of a round before it stops the answer."""
-        return escape_is_wanted(event, lambda: self.cursor_place.place is not None) or super().event(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape and self.cursor_place.place is not None:
-            self.cursor_place.forget()
-        else:
-            super().keyPressEvent(event)
 
     # Asked for
 

@@ -25,7 +25,6 @@ from app.conversation.blocks import AnswerBlock
 from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
 from app.look import theme as themes
-from app.look.command import escape_is_wanted
 from app.look.theme import DARK, Theme
 from app.look.widgets import frame_focus
 from app.session.cursor import Cursor
@@ -346,9 +345,6 @@ class CompareText(QAbstractScrollArea):
         super().wheelEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        """Escape lets go of a token before it stops the comparison."""
-        if escape_is_wanted(event, lambda: self.pointing.holds):
-            return True
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             self._keyboard = event.type() == QEvent.Type.FocusIn and self._came_by_key(event)
             self.viewport().update()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QAction, QFontMetrics, QRegularExpressionValidator, QResizeEvent
+from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QMenu,
     QPlainTextEdit,
     QPushButton,
@@ -25,14 +24,14 @@ from PySide6.QtWidgets import (
 from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
 from app.look import theme as themes
-from app.look.fields import GammaBox, keep_from_wheel
-from app.look.model_selector import ModelSelector
+from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import FlowLayout, LabelledControl, icon_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
-from engine.types import RULES, SEED_LIMIT
+from engine.types import RULES
 
 LONGEST = 4096
 PROMPT_LINES = 2
@@ -130,15 +129,11 @@ class CompareBar(QWidget):
         self.stop.hide()
         self._arrange()
 
-    def _seed(self) -> QLineEdit:
-        seed = QLineEdit()
+    def _seed(self) -> SeedField:
+        seed = SeedField()
         seed.setObjectName("compareSeed")
         seed.setAccessibleName("Seed of every column")
-        words = "The same seed for every column. Leave empty to draw a new one for each comparison."
-        seed.setAccessibleDescription(words)
-        seed.setToolTip(words)
-        seed.setPlaceholderText("random")
-        seed.setValidator(QRegularExpressionValidator(r"\d{0,16}", seed))
+        seed.describe("The same seed for every column. Leave empty to draw a new one for each comparison.")
         seed.textEdited.connect(self.edited)
         return seed
 
@@ -189,7 +184,7 @@ class CompareBar(QWidget):
         self._own_prompts, self._template = setup.own_prompts, setup.template
         self.prompt.setPlainText(setup.prompt)
         self.prompt.setVisible(not setup.own_prompts)
-        self.seed.setText("" if setup.seed is None else str(setup.seed))
+        self.seed.show_seed(setup.seed)
         self.longest.setValue(setup.max_tokens)
         self.samples.setValue(setup.samples)
         self.filters.setCurrentIndex(self.filters.findData(setup.unfiltered))
@@ -203,11 +198,10 @@ class CompareBar(QWidget):
 
     def setup(self, columns: tuple[ColumnSetup, ...]) -> Setup:
         """The comparison as the controls say."""
-        text = self.seed.text().strip()
         return Setup(
             prompt=self.prompt.toPlainText(),
             columns=columns,
-            seed=min(int(text), SEED_LIMIT - 1) if text else None,
+            seed=self.seed.seed,
             max_tokens=self.longest.value(),
             samples=self.samples.value(),
             template=self._template,
@@ -216,8 +210,8 @@ class CompareBar(QWidget):
         )
 
     def show_drawn_seed(self, seed: int | None) -> None:
-        """The seed that was drawn stands in the empty field."""
-        self.seed.setPlaceholderText("random" if seed is None else str(seed))
+        """The empty field says which seed was drawn last."""
+        self.seed.show_last(seed)
 
     def set_state(self, running: bool, may_start: bool, may_add: bool, may_export: bool) -> None:
         """What can be done now."""
@@ -243,9 +237,10 @@ class CompareBar(QWidget):
             tint(button, theme, scale)
         mono = themes.mono_font(scale, 13)
         metrics = QFontMetrics(mono)
-        for control, example in ((self.seed, "9007199254740991"), (self.longest, "4096"), (self.samples, "10000")):
+        for control, example in ((self.longest, "4096"), (self.samples, "10000")):
             control.setFont(mono)
             control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        self.seed.set_look(scale)
         self.title.setFixedHeight(round(32 * scale))
         self.prompt.set_look(scale)
 
@@ -268,7 +263,7 @@ class ColumnControls(QWidget):
         for rule in RULES:
             self.rule.addItem(RULE_TITLES[rule], rule)
             self.rule.setItemData(self.rule.count() - 1, RULE_NOTES[rule], Qt.ItemDataRole.ToolTipRole)
-        self.drafter = ModelSelector()
+        self.drafter = ModelSelector(USUAL_DRAFTER)
         self._name(self.drafter, "Drafter", "What proposes tokens in this column.")
         self.gamma = GammaBox()
         self._name(self.gamma, "Gamma", "Gamma: proposals per round, 1 to 64, or auto (0).")

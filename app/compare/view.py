@@ -263,6 +263,13 @@ class CompareView(QWidget):
         if self.running:
             self.link.stop_comparison()
 
+    def let_go(self) -> bool:
+        """Lets go of a token that is pinned, or that keys have gone to; False if there is none."""
+        held = any(column.text.pointing.holds for column in self.columns)
+        for column in self.columns if held else ():
+            column.text.pointing.let_go()
+        return held
+
     @Slot(list)
     def receive(self, events: list[Event]) -> None:
         """Takes in what the engine says of this comparison."""

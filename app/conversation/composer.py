@@ -1,4 +1,4 @@
-"""Where the user writes: Enter sends, Shift+Enter starts a line, Escape stops."""
+"""Where the user writes: Enter sends, Shift+Enter starts a line."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ class PromptEdit(QPlainTextEdit):
     """Grows with its text up to `most_lines` lines.
 
     Signals:
-        submitted: Enter was pressed. escaped: Escape was pressed. recalled: Up was pressed in an empty field.
+        submitted: Enter was pressed. recalled: Up was pressed in an empty field.
     """
 
     submitted = Signal()
-    escaped = Signal()
     recalled = Signal()
 
     def __init__(self) -> None:
@@ -48,8 +47,6 @@ class PromptEdit(QPlainTextEdit):
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.submitted.emit()
-        elif event.key() == Qt.Key.Key_Escape:
-            self.escaped.emit()
         elif event.key() == Qt.Key.Key_Up and not self.toPlainText():
             self.recalled.emit()
         else:
@@ -60,19 +57,16 @@ class Composer(QWidget):
     """The field, what it hints at, and the buttons that send and stop.
 
     Signals:
-        sent: (text) the user wants an answer. stopped: Stop or Escape. recalled: the last prompt is wanted back.
-        abandoned: editing the last prompt was given up.
+        sent: (text) the user wants an answer. stopped: Stop. recalled: the last prompt is wanted back.
     """
 
     sent = Signal(str)
     stopped = Signal()
     recalled = Signal()
-    abandoned = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self._running = False
-        self._editing = False
         self._room = 1000
         self._theme: Theme | None = None
         self.frame = FocusFrame()
@@ -89,7 +83,6 @@ class Composer(QWidget):
         self.send.clicked.connect(self._send)
         self.stop.clicked.connect(self.stopped)
         self.edit.submitted.connect(self._send)
-        self.edit.escaped.connect(self._escape)
         self.edit.recalled.connect(self.recalled)
         self.edit.textChanged.connect(self._refresh)
         inner = QVBoxLayout(self.frame)
@@ -144,8 +137,7 @@ class Composer(QWidget):
         self.hint.setText(words or ("Esc to stop" if self._running else "Enter to send, Shift+Enter for a new line"))
 
     def set_editing(self, editing: bool) -> None:
-        """Shows or hides the note that the last prompt is being edited; while it shows, Escape emits `abandoned`."""
-        self._editing = editing
+        """Shows or hides the note that the last prompt is being edited."""
         self.edit_note.setVisible(editing)
         self.set_room(self._room)
 
@@ -158,10 +150,6 @@ class Composer(QWidget):
     def _send(self) -> None:
         if self.text.strip() and not self._running:
             self.sent.emit(self.text.strip())
-
-    def _escape(self) -> None:
-        if self._editing:
-            self.abandoned.emit()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets the prompt in the reading font, fits the field's height to it, and recolours the buttons."""

@@ -151,7 +151,7 @@ class Pointing(QObject):
         return self.walking or self.cursor.pin_place is not None
 
     def key(self, event: QKeyEvent) -> bool:
-        """Walks with the arrows, with Ctrl round by round, pins with Enter, lets go with Escape. False for other keys."""
+        """Walks with the arrows, with Ctrl round by round, pins with Enter. False for other keys."""
         key, modifiers = Qt.Key(event.key()), event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         by = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(key)
         if by is not None and modifiers in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier):
@@ -159,8 +159,6 @@ class Pointing(QObject):
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.cursor.place is not None:
             self.cursor.pin(self.cursor.place)
             self.entered.emit()
-        elif key == Qt.Key.Key_Escape and self.holds:
-            self.let_go()
         else:
             return False
         return True

@@ -28,7 +28,6 @@ from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
 from app.look import theme as themes
-from app.look.command import escape_is_wanted
 from app.look.theme import Theme
 from app.look.widgets import frame_focus, tint
 from app.look.wording import DEFINITIONS
@@ -399,10 +398,6 @@ class Transcript(QAbstractScrollArea):
         if self._keyboard:
             frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
-
-    def event(self, event: QEvent) -> bool:
-        """Escape lets go of a token before it stops the answer."""
-        return escape_is_wanted(event, lambda: self.pointing.holds) or super().event(event)
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.look.command import escape_is_wanted
 from app.look.theme import DARK, Theme, mono_font
 from app.look.widgets import tint
 from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
@@ -373,14 +372,8 @@ class VerdictCard(QFrame):
         by |= {Qt.Key.Key_PageUp: -bar.pageStep(), Qt.Key.Key_PageDown: bar.pageStep()}
         if key in by:
             bar.setValue(bar.value() + by[key])
-        elif key == Qt.Key.Key_Escape:
-            self.closed.emit()
         else:
             super().keyPressEvent(event)
-
-    def event(self, event: QEvent) -> bool:
-        """Escape closes the card before it stops the answer."""
-        return escape_is_wanted(event, lambda: True) or super().event(event)
 
 
 def _label(name: str, wraps: bool = False) -> QLabel:

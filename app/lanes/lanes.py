@@ -21,7 +21,6 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
 from app.lanes.field import WHOLE, LaneField
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, change_words, chip_words, lane_words, time_words
 from app.lanes.painter import Lane, LanePainter
-from app.look.command import escape_is_wanted
 from app.look.theme import DARK, Theme
 from app.look.widgets import frame_focus, icon_button, tint
 from app.session.cursor import Cursor, Place
@@ -403,10 +402,6 @@ class Lanes(LaneView):
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Everything was done by the press."""
 
-    def event(self, event: QEvent) -> bool:
-        """Escape lets go of what is kept before it stops the answer."""
-        return escape_is_wanted(event, lambda: self.cursor_place.pin_place is not None) or super().event(event)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, place = Qt.Key(event.key()), self._here(self.cursor_place.place)
         if self._walk(key, place):
@@ -419,8 +414,6 @@ class Lanes(LaneView):
             self.zoom_out()
         elif key == Qt.Key.Key_0:
             self.zoom_fit()
-        elif key == Qt.Key.Key_Escape and self.cursor_place.pin_place is not None:
-            self.cursor_place.pin(None)
         else:
             super().keyPressEvent(event)
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Slot
 from PySide6.QtGui import QAction, QActionGroup, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
     QBoxLayout,
     QDialog,
     QFrame,
@@ -30,7 +32,7 @@ class Command:
 
     Attributes:
         id: stable name; also the action's objectName.
-        menu: the menu it stands in.
+        menu: the menu it stands in; empty for none.
         shortcuts: in Qt's portable notation, where Ctrl is the Mac's Command key; the first is shown.
         checked: whether a switch is on; None for what is no switch.
         group: switches of one group exclude each other.
@@ -84,6 +86,8 @@ def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent:
     menus: dict[str, QMenu] = {}
     last_group: dict[str, str] = {}
     for command in commands:
+        if not command.menu:
+            continue
         menu = menus.get(command.menu)
         if menu is None:
             menu = menus[command.menu] = QMenu(command.menu, parent)
@@ -108,13 +112,11 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Send the message", ("Return",)),
         Keys("New line", ("Shift+Return",)),
         Keys("Edit the last prompt, if the field is empty", ("Up",)),
-        Keys("Cancel editing", ("Esc",)),
     ),
     "In the conversation and in compared answers": (
         Keys("Previous or next token", ("Left", "Right")),
         Keys("Previous or next round", ("Ctrl+Left", "Ctrl+Right")),
         Keys("Pin a token's verdict and choose an alternative", ("Return",)),
-        Keys("Unpin a token", ("Esc",)),
         Keys("Scroll, including the verdict", ("Up", "Down", "PgUp", "PgDown", "Space")),
         Keys("Go to start or end", ("Home", "End")),
         Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),
@@ -125,7 +127,6 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("First or latest round", ("Home", "End")),
         Keys("Zoom in, zoom out, fit", ("+", "=", "-", "0")),
         Keys("Pin or unpin a token or round", ("Return", "Space")),
-        Keys("Unpin it", ("Esc",)),
     ),
     "In a chart": (
         Keys("Previous or next round, ten rounds", ("Left", "Right", "PgUp", "PgDown")),
@@ -133,36 +134,52 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Scroll", ("Shift+Left", "Shift+Right")),
         Keys("Show fewer or more rounds", ("+", "-")),
         Keys("Pin or unpin a round", ("Return", "Space")),
-        Keys("Unpin a round", ("Esc",)),
     ),
     "In the table": (
         Keys("Pin or unpin a round", ("Return",)),
-        Keys("Unpin it", ("Esc",)),
         Keys("Copy the selected rows, or all", ("Ctrl+C",)),
     ),
     "In a replay": (
         Keys("Play or pause", ("Space",)),
         Keys("Previous or next round", (",", ".")),
         Keys("Go to start or end, on the bar", ("Home", "End")),
-        Keys("Close the replay", ("Esc",)),
     ),
 }
 """By what has the keyboard."""
-ESCAPE = "Esc first closes a menu, a list or an explanation, then unpins a token or round, and only then stops the answer."
+ESCAPE = (
+    "Esc does the first of these that applies: closes a menu, a list or a dialog; unpins a token or round; cancels editing; "
+    "stops the answer or the comparison; closes the replay; dismisses the message at the top."
+)
 
 
-def escape_is_wanted(event: QEvent, holds: Callable[[], bool]) -> bool:
-    """Whether Escape comes to a widget instead of stopping the answer. For the `event` of widgets that may hold something.
+class EnterPresses(QObject):
+    """Enter presses the button that has the keyboard, as Space does. Qt does so in dialogs only, and views take Enter themselves.
 
-    Args:
-        holds: whether there is something to let go of; asked only if Escape was pressed, since events come to a widget before
-            it is made.
+    Only the button with the keyboard is watched, so nothing else pays for it.
     """
-    if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent) or event.key() != Qt.Key.Key_Escape:
-        return False
-    wanted = holds()
-    event.setAccepted(wanted)
-    return wanted
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._moved)
+
+    @Slot(QWidget, QWidget)
+    def _moved(self, before: QWidget | None, now: QWidget | None) -> None:
+        if before is not None:
+            before.removeEventFilter(self)
+        if isinstance(now, QAbstractButton):
+            now.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() != QEvent.Type.KeyPress or not isinstance(event, QKeyEvent) or not isinstance(watched, QAbstractButton):
+            return False
+        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter) or not plain:
+            return False
+        if not event.isAutoRepeat():
+            watched.click()
+        return True
 
 
 class ShortcutSheet(QDialog):
@@ -186,7 +203,8 @@ class ShortcutSheet(QDialog):
             grid.setHorizontalSpacing(36)
             grid.setVerticalSpacing(5)
             columns.addLayout(grid)
-        for menu, its in groupby((command for command in commands if command.shortcuts), lambda command: command.menu):
+        listed = (command for command in commands if command.shortcuts and command.menu)
+        for menu, its in groupby(listed, lambda command: command.menu):
             self._add(0, menu, [(command.title.rstrip("…"), " or ".join(map(_native, command.shortcuts))) for command in its])
         for place, entries in ELSEWHERE.items():
             self._add(1, place, [(entry.title, "  ".join(map(_native, entry.keys))) for entry in entries])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QValidator
-from PySide6.QtWidgets import QSpinBox, QWidget
+from PySide6.QtGui import QFontMetrics, QRegularExpressionValidator, QValidator
+from PySide6.QtWidgets import QLineEdit, QSpinBox, QWidget
 
-from engine.types import MAX_GAMMA
+from app.look import theme as themes
+from engine.types import MAX_GAMMA, SEED_LIMIT
 
 AUTO = "auto"
+RANDOM, LAST = "random", "random (last {})"
 
 
 class GammaBox(QSpinBox):
@@ -32,6 +34,52 @@ class GammaBox(QSpinBox):
 
     def valueFromText(self, text: str) -> int:
         return 0 if text.strip().lower() == AUTO else super().valueFromText(text)
+
+
+class SeedField(QLineEdit):
+    """A seed, or nothing for a random one. What was drawn last is said in the empty field, in words that look like no value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words, self._last, self._scale = "", "", 1.0
+        self.setValidator(QRegularExpressionValidator(r"\d{0,16}", self))
+        self.textChanged.connect(self._show_last)
+
+    def describe(self, words: str) -> None:
+        """What the field is for, as tooltip and for screen readers."""
+        self._words = words
+        self._show_last()
+
+    @property
+    def seed(self) -> int | None:
+        """The seed that is typed, at most the largest there is; None in the empty field."""
+        text = self.text().strip()
+        return min(int(text), SEED_LIMIT - 1) if text else None
+
+    def show_seed(self, seed: int | None) -> None:
+        """Shows a seed that stays, or none."""
+        self.setText("" if seed is None else str(seed))
+        self.setCursorPosition(0)
+
+    def show_last(self, seed: int | None) -> None:
+        """Says which seed was drawn last; None where none was."""
+        self._last = "" if seed is None else str(seed)
+        self._show_last()
+
+    def set_look(self, scale: float) -> None:
+        """As wide as the longest seed; digits in the fixed-width font, words in the font of other words."""
+        self._scale = scale
+        self.setFixedWidth(QFontMetrics(themes.mono_font(scale, 13)).horizontalAdvance(str(SEED_LIMIT - 1)) + 8)
+        self._show_last()
+
+    def _show_last(self) -> None:
+        self.setFont(themes.mono_font(self._scale, 13) if self.text() else themes.body_font(self._scale))
+        words = LAST.format(self._last)
+        fits = bool(self._last) and self.fontMetrics().horizontalAdvance(words) <= self.width() - 4
+        self.setPlaceholderText(words if fits else RANDOM)
+        last = f" The last one was {self._last}." if self._last else ""
+        self.setToolTip(self._words + last)
+        self.setAccessibleDescription(self._words + last)
 
 
 class _WheelOnlyWithFocus(QObject):

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import (
-    QComboBox,
-    QStyleOptionComboBox,
-)
+from PySide6.QtWidgets import QComboBox, QStyleOptionComboBox
+
+from engine.drafter_kinds import DRAFTERS, SMALL_DRAFT
 
 BUILT_IN = " (built in)"
+USUAL_DRAFTER = DRAFTERS[SMALL_DRAFT].title
+"""The longest name of those drafters that most people choose from."""
 
 
 class ModelSelector(QComboBox):
-    """A list of models that takes only the room of the chosen one, whose name it shows without the remark behind it."""
+    """A list of models; it shows the name of the chosen one without the remark behind it.
+
+    Args:
+        example: the name it has room for, whichever is chosen, so that nothing beside it moves; longer names are cut in the
+            middle. Without one it takes the room of the chosen name.
+    """
+
+    def __init__(self, example: str = "") -> None:
+        super().__init__()
+        self._example = example
 
     def initStyleOption(self, option: QStyleOptionComboBox) -> None:
         super().initStyleOption(option)
@@ -21,12 +31,14 @@ class ModelSelector(QComboBox):
 
     @property
     def _shown(self) -> str:
-        return self.currentText().removesuffix(BUILT_IN)
+        name = self.currentText().removesuffix(BUILT_IN)
+        return name.split(" (")[0] if self.currentData() in DRAFTERS else name
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        widest = metrics.horizontalAdvance("m" * 18)
-        return QSize(min(widest, metrics.horizontalAdvance(self._shown)) + metrics.height() + 10, super().sizeHint().height())
+        widest = metrics.horizontalAdvance(self._example or "m" * 18)
+        room = widest if self._example else min(widest, metrics.horizontalAdvance(self._shown))
+        return QSize(room + metrics.height() + 10, super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QMargins, QRect
 from PySide6.QtWidgets import QWidget
 
-FRAME = QMargins(8, 40, 8, 8)
+FRAME = QMargins(2, 40, 2, 8)
 """More than most desktops put around a window; what they really put is known only once it shows."""
 
 

@@ -35,7 +35,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px;
         min-height: {px(30)}; max-height: {px(30)}; }}
     #chip:hover {{ border-color: {theme.faint}; }}
-    #chip[focused="true"] {{ border: 2px solid {theme.accent}; }}
+    #chip[focused="true"] {{
+        border: 2px solid {theme.accent}; min-height: {round(30 * scale) - 2}px; max-height: {round(30 * scale) - 2}px; }}
     #chip QLabel {{ color: {theme.faint}; font-size: {px(11)}; }}
     #chip > QComboBox, #chip > QAbstractSpinBox, #chip > QLineEdit {{
         background: transparent; border: none; color: {theme.text}; padding: 0; min-height: {px(28)};

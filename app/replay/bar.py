@@ -75,7 +75,7 @@ class ScrubSlider(QSlider):
 class ReplayBar(QWidget):
     """Buttons, a slider over the rounds, speed and timing. `show_player` brings it to the player's state.
 
-    Keys, wherever in the bar the focus is: Space, comma and full stop, Home and End, Escape.
+    Keys, wherever in the bar the focus is: Space, comma and full stop, Home and End.
 
     Signals:
         toggled: play or pause. stepped: (rounds) forward or back. moved: (rounds shown) to a place.
@@ -237,8 +237,6 @@ class ReplayBar(QWidget):
                 self.moved.emit(0)
             case Qt.Key.Key_End:
                 self.moved.emit(self._end)
-            case Qt.Key.Key_Escape:
-                self.left.emit()
             case _:
                 return False
         return True

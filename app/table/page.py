@@ -7,7 +7,6 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication, QKeyEvent,
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderView, QLabel, QMenu, QTableView, QVBoxLayout, QWidget
 
 from app.look import theme as themes
-from app.look.command import escape_is_wanted
 from app.look.theme import Theme
 from app.look.widgets import icon_button, tint
 from app.session.cursor import Cursor, Place
@@ -142,18 +141,12 @@ class RoundTable(QTableView):
         if event.button() == Qt.MouseButton.LeftButton and not event.modifiers():
             self.cursor_place.pin(self._place_of(self.indexAt(event.position().toPoint())))
 
-    def event(self, event: QEvent) -> bool:
-        """Escape lets go of what is kept before it stops the answer."""
-        return escape_is_wanted(event, lambda: self.cursor_place.pin_place is not None) or super().event(event)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy()
         elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             place = self._place_of(self.currentIndex())
             self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
-        elif event.key() == Qt.Key.Key_Escape and self.cursor_place.pin_place is not None:
-            self.cursor_place.pin(None)
         else:
             super().keyPressEvent(event)
 

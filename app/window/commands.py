@@ -7,7 +7,7 @@ from typing import Protocol
 
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
-from app.look.command import Command
+from app.look.command import ESCAPE, Command
 from app.look.theme import APPEARANCES, Appearance
 from app.look.wording import GHOST_TITLES
 from app.panel.picture_menu import PictureMenu
@@ -45,6 +45,9 @@ class Commanded(Protocol):
 
     def stop(self) -> None:
         """Stops the answer, or the comparison that is shown."""
+
+    def escape(self) -> None:
+        """Closes, lets go of or stops what comes first."""
 
     def export(self) -> None:
         """Writes what is shown where the user says."""
@@ -115,13 +118,14 @@ def window_commands(window: Commanded) -> list[Command]:
         for step, title in GHOST_TITLES.items()
     ]
     return [
+        Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
         Command("regenerateAction", "Regenerate", "Chat", window.regenerate, ("Ctrl+R",)),
         Command("previousAnswerAction", "Previous answer", "Chat", partial(window.chat.show_sibling, -1), ("Ctrl+[",)),
         Command("nextAnswerAction", "Next answer", "Chat", partial(window.chat.show_sibling, 1), ("Ctrl+]",)),
         Command("editAction", "Edit last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
-        Command("stopAction", "Stop answer", "Chat", window.stop, ("Esc", "Ctrl+.")),
+        Command("stopAction", "Stop answer", "Chat", window.stop, ("Ctrl+.",)),
         Command("openTraceAction", "Open trace…", "Chat", window.replay_controller.ask, ("Ctrl+O",)),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QRegularExpressionValidator
+from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QSizePolicy,
     QToolButton,
     QVBoxLayout,
@@ -19,15 +18,16 @@ from PySide6.QtWidgets import (
 )
 
 from app.look import theme as themes
-from app.look.fields import GammaBox, keep_from_wheel
-from app.look.model_selector import BUILT_IN, ModelSelector
+from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import FlowLayout, LabelledControl, RuleSelector, icon_button, tint
-from app.look.wording import coincidence, drafter_note, drafter_title, rule_note, target_title
+from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from engine.drafter_kinds import BY_PATH, DRAFTERS
-from engine.types import SEED_LIMIT
 
+LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
+"""What may stand below the controls; the longest has its place even while another shows, so that nothing moves."""
 LOW = 520
 """Height of a window below which the rule is explained by the tooltips of its buttons alone."""
 OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
@@ -54,12 +54,14 @@ class Header(QWidget):
         self.target = self._selector(
             "targetSelector", "Target model", "The model that decides the text. It checks every proposed token."
         )
-        self.drafter = self._selector("drafterSelector", "Drafter", "What proposes tokens. Can be changed during an answer.")
+        self.drafter = self._selector(
+            "drafterSelector", "Drafter", "What proposes tokens. Can be changed during an answer.", USUAL_DRAFTER
+        )
         self.rule = RuleSelector()
         self.rule.chosen.connect(lambda rule: self.changed.emit("rule", rule))
         self.gamma = self._gamma()
         self.temperature = self._temperature()
-        self.seed = QLineEdit()
+        self.seed = SeedField()
         self.pin = icon_button("pin", "Keep this seed", self._pin)
         self._set_up_seed()
         keep_from_wheel(self.target, self.drafter, self.gamma, self.temperature)
@@ -74,6 +76,7 @@ class Header(QWidget):
         self.note.setObjectName("ruleNote")
         self.note.setAccessibleName("What the rule does")
         self.note.setWordWrap(True)
+        self.note.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -112,8 +115,8 @@ class Header(QWidget):
         self.note_row.addWidget(self.note)
         column.addLayout(self.note_row)
 
-    def _selector(self, name: str, words: str, description: str) -> QComboBox:
-        box = ModelSelector()
+    def _selector(self, name: str, words: str, description: str, example: str = "") -> QComboBox:
+        box = ModelSelector(example)
         box.setObjectName(name)
         box.setAccessibleName(words)
         box.setAccessibleDescription(description)
@@ -149,14 +152,9 @@ class Header(QWidget):
     def _set_up_seed(self) -> None:
         self.seed.setObjectName("seedControl")
         self.seed.setAccessibleName("Seed")
-        words = (
-            "Leave empty to draw a new seed for each answer; it is shown here. A typed or pinned seed is reused. "
-            "Takes effect with the next answer."
+        self.seed.describe(
+            "Leave empty to draw a new seed for each answer. A typed or pinned seed is reused. Takes effect with the next answer."
         )
-        self.seed.setAccessibleDescription(words)
-        self.seed.setToolTip(words)
-        self.seed.setPlaceholderText("random")
-        self.seed.setValidator(QRegularExpressionValidator(r"\d{0,16}", self.seed))
         self.seed.editingFinished.connect(self._seed_edited)
         self.pin.setObjectName("pinButton")
         self.pin.setCheckable(True)
@@ -172,7 +170,7 @@ class Header(QWidget):
         self.rule.set_rule(settings.rule)
         self.gamma.setValue(0 if settings.gamma == "auto" else settings.gamma)
         self.temperature.setValue(settings.temperature)
-        self.seed.setText("" if settings.seed is None else str(settings.seed))
+        self.seed.show_seed(settings.seed)
         self.pin.setChecked(settings.seed is not None)
         self.panel.setChecked(settings.side_panel)
         del blockers
@@ -186,9 +184,10 @@ class Header(QWidget):
         self.note.style().polish(self.note)
 
     def show_drawn_seed(self, seed: int | None) -> None:
-        """The seed the engine drew stands in the empty field; the pin keeps it."""
+        """The empty field says which seed the engine drew last; the pin keeps it."""
         self._drawn = seed
-        self.seed.setPlaceholderText("random" if seed is None else str(seed))
+        self.seed.show_last(seed)
+        self.pin.setToolTip("Keep this seed" if seed is None else f"Keep the seed {seed} for the next answers")
 
     def _fill(self, box: QComboBox, names: tuple[str, ...], current: str, kind: str) -> None:
         box.clear()
@@ -200,6 +199,7 @@ class Header(QWidget):
             tip = drafter_note(drafter) if drafter is not None else "" if built_in else name
             box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         box.setCurrentIndex(box.findData(current))
+        box.setToolTip(f"{box.currentText()}\n{box.accessibleDescription()}")  # the name may be cut off
         box.updateGeometry()
         box.insertSeparator(box.count())
         box.addItem("Open model folder…", OPEN_FOLDER)
@@ -219,16 +219,15 @@ class Header(QWidget):
             self.changed.emit(kind, value)
 
     def _seed_edited(self) -> None:
-        text = self.seed.text().strip()
-        value = min(int(text), SEED_LIMIT - 1) if text else None
+        value = self.seed.seed
         self.pin.setChecked(value is not None)
         self.changed.emit("seed", value)
 
     def _pin(self) -> None:
         value = None
         if self.pin.isChecked():
-            value = int(self.seed.text()) if self.seed.text() else self._drawn
-        self.seed.setText("" if value is None else str(value))
+            value = self._drawn if self.seed.seed is None else self.seed.seed
+        self.seed.show_seed(value)
         self.pin.setChecked(value is not None)
         self.changed.emit("seed", value)
 
@@ -238,20 +237,26 @@ class Header(QWidget):
             tint(button, theme, scale)
         mono = themes.mono_font(scale, 13)
         metrics = QFontMetrics(mono)
-        for control, example in ((self.gamma, "auto"), (self.temperature, "0.80"), (self.seed, "9007199254740991")):
+        for control, example in ((self.gamma, "auto"), (self.temperature, "0.80")):
             control.setFont(mono)
             control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        self.seed.set_look(scale)
         self.wordmark.setFixedHeight(round(32 * scale))
 
     def set_room(self, width: int, height: int, scale: float) -> None:
-        """Leaves out the program's name, then what the model lists are called, where the controls need their place; and what the
-        rule does where the conversation needs it."""
+        """Leaves out the program's name, then what the lists are called, where the controls need their place; and what the rule
+        does where the conversation needs it."""
         self.note.setVisible(height >= LOW * scale)
-        for chip in self.model_chips:
-            chip.words.setVisible(width >= 520 * scale)
+        target, drafter = self.model_chips
+        target.words.setVisible(width >= 1330 * scale or 640 * scale <= width < 1120 * scale)
+        drafter.words.setVisible(width >= 640 * scale)
         wide = width >= 1400 * scale
         self.wordmark.setVisible(wide)
-        self.note_row.setContentsMargins(self.wordmark.sizeHint().width() + 16 if wide else 2, 0, 0, 0)
+        left = self.wordmark.sizeHint().width() + 16 if wide else 2
+        self.note_row.setContentsMargins(left, 0, 0, 0)
+        room = QRect(0, 0, max(1, width - left - 28), 1000)
+        lines = (self.note.fontMetrics().boundingRect(room, Qt.TextFlag.TextWordWrap, words).height() for words in LONG_NOTES)
+        self.note.setMinimumHeight(max(lines))
 
 
 def model_path(chosen: str) -> str:

@@ -259,7 +259,6 @@ class ReplayController(QObject):
             key = Qt.Key(event.key())
             own = key in (Qt.Key.Key_Home, Qt.Key.Key_End)  # they scroll
             own = own or (key == Qt.Key.Key_Space and isinstance(QApplication.focusWidget(), QAbstractButton))
-            own = own or (key == Qt.Key.Key_Escape and self._window.transcript.pointing.holds)  # lets go of a token first
             return not own and self.bar.take_key(event)
         return False
 

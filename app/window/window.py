@@ -26,7 +26,7 @@ from app.conversation.verdict_host import VerdictHost
 from app.conversation.welcome import Welcome
 from app.export.dialog import export_answers
 from app.look import theme as themes
-from app.look.command import ShortcutSheet, make_actions, make_menus, show_use
+from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_menus, show_use
 from app.look.placing import FRAME, fitted, frame_of
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
@@ -90,6 +90,7 @@ class Window(QMainWindow):
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
         self._collector = IdleCollector(self)
+        self._enter_presses = EnterPresses(self)
         self._build()
         self.commands = window_commands(self)
         self.actions_by_id = make_actions(self.commands, self)
@@ -180,7 +181,6 @@ class Window(QMainWindow):
         self.composer.sent.connect(self.send)
         self.composer.stopped.connect(chat.stop)
         self.composer.recalled.connect(self.edit_last)
-        self.composer.abandoned.connect(self._leave_editing)
         self.welcome.chosen.connect(self.send)
         self.welcome.demonstration.connect(self.demonstrate)
         self.transcript.regenerate.connect(self.regenerate)
@@ -287,6 +287,34 @@ class Window(QMainWindow):
     def stop(self) -> None:
         """Stops what is shown: the answer, or the comparison."""
         self.chat.stop() if self.pages.comparing is None else self.pages.comparing.stop()
+
+    def escape(self) -> None:
+        """Does the first of what `ESCAPE` says; menus, lists and dialogs are windows of their own and close by themselves."""
+        comparing, chat = self.pages.comparing, self.chat
+        if self._let_go() if comparing is None else comparing.let_go():
+            return
+        if comparing is not None:
+            comparing.stop() if comparing.running else comparing.banner.hide()
+        elif self._editing:
+            self._leave_editing()
+        elif self.session.running is not None or self.session.measuring:
+            chat.stop()
+        elif self.session.replaying:
+            self.replay_controller.leave()
+        else:
+            self.banner.hide()
+
+    def _let_go(self) -> bool:
+        """Lets go of a token or round that is pinned, or that keys have gone to; False if there is none."""
+        cursor, focused = self.cursor_place, QApplication.focusWidget()
+        in_panel = focused is not None and self.panel.isAncestorOf(focused)
+        if not (self.transcript.pointing.holds or (in_panel and cursor.place is not None)):
+            return False
+        if self.verdicts.has_focus:
+            self.verdicts.close()  # the keyboard goes back to the token
+        else:
+            self.transcript.pointing.let_go()
+        return True
 
     def show_replayed(self) -> None:
         """A replay has moved, begun or ended."""

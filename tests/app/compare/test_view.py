@@ -137,7 +137,7 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
     asked = engine.comparisons[0].requests
     assert [request.options.rule for request in asked] == ["rejection", "gumbel"]
     assert len({request.options.seed for request in asked}) == 1 and asked[0].options.seed is not None
-    assert view.bar.seed.placeholderText() == str(asked[0].options.seed)
+    assert f"The last one was {asked[0].options.seed}." in view.bar.seed.toolTip()
     view.refresh()
     position = sum(len(round_.emitted) for round_ in story_rounds()[:3]) + len(story_rounds()[3].emitted) - 1
     assert view.comparison is not None and view.comparison.divergence == position

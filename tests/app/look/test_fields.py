@@ -8,7 +8,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QSlider, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.look.fields import GammaBox
+from app.look.fields import GammaBox, SeedField
 from tests.app.window import test_window
 from tests.app.window.test_window import Open
 
@@ -51,6 +51,29 @@ def test_auto_typed_in_the_header_is_what_is_asked_for(qtbot: QtBot, open_window
     window.composer.set_text("Hello")
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     assert engine.requests[0].options.gamma == "auto"
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("scale", [0.8, 1.0, 1.8])
+@pytest.mark.parametrize("last", [7, 4242, 2**53 - 1])
+def test_a_seed_that_was_drawn_does_not_look_typed(last: int, scale: float, qtbot: QtBot) -> None:
+    field = SeedField()
+    qtbot.addWidget(field)
+    field.describe("A seed.")
+    field.set_look(scale)
+    field.show_last(last)
+    assert field.seed is None and field.text() == ""
+    words = field.placeholderText()
+    assert words in ("random", f"random (last {last})")
+    assert words != "random" or last > 10**6, "a short one is named"
+    assert field.fontMetrics().horizontalAdvance(words) <= field.width() - 4
+    assert field.toolTip() == f"A seed. The last one was {last}."
+    field.show_seed(last)
+    assert field.seed == last
+    assert field.fontMetrics().horizontalAdvance(field.text()) <= field.width() - 4
+    field.show_seed(None)
+    field.show_last(None)
+    assert field.placeholderText() == "random"
 
 
 def wheel(control: QWidget, by: int) -> None:

@@ -209,7 +209,7 @@ def test_rows_and_cursor_point_at_each_other(qtbot: QtBot, open_table: Callable[
     assert cursor.place == Place(1, 61)
     qtbot.keyClick(table, Qt.Key.Key_Return)
     assert cursor.pin_place == Place(1, 61)
-    qtbot.keyClick(table, Qt.Key.Key_Escape)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
     assert cursor.pin_place is None
 
 

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QAction, QKeyEvent, QKeySequence, QShortcut
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QAction, QKeySequence, QShortcut
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.look.command import ELSEWHERE, ESCAPE, escape_is_wanted
+from app.look.command import ELSEWHERE, ESCAPE
 from app.session.cursor import Place
 from app.window.window import Window
+from engine.requests.compare import CompareRequest
 from tests.app.window import test_window
 from tests.app.window.test_window import Open, ask, wait_for_answer
 
@@ -114,35 +115,168 @@ def test_the_keys_of_a_comparison_are_free_elsewhere(qtbot: QtBot, open_window: 
     assert not window.actions_by_id["divergenceAction"].isEnabled()
 
 
-@pytest.mark.parametrize("page", ["rounds", "table"])
-def test_escape_lets_go_of_a_pinned_round_before_it_stops_the_answer(page: str, qtbot: QtBot, open_window: Open) -> None:
+@pytest.mark.parametrize("where", ["rounds", "table", "charts", "conversation", "message", "rule", "status"])
+def test_escape_lets_go_of_a_pin_before_it_stops_the_answer(where: str, qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.pause_after = 3
     ask(qtbot, window)
-    window.open_page(page)  # type: ignore[arg-type]
-    cursor = window.cursor_place
-    cursor.pin(Place(0, 0))
-    view = window.panel.rounds.lanes if page == "rounds" else window.panel.table.table
+    qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 3)
+    if where in ("rounds", "table", "charts"):
+        window.open_page(where)  # type: ignore[arg-type]
+    views: dict[str, QWidget] = {
+        "rounds": window.panel.rounds.lanes,
+        "table": window.panel.table.table,
+        "charts": window.panel.charts.sections["throughput"].chart,
+        "conversation": window.transcript,
+        "message": window.composer.edit,
+        "rule": window.header.rule.buttons["gumbel"],
+        "status": window.status.ghosts,
+    }
+    view = views[where]
     view.setFocus()
+    window.cursor_place.pin(Place(0, 0))
     qtbot.keyClick(view, Qt.Key.Key_Escape)
-    assert cursor.pin_place is None
+    assert window.cursor_place.pin_place is None
+    assert window.cursor_place.place is None
     assert engine.stopped == []
     qtbot.keyClick(view, Qt.Key.Key_Escape)
     assert engine.stopped == [1]
 
 
-def test_only_escape_is_taken_from_the_window_and_only_while_something_is_held(qtbot: QtBot) -> None:
-    def event(kind: QEvent.Type, key: Qt.Key) -> QKeyEvent:
-        made = QKeyEvent(kind, key, Qt.KeyboardModifier.NoModifier)
-        made.ignore()
-        return made
+def test_escape_does_one_thing_after_the_other_in_the_order_of_the_sheet(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.activateWindow()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    window.banner.show_message("Something went wrong.")
+    window.edit_last()
+    window.cursor_place.pin(Place(0, 0))
+    window.open_options()
 
-    assert QApplication.instance() is not None
-    override, press = QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress
-    assert escape_is_wanted(held := event(override, Qt.Key.Key_Escape), lambda: True) and held.isAccepted()
-    assert not escape_is_wanted(free := event(override, Qt.Key.Key_Escape), lambda: False) and not free.isAccepted()
-    assert not escape_is_wanted(event(override, Qt.Key.Key_F4), lambda: True)
-    assert not escape_is_wanted(event(press, Qt.Key.Key_Escape), lambda: True), "the press itself goes to keyPressEvent"
+    def left() -> list[str]:
+        there = {
+            "popover": window.options.isVisible(),
+            "pin": window.cursor_place.pin_place is not None,
+            "editing": window.composer.edit_note.isVisible(),
+            "answer": window.session.running is not None,
+            "replay": window.session.replaying,
+            "message": window.banner.isVisible(),
+        }
+        return [name for name, still in there.items() if still]
+
+    def press() -> list[str]:
+        if (popup := QApplication.activePopupWidget()) is None:
+            window.activateWindow()  # a popover takes that with it on this platform
+        qtbot.keyClick(popup or window.composer.edit, Qt.Key.Key_Escape)
+        return left()
+
+    assert left() == ["popover", "pin", "editing", "message"]
+    assert press() == ["pin", "editing", "message"]
+    assert press() == ["editing", "message"]
+    assert press() == ["message"]
+    engine.pause_after = 2
+    ask(qtbot, window, "Another.")
+    qtbot.waitUntil(lambda: window.session.turns[-1].answer.tally.rounds == 2)
+    window.banner.show_message("Something went wrong.")
+    window.cursor_place.pin(Place(1, 0))
+    assert left() == ["pin", "answer", "message"]
+    assert press() == ["answer", "message"]
+    press()
+    wait_for_answer(qtbot, window)
+    assert left() == ["message"]
+    assert press() == []
+    assert press() == [], "and then nothing, however often it is pressed"
+    assert len(window.session.turns) == 2
+
+
+def test_escape_in_a_comparison_lets_go_and_then_stops(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.pages.open_compare()
+    view = window.pages.comparing
+    assert view is not None
+    stopped: list[bool] = []
+    view.stop = lambda: stopped.append(True)  # type: ignore[method-assign]
+    view.sampling = True
+    column = view.columns[0]
+    column.text.pointing.walking = True
+    qtbot.keyClick(view.bar.prompt, Qt.Key.Key_Escape)
+    assert not column.text.pointing.walking and not stopped
+    qtbot.keyClick(view.bar.prompt, Qt.Key.Key_Escape)
+    assert stopped
+    assert window.pages.comparing is view, "it stays open"
+    view.sampling = False
+
+
+def test_enter_presses_every_button_that_tab_reaches(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    window, _ = open_window()
+    window.activateWindow()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    seen: set[str] = set()
+
+    def walk(start: QWidget) -> None:
+        start.setFocus()
+        for _ in range(80):
+            focused = QApplication.focusWidget()
+            assert focused is not None
+            if isinstance(focused, QAbstractButton) and focused.isEnabled():
+                pressed: list[bool] = []
+                monkeypatch.setattr(focused, "click", lambda pressed=pressed: pressed.append(True), raising=False)
+                qtbot.keyClick(focused, Qt.Key.Key_Return)
+                qtbot.keyClick(focused, Qt.Key.Key_Enter, Qt.KeyboardModifier.KeypadModifier)
+                assert len(pressed) == 2, focused.accessibleName()
+                seen.add(focused.accessibleName() or focused.text())
+            qtbot.keyClick(focused, Qt.Key.Key_Tab)
+
+    for page in ("rounds", "charts", "table"):
+        window.open_page(page)  # type: ignore[arg-type]
+        walk(window.composer.edit)
+    window.pages.open_compare()
+    assert window.pages.comparing is not None
+    window.pages.comparing.bar.prompt.setPlainText("Hello")
+    walk(window.pages.comparing.bar.prompt)
+    window.pages.open_conversation()
+    window.open_options()
+    walk(window.options.stop)
+    window.options.close()
+    wanted = {"Compare", "Menu", "Copy the answer", "Regenerate", "Start", "Presets", "Reset to defaults"}
+    assert wanted <= seen
+
+
+def test_enter_on_start_starts_the_comparison(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    window, _ = open_window()
+    window.activateWindow()
+    window.pages.open_compare()
+    view = window.pages.comparing
+    assert view is not None
+    asked: list[CompareRequest] = []
+
+    def compare(request: CompareRequest) -> tuple[int, ...]:
+        asked.append(request)
+        return tuple(range(len(request.requests)))
+
+    monkeypatch.setattr(view.link, "compare", compare)
+    view.bar.prompt.setPlainText("Hello")
+    view.bar.start.setFocus()
+    qtbot.keyClick(view.bar.start, Qt.Key.Key_Return)
+    assert len(asked) == 1
+
+
+def test_enter_opens_the_menu(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.activateWindow()
+    window.header.menu.setFocus()
+    opened: list[str] = []
+
+    def close() -> None:
+        menu = QApplication.activePopupWidget()
+        assert menu is not None
+        opened.append(type(menu).__name__)
+        menu.close()
+
+    QTimer.singleShot(0, window, close)
+    qtbot.keyClick(window.header.menu, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: opened == ["QMenu"])
 
 
 def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, open_window: Open) -> None:

@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QImage, QPainter
-from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QPlainTextEdit,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
@@ -24,9 +33,11 @@ from app.look.theme import Appearance
 from app.session.cursor import Place
 from app.session.settings import Settings
 from app.window.window import Window
+from engine.drafter_kinds import DRAFTERS
 from engine.lens.pieces import GHOST_STEPS
 from engine.trace import read
 from engine.types import (
+    RULES,
     DrafterReady,
     DrafterRefused,
     EngineFailed,
@@ -725,7 +736,9 @@ def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     assert window.header.seed.text() == ""
-    assert window.header.seed.placeholderText() == "4242"
+    assert window.header.seed.placeholderText() == "random (last 4242)"
+    assert not window.header.pin.isChecked()
+    assert "4242" in window.header.pin.toolTip()
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
     assert window.header.seed.text() == "4242"
     window.regenerate()
@@ -733,6 +746,76 @@ def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open
     wait_for_answer(qtbot, window)
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
     assert window.settings.seed is None
+
+
+def settle() -> None:
+    """Lets layouts that follow from one another come to rest."""
+    for _ in range(6):
+        QApplication.processEvents()
+
+
+def places(window: Window) -> dict[str, tuple[int, int, int, int]]:
+    """Where everything is, without what an editor's own parts do."""
+    found = {}
+    for number, widget in enumerate(window.findChildren(QWidget)):
+        if widget.isVisible() and widget.window() is window:
+            corner = widget.mapTo(window, QPoint(0, 0))
+            found[f"{number} {widget.objectName()} {widget.accessibleName()}"] = (
+                corner.x(),
+                corner.y(),
+                widget.width(),
+                widget.height(),
+            )
+    return found
+
+
+@pytest.mark.parametrize("width", [560, 700, 1000, 1440])
+def test_nothing_moves_when_a_control_gets_the_keyboard(qtbot: QtBot, open_window: Open, width: int) -> None:
+    window, _ = open_window()
+    window.resize(width, 800)
+    for page in ("chat", "compare"):
+        if page == "compare":
+            window.pages.open_compare()
+        window.setFocus()
+        settle()
+        before = places(window)
+        kinds = (QComboBox, QAbstractSpinBox, QLineEdit, QAbstractButton)
+        controls = [control for kind in kinds for control in window.findChildren(kind) if control.isVisible()]
+        assert len(controls) > 12
+        for control in controls:
+            control.setFocus()
+            settle()
+            assert places(window) == before, control.accessibleName()
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [560, 700, 900, 1276, 1440])
+def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, open_window: Open, width: int) -> None:
+    window, _ = open_window(rule="match")
+    window.resize(width, 800)
+    watched = [*window.header.rule.buttons.values(), window.header.gamma, window.header.seed, window.stack, window.composer]
+
+    def where() -> list[tuple[QPoint, int]]:
+        settle()
+        return [(widget.mapTo(window, QPoint(0, 0)), widget.width()) for widget in watched]
+
+    before = where()
+    for drafter in DRAFTERS:
+        window.chat.change("drafter", drafter)
+        assert where() == before, drafter
+        for rule in RULES:
+            window.chat.change("rule", rule)
+            assert where() == before, (drafter, rule)
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [1276, 1440])
+def test_the_header_has_one_row_on_an_ordinary_screen(open_window: Open, width: int) -> None:
+    window, _ = open_window()
+    window.resize(width, 800)
+    settle()
+    chips = [window.header.target.parentWidget(), window.header.seed.parentWidget()]
+    assert chips[0].y() == chips[1].y()  # type: ignore[union-attr]
 
 
 def test_the_last_prompt_can_be_edited_or_left_as_it_was(qtbot: QtBot, open_window: Open) -> None:
