@@ -1,4 +1,4 @@
-"""Comparing the built-in target's answers: with mlx-lm's own greedy tokens, and with each other under one seed.
+"""Comparing the built-in target's answers with what mlx-lm's model says of them: greedy ones, and ones drawn with a seed.
 
 Used by the tests on a few prompts, and by `python -m tests.benchmarks.exactness` on as many as one likes.
 """
@@ -6,15 +6,14 @@ Used by the tests on a few prompts, and by `python -m tests.benchmarks.exactness
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
-from mlx_lm.generate import generate_step
+import numpy as np
 
-from engine import near_ties
+from engine import near_ties, noise_reference
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
@@ -22,7 +21,7 @@ from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.target.prompt_cache import logits_type
-from engine.types import Emitted
+from engine.types import Round
 
 OWN_PROMPTS = Path(__file__).parent / "prompts.jsonl"
 DRAFTERS = ("none", "ngram", "builtin-draft", "head")
@@ -37,27 +36,28 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One answer against its reference.
+    """One answer against what mlx-lm's model says of its text.
 
     Attributes:
-        compared: tokens that are equal before the texts end or first differ.
-        margin: the smallest gap on record where they first differ (`engine.near_ties`), infinite if there is none; None if they
-            are equal.
-        near: the gap below which last bits may decide.
+        rounds: the answer.
+        different: tokens that are not the model's own choice after the text before them.
+        gap: how far the best score is above that of such a token, at most.
+        near: the gap below which last bits may decide (`engine.near_ties`).
     """
 
     prompt: str
     drafter: str
     rule: str
     gamma: int
-    compared: int
-    margin: float | None
+    rounds: list[Round]
+    different: int
+    gap: float
     near: float
 
     @property
     def explained(self) -> bool:
-        """Equal, or first different where last bits decide."""
-        return self.margin is None or self.margin < self.near
+        """Equal throughout, or different only where last bits decide."""
+        return self.gap < self.near
 
 
 def read_prompts(path: Path = OWN_PROMPTS, limit: int | None = None) -> list[Prompt]:
@@ -86,55 +86,42 @@ def make_drafter(name: str, target: LoadedModel) -> Drafter | None:
     return lookup() if lookup is not None else DraftModel(load(name, target=target), name)
 
 
-def against_mlx_lm(
-    model: LoadedModel, prompts: Sequence[Prompt], tokens: int, settings: Iterable[tuple[str, str, int]]
-) -> Iterator[Comparison]:
-    """Temperature 0 against mlx-lm's `generate_step`; settings are (drafter, rule, gamma)."""
-    settings = list(settings)
-    drafters = {name: make_drafter(name, model) for name, _, _ in settings}
-    for prompt in prompts:
-        ids = prompt_tokens(model, prompt)
-        steps = generate_step(mx.array(ids), model.model, max_tokens=tokens)
-        reference = [Emitted(int(token), "", b"", "plain") for token, _ in steps]
-        for name, rule, gamma in settings:
-            options = DecodingOptions(rule=rule, temperature=0, seed=0, gamma=gamma, max_tokens=tokens)
-            # No end of sequence: the comparison goes on through it, as mlx-lm's step does.
-            yield _compare(model, ids, drafters[name], options, reference, prompt)
-
-
-def under_one_seed(
-    model: LoadedModel, prompts: Sequence[Prompt], tokens: int, settings: Iterable[tuple[str, str, int]], **options: Any
-) -> Iterator[Comparison]:
-    """Each setting's text against the plain one with the same seed."""
-    settings = list(settings)
-    drafters = {name: make_drafter(name, model) for name, _, _ in settings}
-    for seed, prompt in enumerate(prompts):
-        ids = prompt_tokens(model, prompt)
-        base = DecodingOptions(seed=seed, max_tokens=tokens, **options)
-        reference = [token for current in decode(model, ids, None, base, eos_ids=()) for token in current.emitted]
-        for name, rule, gamma in settings:
-            yield _compare(model, ids, drafters[name], base.replace(rule=rule, gamma=gamma), reference, prompt)
-
-
-def _compare(
+def compare(
     model: LoadedModel,
-    ids: list[int],
-    drafter: Drafter | None,
-    options: DecodingOptions,
-    reference: list[Emitted],
-    prompt: Prompt,
-) -> Comparison:
-    compared, margin = 0, None
-    rounds = decode(model, ids, drafter, options, eos_ids=())
-    for token in (token for current in rounds for token in current.emitted):
-        if token.id != reference[compared].id:
-            gap = near_ties.nearest((token, reference[compared]))
-            margin = float("inf") if gap is None else gap.size
-            break
-        compared += 1
-    rounds.close()
-    assert margin is not None or compared == len(reference)
-    name = drafter.name if drafter is not None else "none"
-    return Comparison(
-        prompt.id, name, options.rule, int(options.gamma), compared, margin, near_ties.limit(logits_type(model.model))
-    )
+    prompts: Iterable[tuple[int, Prompt]],
+    tokens: int,
+    settings: Iterable[tuple[str, str, int]],
+    temperature: float,
+) -> Iterator[Comparison]:
+    """Answers against the model alone: one pass of mlx-lm over the whole text, without a cache, and the noise as numpy makes it.
+
+    Each token has to be the arg-max after the text before it: of the logits at temperature 0, and else, under match and gumbel,
+    of logits / temperature + noise. So every text is the plain one of its seed, and at temperature 0 mlx-lm's own.
+
+    Args:
+        prompts: with their seeds.
+        settings: (drafter, rule, gamma).
+    """
+    settings = list(settings)
+    drafters = {name: make_drafter(name, model) for name, _, _ in settings}
+    for seed, prompt in prompts:
+        ids = prompt_tokens(model, prompt)
+        for name, rule, gamma in settings:
+            options = DecodingOptions(rule=rule, temperature=temperature, seed=seed, gamma=gamma, max_tokens=tokens)
+            # No end of sequence: the comparison goes on through it.
+            rounds = list(decode(model, ids, drafters[name], options, eos_ids=()))
+            found = gaps(model, ids, [token.id for current in rounds for token in current.emitted], options)
+            near = near_ties.limit(logits_type(model.model))
+            yield Comparison(prompt.id, name, rule, gamma, rounds, int((found > 0).sum()), float(found.max()), near)
+
+
+def gaps(model: LoadedModel, ids: list[int], text: list[int], options: DecodingOptions) -> np.ndarray:
+    """(tokens,) how far the best score of each position is above that of the token that stands there."""
+    rows = model.model(mx.array([ids + text[:-1]]))[0, len(ids) - 1 :]
+    scores = np.array(rows.astype(mx.float32))
+    if options.temperature:
+        assert options.seed is not None and options.rule in ("match", "gumbel")
+        scores *= np.float32(1 / options.temperature)
+        for index, row in enumerate(scores):
+            row += noise_reference.gumbel(options.seed, len(ids) + index, len(row))
+    return scores.max(axis=-1) - scores[np.arange(len(text)), text]
