@@ -27,7 +27,7 @@ from engine.drafters import DraftModel, FeatureHead
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import Lookup
 from engine.models.head_model import HeadModel
-from engine.target.distribution import Distribution
+from engine.target.distribution import Distribution, onto_target_ids
 from engine.types import RULES
 from tests.engine.drafters.test_feature_head import CONFIG
 from tests.engine.small_models import ticking_clock, tiny_llama
@@ -88,12 +88,15 @@ def draft_model(p: tuple[float, ...], q: tuple[float, ...]) -> tuple[Any, Any]:
 
 
 def head(p: tuple[float, ...], q: tuple[float, ...]) -> tuple[Any, Any]:
-    """A tiny llama that says the same everywhere, and a head on its features that says about the same everywhere."""
+    """A tiny llama that says the same everywhere, and a head on its features that says about the same everywhere.
+
+    The head proposes the first len(q) tokens by itself, the others only where it copies them.
+    """
     target = tiny_llama(4, layers=2, vocab=len(p))
     target.lm_head.weight *= 0
     target.lm_head.bias = mx.log(mx.array(p))
     mx.random.seed(8)
-    model = HeadModel(replace(CONFIG, taps=(0, 1), vocab_size=len(q)), len(q))
+    model = HeadModel(replace(CONFIG, taps=(0, 1), vocab_size=len(p)), len(q))
     model.head.weight *= 0.3
     model.head.bias = mx.log(mx.array(q))
     model.about.target_ids = mx.arange(len(q), dtype=mx.int32)
@@ -108,9 +111,9 @@ SIMILAR = {
 """Accepted often enough that a fault at the end of a draft shows; a head comes near its target by copying."""
 TOO_SURE = {
     "draft model": Case((0.4, 0.3, 0.3), (0.8, 0.1, 0.1), draft_model),
-    "head": SIMILAR["head"],
+    "head": Case((0.6, 0.2, 0.2), (0.4, 0.6), head),
 }
-"""The drafter overrates what it is sure of; a head does so with what it copies."""
+"""The drafter overrates what it is sure of; a head does so with what it copies, here also a token that it has no column for."""
 
 
 @pytest.mark.parametrize("drafter", SIMILAR)
@@ -174,3 +177,17 @@ def test_proposals_that_stand_unjudged_because_they_seem_sure_are_noticed(
     monkeypatch.setitem(JUDGES, rule, trusting)
     case = TOO_SURE[drafter]
     assert case.p_value(case.text(rule)) < CERTAIN
+
+
+def test_a_head_that_states_another_distribution_than_it_drew_from_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It draws as ever, but states that all its tokens were equally likely."""
+    sound = DraftPen.draw
+
+    def hiding(self: DraftPen, logits: mx.array, columns: mx.array | None = None) -> mx.array:
+        token = sound(self, logits, columns)
+        self._rows[-1] = onto_target_ids(mx.zeros((1, logits.shape[-1])), len(TOO_SURE["head"].p), columns)
+        return token
+
+    monkeypatch.setattr(DraftPen, "draw", hiding)
+    case = TOO_SURE["head"]
+    assert case.p_value(case.text("rejection")) < CERTAIN

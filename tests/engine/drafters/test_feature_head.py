@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import mlx.core as mx
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
@@ -21,7 +20,7 @@ from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_hea
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
 from engine.rounds.draft_length import AutoGamma
-from engine.target.distribution import Shaper, onto_target_ids
+from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache
 from tests.engine.drafters.test_draft_model import round_of
@@ -267,64 +266,6 @@ def test_auto_gamma_goes_on_while_the_drafter_is_sure_and_stops_when_it_is_not()
     assert gamma.goes_on([0.99, 0.98])
     assert not gamma.goes_on([0.5, 0.06])
     assert not gamma.goes_on([0.9] * 30), "chains have an end"
-
-
-SMALL = 8
-REPEATING = [1, 2, 3, 1, 2, 3, 1, 2, 5, 1, 2]
-
-
-def pairs_against_the_target(rule, drafter_of, decodes=700) -> float:
-    """p-value of the chi-square of the first two tokens of many answers against the target's own two forward passes."""
-    target = tiny_llama(4, layers=4, vocab=SMALL)
-    first = np.array(mx.softmax(target(mx.array([REPEATING]))[0, -1] / 1.3), dtype=np.float64)
-    second = [
-        np.array(mx.softmax(target(mx.array([[*REPEATING, token]]))[0, -1] / 1.3), dtype=np.float64) for token in range(SMALL)
-    ]
-    expected = decodes * np.concatenate([first[token] * second[token] for token in range(SMALL)])
-    drafter = drafter_of(target)
-    counts = np.zeros(SMALL * SMALL)
-    options = DecodingOptions(rule=rule, temperature=1.3, gamma="auto", max_tokens=3, analyse=False, phase_every=0)
-    with ticking_clock():
-        for seed in range(decodes):
-            tokens = emitted(decode(target, REPEATING, drafter, options.replace(seed=seed)))
-            counts[tokens[0] * SMALL + tokens[1]] += 1
-    rare = expected < 5
-    seen = np.append(counts[~rare], counts[rare].sum())
-    wanted = np.append(expected[~rare], expected[rare].sum())
-    kept = wanted > 0
-    return float(chisquare(seen[kept], wanted[kept] * (seen[kept].sum() / wanted[kept].sum())).pvalue)
-
-
-def small_head(target, kind=FeatureHead):
-    mx.random.seed(8)
-    head = HeadModel(replace(CONFIG, vocab_size=SMALL), 6)
-    head.about.target_ids = mx.array([7, 2, 0, 3, 1, 4], dtype=mx.int32)
-    head.head.weight = head.head.weight * 10
-    mx.eval(head.parameters())
-    return kind(head, target)
-
-
-@pytest.mark.parametrize("rule", ["rejection", "block"])
-def test_the_tokens_follow_the_target_though_the_head_copies_and_chooses_its_length(rule):
-    assert pairs_against_the_target(rule, small_head) > 1e-4
-
-
-def test_a_head_that_states_another_distribution_than_it_drew_from_is_noticed():
-    class Hiding(FeatureHead):
-        """Draws as ever, but states that all its columns were equally likely."""
-
-        def propose(self, limit, pen):
-            draw = pen.draw
-
-            def hiding(logits, columns=None):
-                token = draw(logits, columns)
-                pen._rows[-1] = onto_target_ids(mx.zeros((1, 6)), SMALL, self._head.target_ids)
-                return token
-
-            pen.draw = hiding
-            return super().propose(limit, pen)
-
-    assert pairs_against_the_target("rejection", lambda target: small_head(target, Hiding)) < 1e-6
 
 
 def test_auto_gamma_never_takes_a_proposal_to_cost_nothing():
