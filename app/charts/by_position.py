@@ -36,18 +36,21 @@ class PositionChart(Chart):
 
     def draw(self, material: Material) -> None:
         """One pair of bars per place."""
-        places = material.tally.summary.by_position
+        places = material.tally.judged_positions()
         x = np.array([place.position for place in places], dtype=float)
         self.judged.setOpts(x0=x - 0.3, x1=x - 0.02, height=[place.conditional or 0.0 for place in places])
         self.drafted.setOpts(x0=x + 0.02, x1=x + 0.3, height=[place.unconditional or 0.0 for place in places])
-        self.set_range((0.4, len(places) + 0.6), (0, 1))
+        self.set_range((0.4, max(4, len(places)) + 0.6), (0, 1))
         step = max(1, math.ceil(len(places) / 16))
         self.set_ticks("bottom", [(place, str(place)) for place in range(1, len(places) + 1, step)])
 
     @staticmethod
     def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
         """As in `Chart`."""
-        return said("solid: accepted / judged; light: accepted / drafted"), said("solid: judged; light: drafted")
+        return (
+            legend("share accepted of", (theme.accepted, "█", "judged"), (theme.accepted, "▒", "drafted")),
+            legend("", (theme.accepted, "█", "of judged"), (theme.accepted, "▒", "of drafted")),
+        )
 
     @staticmethod
     def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
@@ -76,13 +79,13 @@ class LengthsChart(Chart):
 
     def draw(self, material: Material) -> None:
         """Sets the height of each bar to a number of rounds; expected bars are drawn only as far as alpha gives any."""
-        counted, expected = length_bars(material)
+        counted, expected = material.tally.length_bars()
         x = np.arange(len(counted), dtype=float)
         self.counted.setOpts(x0=x - 0.28, x1=x + 0.28, height=counted)
         known = x[: len(expected)]
         self.expected.setOpts(x0=known - 0.4, x1=known + 0.4, height=expected)
         top = step_above(max(1.0, *counted, *expected))
-        self.set_range((-0.6, len(counted) - 0.4), (0, top))
+        self.set_range((-0.6, max(4, len(counted) - 1) + 0.6), (0, top))
         self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
         step = max(1, math.ceil(len(counted) / 16))
         self.set_ticks("bottom", [(place, str(place)) for place in range(0, len(counted), step)])
@@ -90,20 +93,14 @@ class LengthsChart(Chart):
     @staticmethod
     def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
         """As in `Chart`."""
-        alpha = material.tally.summary.alpha
-        if alpha is None or material.tally.jointly_judged:
+        tally, alpha = material.tally, material.tally.summary.alpha
+        if alpha is None or tally.jointly_judged:
             return (said("rounds by accepted proposals"),)
-        return legend("", (theme.dim, "╍╍", f"expected at alpha {alpha:.2f}")), said("outline: expected")
+        at = f"expected at alpha {alpha:.2f}" if len(tally.stretches) == 1 else "expected at the alpha of each rule"
+        return legend("", (theme.dim, "╍╍", at)), said("outline: expected")
 
     @staticmethod
     def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
         """How many proposals the round accepted."""
         accepted, *others = tally.statuses[round_].tolist()
         return accepted if accepted or any(others) else None
-
-
-def length_bars(material: Material) -> tuple[list[int], tuple[float, ...]]:
-    """Rounds by accepted proposals from 0 on, and how many are expected of each; none where nothing is."""
-    tally = material.tally
-    counted = [tally.lengths[length] for length in range(max(tally.gammas, default=0) + 1)]
-    return counted, tally.expected_lengths()

@@ -7,42 +7,42 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
-from app.charts.chart import Band, Chart, cosmetic, smooth
-from app.charts.data import Material, Words, columns, legend, mean_of, proposals_shown, said
+from app.charts.chart import Band, Chart, Label, cosmetic, smooth
+from app.charts.data import Material, Words, column_spreads, columns, curves, legend, mean_of, said, step_above
 from app.look.theme import Theme
+from engine.lens.bins import proposals_shown
 from engine.lens.tally import Floats, Tally
-from engine.types import EXPECTED_RULES, ExpectedRule
+from engine.types import EXPECTED_RULES
 
-DASHES = {"match": "┈┈", "gumbel": "━━", "rejection": "╍╍"}
-"""The lines of the expected curves, in letters."""
 LEAST_CELL = 4
 """Pixels; outlines of lower cells would run together."""
+DASHES = {"accepted": "━━", "match": "┈┈", "gumbel": "━┈", "rejection": "╍╍"}
+"""The lines of the strip below the proposals, in letters."""
 
 
 class RoundCells(pg.GraphicsObject):
     """One column per round, one cell per proposal: filled accepted, hatched rejected, outlined unjudged.
 
-    A column that stands for several rounds has no cells, but a bar of the mean of each; where cells would be too low to be
-    told apart, there is a bar as well.
+    A bin of several rounds has no cells, but a bar of the mean of each; where cells would be too low to be told apart, there is a
+    bar as well. A column that is higher than the axis has a mark at its top.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._columns: list[tuple[float, list[float]]] = []
-        self._changes: list[float] = []
         self._rows = 4.0
         self._each = 1
         self._theme: Theme | None = None
 
-    def set_data(self, x: Floats, counts: Floats, changes: list[float], rows: float, each: int) -> None:
-        """x: (columns,); counts: (columns, 3) accepted, rejected, unjudged; `changes`: where other settings come into force."""
+    def set_data(self, x: Floats, counts: Floats, rows: float, each: int) -> None:
+        """x: (columns,); counts: (columns, 3) accepted, rejected, unjudged; `rows`: how many the axis has room for."""
         if rows != self._rows:
             self.prepareGeometryChange()
         self._columns = list(zip(x.tolist(), counts.tolist(), strict=True))
-        self._changes, self._rows, self._each = changes, rows, each
+        self._rows, self._each = rows, each
         self.update()
 
     def set_theme(self, theme: Theme) -> None:
@@ -54,12 +54,13 @@ class RoundCells(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, self._rows + 2)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
-        """Draws the cells, hatched at the same fineness at any zoom, and dashed lines where other settings came into force."""
+        """Draws the cells, hatched at the same fineness at any zoom, then the marks of what is cut off."""
         if self._theme is None:
             return
         theme = self._theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        cells = self._cells(abs(painter.worldTransform().m11()), abs(painter.worldTransform().m22()))
+        across, up = abs(painter.worldTransform().m11()), abs(painter.worldTransform().m22())
+        cells = self._cells(across, up)
         # hatching is drawn in device pixels, so the brush must undo the view's scale
         undo = painter.worldTransform().inverted()[0]
         painter.setPen(Qt.PenStyle.NoPen)
@@ -75,12 +76,15 @@ class RoundCells(pg.GraphicsObject):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(cosmetic(_faded(theme.unjudged, 150)))
         painter.drawRects(cells["unjudged"])
-        painter.setPen(cosmetic(theme.text, Qt.PenStyle.DashLine))
-        for place in self._changes:
-            painter.drawLine(pg.Point(place, 0), pg.Point(place, self._rows))
+        if across > 0 and up > 0:
+            half, tall = max(3.0, 0.38 * self._each * across) / across, 5 / up
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.text))
+            for x in (x for x, counts in self._columns if sum(counts) > self._rows + 1e-9):
+                painter.drawPolygon([QPointF(x - half, self._rows), QPointF(x + half, self._rows), QPointF(x, self._rows + tall)])
 
     def _cells(self, across: float, up: float) -> dict[str, list[QRectF]]:
-        """Rectangles per status; `across` and `up` are pixels per unit."""
+        """Rectangles per status up to the top of the axis; `across` and `up` are pixels per unit."""
         single = self._each == 1 and up >= LEAST_CELL
         gap = 3 / up if up > 6 and single else 0.0
         width = min(0.76 * self._each, 14 / across) if across > 0 else 0.76
@@ -88,9 +92,10 @@ class RoundCells(pg.GraphicsObject):
         for x, counts in self._columns:
             row = 0.0
             for status, count in zip(cells, counts, strict=True):
+                count = min(count, self._rows - row)
                 if single:
                     cells[status] += [QRectF(x - width / 2, row + i + gap / 2, width, 1 - gap) for i in range(round(count))]
-                elif count:
+                elif count > 0:
                     cells[status].append(QRectF(x - width / 2, row, width, count))
                 row += count
         return cells
@@ -103,45 +108,58 @@ def _faded(colour: str, alpha: int) -> QColor:
 
 
 class ProposalsChart(Chart):
-    """What became of the proposals of each round, and what each rule would lead one to expect."""
+    """What became of the proposals of each round; in the strip below, what was accepted lately and what each rule would."""
 
     def __init__(self) -> None:
-        super().__init__("proposals", "acceptancePlot", 124)
+        super().__init__("proposals", "acceptancePlot", 150, strip=58)
         self.cells = RoundCells()
         self.view.addItem(self.cells)
-        self.curves = {rule: pg.PlotDataItem(connect="finite") for rule in EXPECTED_RULES}
+        self.band = Band()
+        self.strip.addItem(self.band)
+        self.curves = {name: pg.PlotDataItem(connect="finite") for name in (*EXPECTED_RULES, "accepted")}
         for curve in self.curves.values():
-            self.view.addItem(curve)
+            self.strip.addItem(curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Passes the theme on to the cells and gives each rule's curve its colour, dashes and a rim."""
+        """Passes the theme on to the cells and gives each curve its colour and dashes."""
         super().set_look(theme, scale)
         self.cells.set_theme(theme)
-        ratio = self.devicePixelRatioF()
-        for rule, (colour, style) in curve_styles(theme).items():
-            self.curves[rule].setPen(cosmetic(colour, style, 1.8 * ratio))
-            self.curves[rule].setShadowPen(cosmetic(theme.panel, width=4.5 * ratio))  # a rim, to stand out from the cells
+        self.band.set_colour(_faded(theme.accepted, 60))
+        for name, (colour, style) in curve_styles(theme).items():
+            self.curves[name].setPen(cosmetic(colour, style, (2.2 if name == "accepted" else 1.6) * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:
-        """Draws the rounds in view as cells, and over them the mean number of proposals each rule is expected to accept."""
+        """Draws the rounds in view as cells, and below them the accepted tokens, those there were and those to expect."""
         tally, span = material.tally, material.span
         x, counts = columns(tally.statuses.rows, span)
-        most = proposals_shown(counts[:, :2].sum(axis=1), counts.sum(axis=1))
+        proposals = counts.sum(axis=1)
+        most = proposals_shown(counts[:, :2].sum(axis=1), proposals) if span.each == 1 else max(1.0, proposals.max())
         top = float(math.ceil(most - 1e-9))
-        changes = [index + 0.5 for index in material.changes if span.first < index < span.last]
-        self.cells.set_data(x, counts, changes, top, span.each)
-        self.set_rounds(material, top + 0.15)
+        self.cells.set_data(x, counts, top, span.each)
+        at, accepted = curves(tally.accepted.rows, material)
+        _, expected = curves(tally.expected.rows, material)
+        spreads = column_spreads(tally.accepted.rows, span)
+        self.band.set_data(x[: len(spreads)], spreads[:, 0], spreads[:, 1])
+        below = step_above(max(1.0, *(float(np.nanmax(part, initial=0.0)) for part in (accepted, expected, spreads))))
+        cut = [
+            Label(place, f"{many:.0f}") for place, many in zip(x.tolist(), proposals.tolist(), strict=True) if many > top + 1e-9
+        ]
+        self.set_rounds(material, 1.04 * top + 0.1, below, labels=cut)
         step = next(step for step in (1, 2, 5, 10, 20) if 5 * step >= top)
         self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])
-        _, expected = columns(tally.expected.rows, span)
+        self.set_ticks("strip", [(value, f"{value:g}") for value in (0, below)])
+        self.curves["accepted"].setData(at, accepted, antialias=smooth(at))
         for place, rule in enumerate(EXPECTED_RULES):
-            self.curves[rule].setData(x, expected[:, place], antialias=smooth(x))
+            self.curves[rule].setData(at, expected[:, place], antialias=smooth(at))
 
     @staticmethod
     def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
         """As in `Chart`."""
-        curves = [(colour, DASHES[rule], rule) for rule, (colour, _) in curve_styles(theme).items()]
-        return legend("expected:", *curves), legend("", *curves), said("lines: expected")
+        accepted, *expected = ((colour, DASHES[line], line) for line, (colour, _) in curve_styles(theme).items())
+        lines = legend("below:", accepted), legend("expected:", *expected)
+        short = legend("", *((colour, sign[0], line) for colour, sign, line in (accepted, *expected)))
+        both = (f"{lines[0][0]} &nbsp;{lines[1][0]}", f"{lines[0][1]}  {lines[1][1]}")
+        return both, legend("", accepted, *expected), short
 
     @staticmethod
     def reading(tally: Tally, first: int, last: int) -> str:
@@ -151,11 +169,12 @@ class ProposalsChart(Chart):
         return f"{accepted} accepted, {rejected} rejected, {unjudged} unjudged"
 
 
-def curve_styles(theme: Theme) -> dict[ExpectedRule, tuple[str, Qt.PenStyle]]:
-    """Each expected curve has its own colour and its own dash."""
+def curve_styles(theme: Theme) -> dict[str, tuple[str, Qt.PenStyle]]:
+    """Each curve of the strip has its own colour and its own dash."""
     return {
+        "accepted": (theme.accepted, Qt.PenStyle.SolidLine),
         "match": (theme.rule_match, Qt.PenStyle.DotLine),
-        "gumbel": (theme.rule_gumbel, Qt.PenStyle.SolidLine),
+        "gumbel": (theme.rule_gumbel, Qt.PenStyle.DashDotLine),
         "rejection": (theme.rule_rejection, Qt.PenStyle.DashLine),
     }
 
@@ -179,7 +198,7 @@ class AlphaChart(Chart):
 
     def draw(self, material: Material) -> None:
         """Draws alpha and the bounds of its interval on an axis from 0 to 1; rounds where they are unknown stay open."""
-        x, alphas = columns(material.tally.alphas.rows, material.span)
+        x, alphas = curves(material.tally.alphas.rows, material)
         self.band.set_data(x, alphas[:, 1], alphas[:, 2])
         self.curve.setData(x, alphas[:, 0], antialias=smooth(x))
         self.set_rounds(material, 1.0)
@@ -197,27 +216,27 @@ class AlphaChart(Chart):
 
 
 class TauChart(Chart):
-    """Tau of the answer so far, and what alpha so far predicts."""
+    """Tau so far, and what alpha so far lets one expect; from where rule or drafter changed they are counted anew."""
 
     def __init__(self) -> None:
         super().__init__("tau", "tauPlot", 84)
         self.measured = pg.PlotDataItem(connect="finite")
-        self.predicted = pg.PlotDataItem(connect="finite")
-        self.view.addItem(self.predicted)
+        self.expected = pg.PlotDataItem(connect="finite")
+        self.view.addItem(self.expected)
         self.view.addItem(self.measured)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Colours the measured curve with the accent and the predicted one as a dashed line."""
+        """Colours the measured curve with the accent and the expected one as a dashed line."""
         super().set_look(theme, scale)
         ratio = self.devicePixelRatioF()
         self.measured.setPen(cosmetic(theme.accent, width=1.6 * ratio))
-        self.predicted.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.6 * ratio))
+        self.expected.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.6 * ratio))
 
     def draw(self, material: Material) -> None:
         """Draws both curves in tokens per round, on an axis up to the next whole number above them."""
-        x, taus = columns(material.tally.taus.rows, material.span)
+        x, taus = curves(material.tally.taus.rows, material)
         self.measured.setData(x, taus[:, 0], antialias=smooth(x))
-        self.predicted.setData(x, taus[:, 1], antialias=smooth(x))
+        self.expected.setData(x, taus[:, 1], antialias=smooth(x))
         top = float(math.ceil(np.nanmax(taus, initial=1.0) * 1.05))
         self.set_rounds(material, top)
         step = max(1, math.ceil(top / 4))
@@ -228,7 +247,7 @@ class TauChart(Chart):
         """As in `Chart`."""
         lines = [(theme.accent, "━━", "measured")]
         if not math.isnan(material.tally.taus[-1][1]):
-            lines.append((theme.dim, "╍╍", "predicted"))
+            lines.append((theme.dim, "╍╍", "expected"))
         return (legend("", *lines),)
 
     @staticmethod
@@ -237,4 +256,4 @@ class TauChart(Chart):
         mean = mean_of(tally.taus.rows[first:last])
         if mean is None:
             return ""
-        return f"{mean[0]:.2f}" if math.isnan(mean[1]) else f"{mean[0]:.2f}, predicted {mean[1]:.2f}"
+        return f"{mean[0]:.2f}" if math.isnan(mean[1]) else f"{mean[0]:.2f}, expected {mean[1]:.2f}"

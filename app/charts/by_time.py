@@ -9,8 +9,21 @@ import pyqtgraph as pg
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
-from app.charts.chart import Chart, cosmetic, smooth
-from app.charts.data import Material, Words, columns, legend, mean_of, milliseconds, said, speed_note, step_above
+from app.charts.chart import Band, Chart, cosmetic, draw_whiskers, smooth
+from app.charts.data import (
+    Material,
+    Words,
+    column_spreads,
+    columns,
+    legend,
+    mean_of,
+    milliseconds,
+    places,
+    said,
+    speed_note,
+    spread_words,
+    step_above,
+)
 from app.look.theme import Theme
 from engine.lens.tally import Floats, Tally
 from engine.types import PHASES
@@ -22,14 +35,19 @@ class ThroughputChart(Chart):
     def __init__(self) -> None:
         super().__init__("throughput", "throughputPlot", 84)
         self.curve = pg.PlotDataItem(connect="finite")
+        self.band = Band()
         self.plain = pg.InfiniteLine(angle=0)
         self.plain.hide()
+        self.view.addItem(self.band)
         self.view.addItem(self.plain)
         self.view.addItem(self.curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Colours the curve with the accent and the plain run's line dim and dashed."""
         super().set_look(theme, scale)
+        spread = QColor(theme.accent)
+        spread.setAlpha(60)
+        self.band.set_colour(spread)
         self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
         self.plain.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.2 * self.devicePixelRatioF()))
 
@@ -37,10 +55,12 @@ class ThroughputChart(Chart):
         """Draws the speeds in view; the plain run's line is hidden until a plain run has been measured."""
         x, speeds = columns(material.tally.speeds.rows, material.span)
         self.curve.setData(x, speeds, antialias=smooth(x))
+        spreads = column_spreads(material.tally.speeds.rows, material.span)
+        self.band.set_data(x[: len(spreads)], spreads[:, 0], spreads[:, 1])
         self.plain.setVisible(material.plain is not None)
         if material.plain is not None:
             self.plain.setValue(material.plain)
-        top = throughput_top(speeds, material.plain)
+        top = throughput_top(speeds if material.span.each == 1 else spreads, material.plain)
         self.set_rounds(material, top)
         self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
 
@@ -58,8 +78,9 @@ class ThroughputChart(Chart):
     @staticmethod
     def reading(tally: Tally, first: int, last: int) -> str:
         """As in `Chart`."""
-        mean = mean_of(tally.speeds.rows[first:last])
-        return "" if mean is None else f"{mean[0]:.1f} tokens/s"
+        rows = tally.speeds.rows[first:last]
+        mean = mean_of(rows)
+        return "" if mean is None else f"{mean[0]:.1f} tokens/s{spread_words(rows)}"
 
 
 def throughput_top(speeds: Floats, plain: float | None) -> float:
@@ -85,12 +106,15 @@ class PhaseBars(pg.GraphicsObject):
         super().__init__()
         self._bars: list[list[float]] = []
         self._totals: list[list[float]] = []
+        self._whiskers: list[tuple[float, list[float]]] = []
         self._each = 1
         self._theme: Theme | None = None
 
-    def set_data(self, bars: Floats, totals: Floats, each: int) -> None:
-        """bars: (staged columns, 5) place across and milliseconds of the four phases; totals: (columns, 2) place and time."""
+    def set_data(self, bars: Floats, totals: Floats, x: Floats, spreads: Floats, each: int) -> None:
+        """bars: (staged columns, 5) place across and milliseconds of the four phases; totals: (columns, 2) place and time; x:
+        (columns,); spreads: (columns, 2) of the times, or (0, 2) for none."""
         self._bars, self._totals, self._each = bars.tolist(), totals.tolist(), each
+        self._whiskers = list(zip(x.tolist(), spreads.tolist(), strict=False))
         self.update()
 
     def set_theme(self, theme: Theme) -> None:
@@ -117,6 +141,8 @@ class PhaseBars(pg.GraphicsObject):
             painter.setBrush(brush)
             painter.setPen(cosmetic(colour))
             painter.drawRects([QRectF(bar[0] - width / 2, sum(bar[1:place]), width, bar[place]) for bar in self._bars])
+        if across > 0:
+            draw_whiskers(painter, self._whiskers, self._theme.dim, across)
 
 
 class TimesChart(Chart):
@@ -135,8 +161,9 @@ class TimesChart(Chart):
     def draw(self, material: Material) -> None:
         """Draws the columns in view on an axis of milliseconds that ends just above the highest of them."""
         bars, totals = phase_columns(material)
-        self.bars.set_data(bars, totals, material.span.each)
-        highest = max(bars[:, 1:].sum(axis=1).max(initial=0.0), totals[:, 1].max(initial=0.0))
+        spreads = column_spreads(material.tally.milliseconds.rows, material.span)
+        self.bars.set_data(bars, totals, places(material.span), spreads, material.span.each)
+        highest = max(part.max(initial=0.0) for part in (bars[:, 1:].sum(axis=1), totals[:, 1], spreads))
         top = step_above(max(1.0, 1.05 * highest))
         self.set_rounds(material, top)
         self.set_ticks("left", [(value, f"{value:g}") for value in (0, top / 2, top)])
@@ -166,10 +193,7 @@ def phase_columns(material: Material) -> tuple[Floats, Floats]:
     and mean milliseconds of the columns without a staged round.
     """
     tally, span = material.tally, material.span
-    phases = np.full((tally.rounds, len(PHASES)), np.nan)
-    staged = tally.phases.rows
-    phases[staged[:, 0].astype(int)] = staged[:, 1:]
-    x, parts = columns(phases, span)
+    x, parts = columns(tally.times_by_phase, span)
     _, totals = columns(tally.milliseconds.rows, span)
     known = np.isfinite(parts[:, 0])
     return np.column_stack((x, parts))[known], np.column_stack((x, totals))[~known]

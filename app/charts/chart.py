@@ -1,15 +1,31 @@
 """What every chart of the window is made of: a plot, its marker, and what mouse and keys ask of it.
 
-Items are made once and only get new data; ranges are fixed and grow in steps, so nothing jumps.
+Items are made once and only get new data; ranges are fixed and grow in steps, so nothing jumps. A chart may have a strip below
+its plot, with the same rounds across and an axis of its own; labels stand in a line above the plot.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QWheelEvent
+from PySide6.QtCore import QEvent, QLineF, QObject, QPoint, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFocusEvent,
+    QFont,
+    QFontMetricsF,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
 
 from app.charts.data import Material, Words, empty_words
@@ -25,6 +41,46 @@ ENDS = {Qt.Key.Key_Home: -FAR, Qt.Key.Key_End: FAR}
 KEYS_IN_WORDS = (
     "Left and Right move between rounds; with Shift they scroll. Return pins a round, Escape unpins it, plus and minus zoom."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Words above the plot: in the middle over their place across, or on the "side" of it that has room."""
+
+    place: float
+    words: str
+    stands: Literal["middle", "side"] = "middle"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Words whose left end is at a place across."""
+
+    left: float
+    words: str
+
+
+def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, measure: Callable[[str], float]) -> list[Fitted]:
+    """The labels that have room, first come, first served.
+
+    Args:
+        x: what the plot spans, in rounds. width: that in pixels. measure: pixels that words take.
+    """
+    if width <= 0:
+        return []
+    a_pixel = (x[1] - x[0]) / width
+    taken: list[tuple[float, float]] = []
+    found: list[Fitted] = []
+    for label in labels:
+        long = (measure(label.words) + 10) * a_pixel
+        sides = (label.place - 4 * a_pixel, label.place - long + 4 * a_pixel) if label.stands == "side" else ()
+        for left in sides or (min(max(label.place - long / 2, x[0]), x[1] - long),):
+            free = all(left + long <= other or left >= until for other, until in taken)
+            if x[0] - 6 * a_pixel <= left and left + long <= x[1] + 6 * a_pixel and free:
+                taken.append((left, left + long))
+                found.append(Fitted(left, label.words))
+                break
+    return found
 
 
 class Chart(QWidget):
@@ -46,31 +102,43 @@ class Chart(QWidget):
     stepped = Signal(int)
     menu_wanted = Signal(QPoint)
 
-    def __init__(self, name: ChartName, object_name: str, height: int) -> None:
+    def __init__(self, name: ChartName, object_name: str, height: int, strip: int = 0) -> None:
+        """`height` and that of the strip, 0 for none, in pixels at normal text scale."""
         super().__init__()
         self.kind = CHARTS[name]
         self.setObjectName(object_name)
         self.setAccessibleName(self.kind.title)
-        self._height = height
+        self._height, self._strip_height = height, strip
         self._theme: Theme | None = None
+        self._scale, self._font = 1.0, QFont()
         # put together from parts: a PlotItem would make menus that belong to no window and stay behind
         self.plot = pg.GraphicsView()
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.view = pg.ViewBox(enableMouse=False, enableMenu=False)
-        self.view.disableAutoRange()
-        self.axes = {side: pg.AxisItem(side) for side in ("left", "bottom")}
+        self.head, self.view, self.strip = (pg.ViewBox(enableMouse=False, enableMenu=False) for _ in range(3))
+        self.axes = {"left": pg.AxisItem("left"), "bottom": pg.AxisItem("bottom"), "strip": pg.AxisItem("left")}
         whole = pg.GraphicsWidget()
-        grid = QGraphicsGridLayout(whole)
+        grid = self._grid = QGraphicsGridLayout(whole)
         grid.setContentsMargins(0, 7, 12, 0)
         grid.setSpacing(0)
-        grid.addItem(self.axes["left"], 0, 0)
-        grid.addItem(self.view, 0, 1)
-        grid.addItem(self.axes["bottom"], 1, 1)
-        for axis in self.axes.values():
-            axis.linkToView(self.view)
+        grid.addItem(self.head, 0, 1)
+        grid.addItem(self.axes["left"], 1, 0)
+        grid.addItem(self.view, 1, 1)
+        if strip:
+            grid.addItem(self.axes["strip"], 2, 0)
+            grid.addItem(self.strip, 2, 1)
+        grid.addItem(self.axes["bottom"], 3, 1)
+        self.views = (self.view, self.strip) if strip else (self.view,)
+        for view in (self.head, *self.views):
+            view.disableAutoRange()
+        self.axes["left"].linkToView(self.view)
+        self.axes["bottom"].linkToView(self.view)
+        self.axes["strip"].linkToView(self.strip)
         self.plot.setCentralItem(whole)
         self._ticks: dict[str, list[tuple[float, str]]] = {}
-        self._span: tuple[tuple[float, float], tuple[float, float]] | None = None
+        self._span: tuple[tuple[float, float], ...] | None = None
+        self._labels: Sequence[Label] = ()
+        self._texts: list[pg.TextItem] = []
+        self._dividers: list[list[pg.InfiniteLine]] = [[] for _ in self.views]
         self._pressed: QPointF | None = None
         self._drawn_to: float | None = None
         self.empty = QLabel()
@@ -81,16 +149,23 @@ class Chart(QWidget):
         self._stack.setContentsMargins(2, 2, 2, 2)
         self._stack.addWidget(self.empty)
         self._stack.addWidget(self.plot)
-        self.marker = pg.InfiniteLine(angle=90)
-        self.marker.setZValue(10)
-        self.marker.hide()
+        self._markers = [pg.InfiniteLine(angle=90) for _ in self.views]
+        for view, marker in zip(self.views, self._markers, strict=True):
+            marker.setZValue(10)
+            marker.hide()
+            view.addItem(marker)
+        self.marker = self._markers[0]
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.view.addItem(self.marker)
         if self.kind.per_round:
             self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
             self.setAccessibleDescription(KEYS_IN_WORDS)
         self.plot.viewport().setMouseTracking(True)
         self.plot.viewport().installEventFilter(self)
+
+    @property
+    def width_around(self) -> int:
+        """Pixels of the width that the plot does not have: frame, axis and margin."""
+        return 4 + round(38 * self._scale) + 12
 
     # Content
 
@@ -141,13 +216,11 @@ class Chart(QWidget):
 
     def mark(self, place: float | None) -> None:
         """The thin line at a place across; None takes it away."""
-        if place is None:
-            if self.marker.isVisible():
-                self.marker.hide()
-        else:
-            self.marker.setValue(place)
-            if not self.marker.isVisible():
-                self.marker.show()
+        for marker in self._markers:
+            if place is not None:
+                marker.setValue(place)
+            if marker.isVisible() == (place is None):
+                marker.setVisible(place is not None)
 
     def set_ticks(self, side: str, ticks: list[tuple[float, str]]) -> None:
         """(place, label) pairs; laid out anew only if they differ from those there are."""
@@ -155,37 +228,99 @@ class Chart(QWidget):
             self._ticks[side] = ticks
             self.axes[side].setTicks([ticks])
 
-    def set_range(self, x: tuple[float, float], y: tuple[float, float]) -> None:
-        """What the axes span; moved only if it differs, for the same reason."""
-        if self._span != (x, y):
-            self._span = (x, y)
-            self.view.setRange(xRange=x, yRange=y, padding=0)
+    def set_range(self, x: tuple[float, float], *y: tuple[float, float]) -> None:
+        """What the axes span, `y` of the plot and of the strip; moved only if it differs, for the same reason."""
+        if self._span != (x, *y):
+            self._span = (x, *y)
+            self.head.setRange(xRange=x, yRange=(0, 1), padding=0)
+            for view, up in zip(self.views, y, strict=True):
+                view.setRange(xRange=x, yRange=up, padding=0)
 
-    def set_rounds(self, material: Material, top: float) -> None:
-        """The axes of a chart per round, from 0 up to `top`."""
+    def set_rounds(self, material: Material, *tops: float, labels: Sequence[Label] = ()) -> None:
+        """The axes of a chart per round, from 0 up to these tops, with a labelled divider where other settings came into force.
+
+        `labels`: more of them, which give way to those of the dividers.
+        """
         span = material.span
-        self.set_range((span.first + 0.4, span.first + span.room + 0.6), (0, top))
+        self.set_range((span.first + 0.4, span.first + span.room + 0.6), *((0, top) for top in tops))
+        shown = [(index + 0.5, words) for index, words in material.dividers if span.first < index < span.last]
+        for view, lines in zip(self.views, self._dividers, strict=True):
+            while len(lines) < len(shown):
+                lines.append(line := pg.InfiniteLine(angle=90))
+                line.setZValue(9)
+                view.addItem(line)
+                self._paint_divider(line)
+            for place, line in enumerate(lines):
+                line.setVisible(place < len(shown))
+                if place < len(shown):
+                    line.setValue(shown[place][0])
+        self._show_labels([*(Label(place, words, "side") for place, words in shown), *labels])
+
+    def _show_labels(self, labels: Sequence[Label]) -> None:
+        """As many of the labels above the plot as have room; without any, the plot has theirs."""
+        if labels == self._labels:
+            return
+        self._labels = labels
+        self._fit_labels()
+
+    def _fit_labels(self) -> None:
+        height = round(15 * self._scale) if self._labels else 0
+        if self.head.maximumHeight() != height:
+            self.head.setMinimumHeight(height)
+            self.head.setMaximumHeight(height)
+        if not self._labels or self._span is None or self._theme is None:
+            fitting: list[Fitted] = []
+        else:
+            metrics = QFontMetricsF(self._font)
+            fitting = fit_labels(self._labels, self._span[0], self.view.width(), metrics.horizontalAdvance)
+        while len(self._texts) < len(fitting):
+            self._texts.append(text := pg.TextItem(anchor=(0, 0.5)))
+            self.head.addItem(text)
+        for place, text in enumerate(self._texts):
+            text.setVisible(place < len(fitting))
+            if place < len(fitting) and self._theme is not None:
+                text.setFont(self._font)
+                text.setText(fitting[place].words, QColor(self._theme.dim))
+                text.setPos(fitting[place].left, 0.5)
+
+    def _paint_divider(self, line: pg.InfiniteLine) -> None:
+        if self._theme is not None:
+            line.setPen(cosmetic(self._theme.dim, Qt.PenStyle.DashLine))
 
     def sizeHint(self) -> QSize:
         return QSize(200, self.minimumHeight())
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Colours plot, axes and marker; fonts, margins and height follow `scale`, the window's text scale (1 is normal)."""
-        self._theme = theme
-        self.setMinimumHeight(round(self._height * scale))
-        self.setMaximumHeight(round(2.2 * self._height * scale))
+        self._theme, self._scale = theme, scale
+        height = self._height + self._strip_height
+        self.setMinimumHeight(round(height * scale))
+        self.setMaximumHeight(round(2.2 * height * scale))
         self.plot.setBackground(theme.panel)
-        font = mono_font(scale, 10)
+        font = self._font = mono_font(scale, 10)
         for axis in self.axes.values():
             axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=5, hideOverlappingLabels=False)
             axis.enableAutoSIPrefix(False)
             axis.setPen(cosmetic(theme.line))
             axis.setTextPen(QColor(theme.faint))
-        self.axes["left"].setWidth(round(38 * scale))
+        for side in ("left", "strip"):
+            self.axes[side].setWidth(round(38 * scale))
+        if self._strip_height:
+            self._grid.setRowFixedHeight(2, round(self._strip_height * scale))
+            self._grid.setRowSpacing(1, round(15 * scale))
+        for line in (line for lines in self._dividers for line in lines):
+            self._paint_divider(line)
         if not self.kind.per_round:  # the charts per round share their rounds, which the page names once
             self.axes["bottom"].setLabel(self.kind.across, **{"color": theme.faint, "font-size": f"{round(10 * scale)}px"})
         self.axes["bottom"].setHeight(round((18 if self.kind.per_round else 32) * scale))
-        self.marker.setPen(cosmetic(theme.text))
+        for marker in self._markers:
+            marker.setPen(cosmetic(theme.text))
+        self._fit_labels()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._labels:
+            QTimer.singleShot(0, self, self._fit_labels)  # the plot has its new width only then
 
     # Mouse and keys
 
@@ -317,6 +452,23 @@ class Band(pg.GraphicsObject):
         painter.setBrush(self._colour)
         for part in self._parts:
             painter.drawPolygon(part)
+
+
+def draw_whiskers(painter: QPainter, whiskers: Sequence[tuple[float, Sequence[float]]], colour: str, across: float) -> None:
+    """Upright lines from a low to a high value, each with a short foot and head; `across` is pixels per round."""
+    foot = 2.5 / across
+    lines = [
+        line
+        for x, (low, high) in whiskers
+        if low == low
+        for line in (
+            QLineF(x, low, x, high),
+            QLineF(x - foot, low, x + foot, low),
+            QLineF(x - foot, high, x + foot, high),
+        )
+    ]
+    painter.setPen(cosmetic(colour))
+    painter.drawLines(lines)
 
 
 SMOOTH_COLUMNS = 120

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from engine.lens.bins import bin_size, broken, means, spreads, unmixed
 from engine.lens.chart_kinds import SPEED_WINDOW, ChartKind
 from engine.lens.tally import Floats, Tally
 
@@ -16,8 +17,11 @@ Words = tuple[str, str]
 
 SHOWN_ROUNDS = 60
 """Rounds that show unless the user asks for more."""
-MOST_COLUMNS = 240
-"""More columns than that are not told apart; then a column is the mean of several rounds."""
+STEP = 20
+"""Rounds by which the axis of a short answer grows."""
+USUAL_WIDTH = 400
+LEAST_COLUMN, LEAST_BIN = 4, 6
+"""Pixels. Where a round would be narrower than a column, rounds are put together in bins, whose mean and spread are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +48,32 @@ class Span:
         return 1 + round_ - (round_ - self.first) % self.each + (self.each - 1) / 2
 
 
-def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = None) -> Span:
+def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = None, width: int = USUAL_WIDTH) -> Span:
     """The rounds that show of an answer.
 
     Args:
         shown: how many; None for all.
         end: the round behind the last one; None follows the newest, ten rounds at a time, because moving an axis with every
             round costs more than drawing all columns.
+        width: of the plot, in pixels.
     """
     if shown is None:
-        step = 20 * rounds_in_a_column(rounds)
-        first, room = 0, max(SHOWN_ROUNDS, step * math.ceil(rounds / step))
-        each = rounds_in_a_column(room)
+        step = STEP * rounds_in_a_column(rounds, width)
+        first, room = 0, max(STEP, step * math.ceil(rounds / step))
+        each = rounds_in_a_column(room, width)
     else:
-        room, each = shown, rounds_in_a_column(shown)
+        each = rounds_in_a_column(shown, width)
         step = max(10, each)
         newest = step * math.ceil(max(0, rounds - shown) / step)
         first = newest if end is None else max(0, min(end, rounds) - shown)
+        room = min(shown, max(STEP, STEP * math.ceil(rounds / STEP)))
     first -= first % each
     return Span(first, min(rounds, first + room), each, room)
 
 
-def rounds_in_a_column(rounds: int) -> int:
-    """1, 2, 5, 10, 20, 50, ...: the fewest with which so many rounds have a column each."""
-    power = 1
-    while True:
-        for factor in (1, 2, 5):
-            if factor * power * MOST_COLUMNS >= rounds:
-                return factor * power
-        power *= 10
+def rounds_in_a_column(rounds: int, width: int = USUAL_WIDTH) -> int:
+    """One where so many rounds have a column each in a plot of this width, in pixels; else the size of a bin: 2, 5, 10, ..."""
+    return 1 if rounds <= max(SHOWN_ROUNDS, width // LEAST_COLUMN) else bin_size(rounds, max(STEP, width // LEAST_BIN))
 
 
 def step_above(value: float) -> float:
@@ -81,33 +82,32 @@ def step_above(value: float) -> float:
     return next(factor * power for factor in (1, 1.5, 2, 3, 4, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
 
 
+def places(span: Span) -> Floats:
+    """Where the columns stand across, (columns,)."""
+    starts = np.arange(span.first, span.last, span.each, dtype=np.float64)
+    return np.asarray(starts + 1 + (span.each - 1) / 2, dtype=np.float64)
+
+
 def columns(rows: Floats, span: Span) -> tuple[Floats, Floats]:
-    """Places across and values of the columns: the rounds themselves, or the mean of what is known in each column.
+    """Places across and values of the columns: the rounds themselves, or the mean of what is known in each bin.
 
     rows: (rounds,) or (rounds, k). Returns (columns,) and (columns,) or (columns, k); NaN where nothing is known.
     """
-    part = rows[span.first : span.last]
-    if span.each == 1:
-        return np.arange(span.first + 1, span.last + 1, dtype=np.float64), part
-    starts = np.arange(0, len(part), span.each)
-    x = np.asarray(span.first + 1 + starts + (span.each - 1) / 2, dtype=np.float64)
-    if not len(part):
-        return x, part
-    known = np.isfinite(part)
-    counts = np.add.reduceat(known.astype(float), starts, axis=0)
-    sums = np.add.reduceat(np.where(known, part, 0.0), starts, axis=0)
-    with np.errstate(invalid="ignore"):
-        return x, sums / counts
+    return places(span), means(rows[span.first : span.last], span.each)
 
 
-def proposals_shown(judged: Floats, proposals: Floats) -> float:
-    """How many proposals a column has room for: every judged one, and all that were drafted in 19 of 20 columns.
+def curves(rows: Floats, material: Material) -> tuple[Floats, Floats]:
+    """The same for a line that looks back or predicts: it is broken where the rule or the drafter changed, and mixes no two."""
+    span = material.span
+    x, values = columns(rows, span)
+    firsts = [stretch.first for stretch in material.tally.stretches if span.first < stretch.first < span.last]
+    values = unmixed(values, span.first, span.each, firsts)
+    return broken(x, values, [index + 0.5 for index in firsts])
 
-    One far longer draft would leave nothing to see of the others, and what is cut off of it was never judged.
 
-    judged, proposals: (columns,); at least one column.
-    """
-    return max(1.0, float(judged.max()), float(np.percentile(proposals, 95, method="higher")))
+def column_spreads(rows: Floats, span: Span) -> Floats:
+    """(rounds,) to (columns, 2): between which values the middle 80 % of each bin lie; none, (0, 2), where columns are rounds."""
+    return spreads(rows[span.first : span.last], span.each) if span.each > 1 else np.empty((0, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,29 +115,36 @@ class Material:
     """What the charts of one answer are drawn from.
 
     Attributes:
-        changes: rounds from which other settings were in force.
+        dividers: the rounds from which other settings were in force, with what changed.
         plain: measured throughput without a drafter, None if nobody measured it; `plain_fits` tells whether
             for this prompt under these settings.
     """
 
     tally: Tally
     span: Span
-    changes: Sequence[int] = field(default=())
+    dividers: Sequence[tuple[int, str]] = field(default=())
     plain: float | None = None
     plain_fits: bool = True
 
 
-def column_words(span: Span) -> str:
+def bin_words(span: Span) -> str:
     """What a column is, where it is not one round."""
-    return "" if span.each == 1 else f"each column: mean of {span.each} rounds"
+    return "" if span.each == 1 else f"Bins of {span.each:,} rounds: their mean, and as a band or whisker their 10% to 90%"
 
 
 def span_words(span: Span, rounds: int) -> str:
-    """Which of so many rounds are in view, counted from 1, and what a column stands for; empty while there are no rounds."""
-    if not rounds:
+    """Which of so many rounds are in view, counted from 1; empty while there are no rounds."""
+    if rounds < 2:
+        return "1 round" if rounds else ""
+    return f"Rounds {span.first + 1:,} to {span.last:,}" if span.last - span.first < rounds else f"All {rounds:,} rounds"
+
+
+def spread_words(rows: Floats) -> str:
+    """Between which values most of the rounds of a bin lie; nothing of a single round."""
+    if len(rows) < 2:
         return ""
-    shown = f"Rounds {span.first + 1:,} to {span.last:,}" if span.last - span.first < rounds else f"All {rounds:,} rounds"
-    return ", ".join(filter(None, (shown, column_words(span))))
+    low, high = spreads(rows, len(rows))[0]
+    return f", 80% from {low:.1f} to {high:.1f}"
 
 
 def empty_words(kind: ChartKind, tally: Tally | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 from PySide6.QtCore import QPoint, Qt, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QResizeEvent, QShowEvent
@@ -21,6 +22,7 @@ from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
 from app.session.shown_answer import Shown
 from engine.lens.chart_kinds import CHARTS, ChartName
+from engine.lens.shared_wording import stretch_title
 
 SHOWN: dict[ChartName, Callable[[], Chart]] = {
     "proposals": ProposalsChart,
@@ -148,7 +150,7 @@ class ChartsPage(QWidget):
         return Material(
             tally=answer.tally,
             span=self.range.span(),
-            changes=[change.index for change in answer.changes],
+            dividers=dividers_of(answer),
             plain=None if baseline is None else baseline.throughput,
             plain_fits=baseline is None or baseline.fits,
         )
@@ -271,6 +273,7 @@ class ChartsPage(QWidget):
         for section in self.sections.values():
             section.set_look(theme, scale)
             section.note.set_words()
+        self.range.set_width(self._plot_width())
         self.refresh()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
@@ -279,9 +282,28 @@ class ChartsPage(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        if self._theme is not None and self.range.set_width(self._plot_width()):
+            self.refresh()
         self._catch_up()
+
+    def _plot_width(self) -> int:
+        """Pixels between the axes of a chart, as wide as the page makes it."""
+        margins = self._column.contentsMargins()
+        chart = self.sections["proposals"].chart
+        return self.width() - margins.left() - margins.right() - chart.width_around
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._catch_up()
         self._moved(None)
+
+
+def dividers_of(answer: Answer) -> list[tuple[int, str]]:
+    """The rounds from which other settings were in force, with what changed: rule, drafter or gamma."""
+    stretches, gamma = answer.tally.stretches, answer.options.gamma
+    found = {stretch.first: stretch_title(stretch, before) for before, stretch in pairwise(stretches)}
+    for change in answer.changes:
+        if change.gamma != gamma:
+            found.setdefault(change.index, f"gamma {change.gamma}")
+        gamma = change.gamma
+    return sorted(found.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollBar, QVBoxLayout, QWidget
 
-from app.charts.data import SHOWN_ROUNDS, Span, span_of, span_words
+from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, Span, bin_words, span_of, span_words
 
 ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
 
@@ -27,8 +27,12 @@ class RoundRange(QWidget):
         self.shown: int | None = SHOWN_ROUNDS
         self.end: int | None = None
         self._rounds = 0
-        self.where = QLabel()
-        self.where.setObjectName("sectionNote")
+        self._width = USUAL_WIDTH
+        self.where, self.bins = QLabel(), QLabel()
+        for label in (self.where, self.bins):
+            label.setObjectName("sectionNote")
+        self.bins.setWordWrap(True)
+        self.bins.hide()
         self.few, self.all = (QPushButton(words) for words in (f"Last {SHOWN_ROUNDS}", "All rounds"))
         for button in (self.few, self.all):
             button.setObjectName("smallButton")
@@ -46,6 +50,7 @@ class RoundRange(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(5)
         column.addLayout(top)
+        column.addWidget(self.bins)
         column.addWidget(self.slide)
         self.few.clicked.connect(self._show_few)
         self.all.clicked.connect(self._show_all)
@@ -53,7 +58,12 @@ class RoundRange(QWidget):
 
     def span(self) -> Span:
         """The rounds that show."""
-        return span_of(self._rounds, self.shown, self.end)
+        return span_of(self._rounds, self.shown, self.end, self._width)
+
+    def set_width(self, width: int) -> bool:
+        """The plots are so many pixels wide now; whether other rounds show, or in other bins."""
+        before, self._width = self.span(), width
+        return self.span() != before
 
     def set_rounds(self, rounds: int) -> None:
         """The answer has so many rounds now."""
@@ -62,6 +72,8 @@ class RoundRange(QWidget):
             self.end = None
         span = self.span()
         self.where.setText(span_words(span, rounds))
+        self.bins.setText(bin_words(span))
+        self.bins.setHidden(span.each == 1)
         hidden = self.shown is None or rounds <= span.room
         if self.slide.isHidden() != hidden:
             self.slide.setHidden(hidden)

@@ -12,6 +12,9 @@ from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import icon_button, tint
 
+NARROW = 400
+"""Where a section is narrower than that, its note stands below the title."""
+
 
 class Note(QLabel):
     """The first of several wordings that fits; the end of the last one is left out where none does."""
@@ -35,7 +38,7 @@ class Note(QLabel):
         return self._wordings[0][1] if self._wordings else ""
 
     def _fit(self) -> None:
-        metrics, room = self.fontMetrics(), self.width() - 4
+        metrics, room = self.fontMetrics(), self.contentsRect().width() - 4
         for rich, plain in self._wordings:
             if metrics.horizontalAdvance(plain) <= room:
                 self.setText(rich)
@@ -69,6 +72,7 @@ class Section(QWidget):
         self.chart = chart
         self.stale = True
         self._theme: Theme | None = None
+        self._scale = 1.0
         title = chart.kind.title
         self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
         self.title = QPushButton(title)
@@ -85,6 +89,7 @@ class Section(QWidget):
         row.addWidget(self.fold)
         row.addWidget(self.title)
         row.addWidget(self.note, 1)
+        row.addStretch(0)  # takes the room while the note stands below
         row.addLayout(self.extra)
         row.addWidget(self.more)
         column = QVBoxLayout(self)
@@ -92,6 +97,7 @@ class Section(QWidget):
         column.setSpacing(2)
         column.addLayout(row)
         column.addWidget(chart, 1)
+        self._row, self._column, self._below = row, column, False
 
     @property
     def open(self) -> bool:
@@ -103,6 +109,7 @@ class Section(QWidget):
         if open_ != self.open:
             self.chart.setVisible(open_)
             self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred if open_ else QSizePolicy.Policy.Fixed)
+            self.note.setVisible(open_)
             if not open_:
                 self.note.set_words()
             self.stale = True
@@ -115,6 +122,25 @@ class Section(QWidget):
     def _explain(self) -> None:
         self.definition_wanted.emit(self.chart.kind.key, self.title)
 
+    def _place_note(self) -> None:
+        """Beside the title, or below it where the section is narrow or the note a long legend."""
+        below = self.kind_has_long_note or self.width() < NARROW * self._scale
+        self.note.setContentsMargins(round(8 * self._scale) if below else 0, 0, 0, 0)
+        if below != self._below:
+            self._below = below
+            self._column.insertWidget(1, self.note) if below else self._row.insertWidget(2, self.note, 1)
+            side = Qt.AlignmentFlag.AlignLeft if below else Qt.AlignmentFlag.AlignRight
+            self.note.setAlignment(side | Qt.AlignmentFlag.AlignVCenter)
+
+    @property
+    def kind_has_long_note(self) -> bool:
+        """Whether the legend has more than a title leaves room for in any usual panel."""
+        return self.chart.kind.name == "proposals"
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_note()
+
     def _show_fold(self) -> None:
         words = f"{'Fold' if self.open else 'Open'} {self.chart.kind.title}"
         self.fold.setProperty("drawing", "chevron" if self.open else "chevron-right")
@@ -125,7 +151,8 @@ class Section(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Tints the buttons of the heading and restyles the chart below it."""
-        self._theme = theme
+        self._theme, self._scale = theme, scale
+        self._place_note()
         for button in (self.fold, self.more):
             tint(button, theme, scale)
             button.setIconSize(QSize(round(13 * scale), round(13 * scale)))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from app.charts.data import proposals_shown
 from app.export.card_text import Measure, TextRun, estimated, lay_out
 from app.export.pictures import content
 from engine.drafter_kinds import NO_DRAFTER
@@ -19,6 +18,7 @@ from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
 from engine.exports.tables import compared, table_of, throughput
+from engine.lens.bins import proposals_shown
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND
 from engine.lens.tally import Tally
@@ -168,9 +168,9 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None
     if tallest:
         drafted = np.array([column.proposals for column in found])
         tallest = proposals_shown(np.array([column.accepted + column.rejected for column in found]), drafted)
-        cut = ", longer drafts cut off" if drafted.max() > tallest else ""
+        cut = f", drafts of up to {drafted.max():.0f} cut off" if drafted.max() > tallest else ""
     most = max((column.last - column.first + 1 for column in found), default=1)
-    mean = "" if most == 1 else f", each column the mean of up to {most:,}"
+    mean = "" if most == 1 else f", in bins of {most:,}: their mean"
     drawing.text(MARGIN, top - 6, f"Proposals per round{mean}{cut}" if tallest else "Nothing was proposed", size=14)
     if not tallest:
         drawing.line((MARGIN, top + STRIP), (WIDTH - MARGIN, top + STRIP), palette.line)

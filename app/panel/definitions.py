@@ -129,9 +129,7 @@ def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 def _tau(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     summary = answer.tally.summary
-    expected = (
-        "" if summary.predicted_tau is None else f"expected at alpha {number(summary.alpha, 3)}: {summary.predicted_tau:.2f}"
-    )
+    expected = "" if summary.predicted_tau is None else f"expected: {summary.predicted_tau:.2f}"
     return f"{summary.emitted:,} tokens / {summary.rounds:,} rounds = {number(summary.tau)}", expected
 
 

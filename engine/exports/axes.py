@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from engine.exports.drawing import Drawing, Frame, Palette, number, ticks
 
-WIDTH, HEIGHT = 480.0, 212.0
-LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 30.0, 178.0
-Marks = Literal["whole", "any", "none"]
-"""Which numbers stand below the horizontal axis."""
+WIDTH, HEIGHT = 480.0, 218.0
+LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 36.0, 184.0
 
 
 def begin(
-    name: str, palette: Palette, words: str, x: tuple[float, float], y: tuple[float, float], below: str, marks: Marks = "whole"
+    name: str, palette: Palette, words: str, x: tuple[float, float], y: tuple[float, float], below: str, bottom: float = BOTTOM
 ) -> tuple[Drawing, Frame]:
-    """A drawing with axes; `below` names the horizontal one."""
+    """A drawing with axes; `below` names the horizontal one. The field ends at `bottom`, to leave room for a `strip`."""
     drawing = Drawing(name, WIDTH, HEIGHT, palette, words)
-    frame = Frame(LEFT, TOP, RIGHT, BOTTOM, x, y)
-    for value in ticks(*y, 4):
-        height = frame.up(value)
-        drawing.line((LEFT, height), (RIGHT, height), palette.line)
-        drawing.text(LEFT - 6, height + 4, number(value), anchor="end")
-    for value in ticks(*x, 6) if marks != "none" else ():
-        if marks == "any" or value == round(value):
+    frame = Frame(LEFT, TOP, RIGHT, bottom, x, y)
+    _grid(drawing, frame, ticks(*y, 4))
+    for value in ticks(*x, 6):
+        if value == round(value):
             drawing.text(frame.across(value), BOTTOM + 15, number(value), anchor="middle")
     drawing.text(RIGHT, BOTTOM + 30, below, anchor="end")
     return drawing, frame
+
+
+def strip(drawing: Drawing, frame: Frame, high: float) -> Frame:
+    """A second field below the first one of a drawing, with the same places across and an axis of its own, from 0 up."""
+    result = Frame(LEFT, frame.bottom + 18, RIGHT, BOTTOM, frame.x, (0, high))
+    _grid(drawing, result, ticks(0, high, 2))
+    return result
+
+
+def _grid(drawing: Drawing, frame: Frame, values: Sequence[float]) -> None:
+    for value in values:
+        height = frame.up(value)
+        drawing.line((LEFT, height), (RIGHT, height), drawing.palette.line)
+        drawing.text(LEFT - 6, height + 4, number(value), anchor="end")
+
+
+def dividers(drawing: Drawing, frame: Frame, places: Sequence[tuple[float, str]]) -> None:
+    """A dashed line through all fields at each place across, with its words above, on the side that has room."""
+    end = LEFT
+    for across, words in places:
+        x, width = frame.across(across), 5.6 * len(words) + 8
+        drawing.line((x, TOP - 9), (x, BOTTOM), drawing.palette.dim, 1, "4 3")
+        left = x if x + width <= RIGHT else x - width
+        if left >= end:
+            drawing.text(left + 4, TOP - 2, words, size=10)
+            end = left + width
 
 
 def empty(name: str, palette: Palette, words: str) -> Drawing:

@@ -3,60 +3,88 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from engine.exports import axes, series
 from engine.exports.drawing import Drawing, Frame, Palette, Point
+from engine.lens.bins import bin_size, means, proposals_shown
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartName
+from engine.lens.shared_wording import stretch_title
 from engine.lens.tally import Floats, Tally
 from engine.trace import Trace
 from engine.types import EXPECTED_RULES
 
+DASHES = {"match": "2 3", "gumbel": "8 3 2 3", "rejection": "6 4"}
+"""The lines of the rules; what was accepted is solid."""
 MOST_CELLS = 12
 """With more proposals in a column its cells would be too flat to count."""
 
 
 def proposals_chart(tally: Tally, palette: Palette) -> Drawing:
-    """Verdicts per round, with what each rule is expected to accept."""
+    """Verdicts per round; below, what was accepted lately and what each rule is expected to accept."""
     drawn = series.columns(tally)
     tallest = max((column.proposals for column in drawn), default=0.0)
     if not tallest:
         return axes.empty("proposals", palette, "Nothing was proposed in this answer.")
     words = f"Proposals in {tally.rounds:,} rounds: accepted, rejected and unjudged."
-    most = max(column.last - column.first + 1 for column in drawn)
-    below = "round" if most == 1 else f"round; each column the mean of up to {most:,} rounds"
-    drawing, frame = axes.begin("proposals", palette, words, (0, tally.rounds), (0, max(1.0, tallest)), below)
+    judged, proposals = np.array([(column.accepted + column.rejected, column.proposals) for column in drawn]).T
+    binned = bin_size(tally.rounds, series.MOST) > 1
+    top = max(1.0, tallest if binned else proposals_shown(judged, proposals))
+    drawing, frame = axes.begin("proposals", palette, words, _rounds(tally), (0, top), _below(tally), bottom=118)
     states = (("fill", palette.accepted), ("hatch", palette.rejected), ("outline", palette.unjudged))
     for column in drawn:
-        left, right = frame.across(column.first), frame.across(column.last + 1)
+        left, right = frame.across(column.first + 0.5), frame.across(column.last + 1.5)
         gap = min(2.0, (right - left) * 0.2)
         low = 0.0
         drawing.begin_group(_column_words(column))
         for (kind, colour), many in zip(states, (column.accepted, column.rejected, column.unjudged), strict=True):
-            cells = round(many) if column.first == column.last and tallest <= MOST_CELLS else 1
-            for _ in range(cells if many else 0):
+            many = min(many, top - low)
+            cells = round(many) if column.first == column.last and top <= MOST_CELLS else 1
+            for _ in range(cells if many > 0 else 0):
                 high = low + many / cells
-                between = 1.0 if cells > 1 or tallest <= MOST_CELLS else 0.0
+                between = 1.0 if cells > 1 or top <= MOST_CELLS else 0.0
                 height = frame.up(low) - frame.up(high)
                 axes.bar(drawing, left, frame.up(high) + between, right - left - gap, height - between, kind, colour)
                 low = high
+        if column.proposals > top + 1e-9:
+            drawing.text((left + right - gap) / 2, axes.TOP - 2, f"▲{column.proposals:.0f}", palette.text, 9, anchor="middle")
         drawing.end_group()
-    dashes = {"match": "2 3", "gumbel": "solid", "rejection": "6 4"}
-    kept, expected = series.latest(tally.expected.rows)
-    for place, rule in enumerate(EXPECTED_RULES):
-        dash = "" if dashes[rule] == "solid" else dashes[rule]
-        points = _points(frame, kept, expected[:, place])
-        drawing.curve(points, palette.panel, 3.4)  # a rim, so that it stands out from the columns
-        drawing.curve(points, palette.rule(rule), 1.6, dash)
+    _expectations(drawing, frame, tally, palette)
+    axes.dividers(drawing, frame, _dividers(tally))
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
-    axes.legend(drawing, names + [(dashes[rule], palette.rule(rule), rule) for rule in EXPECTED_RULES])
+    axes.legend(drawing, [*names, *((DASHES[rule], palette.rule(rule), rule) for rule in EXPECTED_RULES)])
     return drawing
 
 
-def _points(frame: Frame, rounds: Sequence[int], values: Floats) -> list[Point]:
-    return [frame.at(index + 0.5, value) for index, value in zip(rounds, values.tolist(), strict=True)]
+def _expectations(drawing: Drawing, above: Frame, tally: Tally, palette: Palette) -> None:
+    x, accepted = series.curve(tally.accepted.rows, tally)
+    _, expected = series.curve(tally.expected.rows, tally)
+    high = max(1.0, float(np.nanmax(accepted, initial=0.0)), float(np.nanmax(expected, initial=0.0)))
+    frame = axes.strip(drawing, above, high * 1.05)
+    for place, rule in enumerate(EXPECTED_RULES):
+        drawing.curve(_points(frame, x, expected[:, place]), palette.rule(rule), 1.5, DASHES[rule])
+    drawing.curve(_points(frame, x, accepted), palette.accepted, 2.0)
+
+
+def _points(frame: Frame, x: Floats, values: Floats) -> list[Point]:
+    return [frame.at(*point) for point in zip(x.tolist(), values.tolist(), strict=True)]
+
+
+def _rounds(tally: Tally) -> tuple[float, float]:
+    """What the horizontal axis of every chart per round spans, so that they can be read one below the other."""
+    return 0.5, max(1, tally.rounds) + 0.5
+
+
+def _below(tally: Tally) -> str:
+    size = bin_size(tally.rounds, series.MOST)
+    return "round" if size == 1 else f"round; in bins of {size:,}: their mean, and as a band or whisker their 10% to 90%"
+
+
+def _dividers(tally: Tally) -> list[tuple[float, str]]:
+    return [(stretch.first + 0.5, stretch_title(stretch, before)) for before, stretch in pairwise(tally.stretches)]
 
 
 def _column_words(column: series.RoundGroup) -> str:
@@ -73,30 +101,27 @@ def _column_words(column: series.RoundGroup) -> str:
 
 def alpha_chart(tally: Tally, palette: Palette) -> Drawing:
     """Alpha over the last rounds, with its interval."""
-    kept, found = series.latest(tally.alphas.rows)
     mean = tally.summary.alpha
     if mean is None:
         return axes.empty("alpha", palette, "Nothing was judged in this answer.")
     words = f"Alpha over the last {ALPHA_WINDOW} rounds with its 95% interval; {mean:.2f} over the whole answer."
-    drawing, frame = axes.begin("alpha", palette, words, (0, tally.rounds), (0, 1), "round")
-    alphas, low, high = (_points(frame, kept, values) for values in found.T)
+    drawing, frame = axes.begin("alpha", palette, words, _rounds(tally), (0, 1), _below(tally))
+    x, found = series.curve(tally.alphas.rows, tally)
+    alphas, low, high = (_points(frame, x, values) for values in found.T)
     drawing.band(high, low, palette.accepted, 0.2)
     drawing.curve(alphas, palette.accepted, 1.8)
-    drawing.line(frame.at(0, mean), frame.at(tally.rounds, mean), palette.dim, 1, "4 4")
-    axes.legend(
-        drawing,
-        [
-            ("solid", palette.accepted, f"last {ALPHA_WINDOW} rounds"),
-            ("light", palette.accepted, "95% interval"),
-            ("4 4", palette.dim, f"answer {mean:.2f}"),
-        ],
-    )
+    axes.dividers(drawing, frame, _dividers(tally))
+    entries = [("solid", palette.accepted, f"last {ALPHA_WINDOW} rounds"), ("light", palette.accepted, "95% interval")]
+    if len(tally.stretches) == 1:  # the mean of two rules is that of neither
+        drawing.line((axes.LEFT, frame.up(mean)), (axes.RIGHT, frame.up(mean)), palette.dim, 1, "4 4")
+        entries.append(("4 4", palette.dim, f"answer {mean:.2f}"))
+    axes.legend(drawing, entries)
     return drawing
 
 
 def positions_chart(tally: Tally, palette: Palette) -> Drawing:
     """Acceptance by place in the round, once judged and of all drafted."""
-    places = tally.summary.by_position
+    places = tally.judged_positions()
     if not places:
         return axes.empty("positions", palette, "Nothing was proposed in this answer.")
     words = "Acceptance by position: " + ", ".join(
@@ -120,32 +145,35 @@ def positions_chart(tally: Tally, palette: Palette) -> Drawing:
 
 def throughput_chart(tally: Tally, palette: Palette, plain: float | None = None) -> Drawing:
     """Throughput over the last rounds, its mean and, where it was measured, that of a plain answer to the same prompt."""
-    kept, speeds = series.latest(tally.speeds.rows)
-    found = list(zip(tally.times.rows[kept].tolist(), speeds.tolist(), strict=True))
+    x, speeds = series.places(tally), means(tally.speeds.rows, bin_size(tally.rounds, series.MOST))
+    spread = series.column_spreads(tally.speeds.rows, tally)
     mean = tally.summary.throughput
-    known = [speed for _, speed in found if math.isfinite(speed)]
-    if mean is None or not known:
+    if mean is None or not np.isfinite(speeds).any():
         return axes.empty("throughput", palette, "No round was finished.")
-    top = max(min(max(known), 3 * mean), plain or 0.0) * 1.08  # one tiny first round must not flatten all others
+    fastest = float(np.nanmax(spread if len(spread) else speeds))
+    top = max(min(fastest, 3 * mean), plain or 0.0) * 1.08  # one tiny first round must not flatten all others
     words = f"Throughput over the last {SPEED_WINDOW} rounds; {mean:.1f} tokens per second over the whole answer."
-    drawing, frame = axes.begin("throughput", palette, words, (0, found[-1][0]), (0, top), "seconds", "any")
-    drawing.curve([frame.at(*point) for point in found], palette.accent, 1.8)
-    drawing.line(frame.at(0, mean), frame.at(found[-1][0], mean), palette.dim, 1, "4 4")
+    drawing, frame = axes.begin("throughput", palette, words, _rounds(tally), (0, top), _below(tally))
+    if len(spread):
+        low, high = (_points(frame, x, edge) for edge in spread.T)
+        drawing.band(high, low, palette.accent, 0.2)
+    drawing.curve(_points(frame, x, speeds), palette.accent, 1.8)
+    drawing.line((axes.LEFT, frame.up(mean)), (axes.RIGHT, frame.up(mean)), palette.dim, 1, "4 4")
     entries = [
         ("solid", palette.accent, f"tokens/s, last {SPEED_WINDOW} rounds"),
         ("4 4", palette.dim, f"answer {mean:.1f}"),
     ]
     if plain is not None:
-        drawing.line(frame.at(0, plain), frame.at(found[-1][0], plain), palette.text, 1.4, "1.5 3")
+        drawing.line((axes.LEFT, frame.up(plain)), (axes.RIGHT, frame.up(plain)), palette.text, 1.4, "1.5 3")
         entries.append(("1.5 3", palette.text, f"plain, measured {plain:.1f}"))
+    axes.dividers(drawing, frame, _dividers(tally))
     axes.legend(drawing, entries)
     return drawing
 
 
 def times_chart(tally: Tally, palette: Palette) -> Drawing:
-    """Time of the rounds measured in stages, by phase."""
-    found = series.phases(tally)
-    if not found:
+    """Time of the rounds: by phase where they were measured in stages, in all where not."""
+    if not len(tally.phases):
         return axes.empty("times", palette, "No round of this answer was timed by phase.")
     looks = (
         ("draft", "hatch", palette.time_draft),
@@ -153,35 +181,45 @@ def times_chart(tally: Tally, palette: Palette) -> Drawing:
         ("judge", "fill", palette.time_judge),
         ("other", "outline", palette.time_other),
     )
-    words = f"Milliseconds of {len(tally.phases):,} rounds timed by phase."
-    top = max(sum(parts) for _, parts in found) * 1.05 or 1.0
-    drawing, frame = axes.begin("times", palette, words, (0, 1), (0, top), "rounds timed by phase, in order", "none")
-    width = (axes.RIGHT - axes.LEFT) / len(found)
-    for index, (first, spent) in enumerate(found):
+    size = bin_size(tally.rounds, series.MOST)
+    x, parts, totals = series.places(tally), means(tally.times_by_phase, size), means(tally.milliseconds.rows, size)
+    spread = series.column_spreads(tally.milliseconds.rows, tally)
+    words = f"Milliseconds of {tally.rounds:,} rounds, {len(tally.phases):,} of them timed by phase."
+    top = 1.05 * max(float(np.nanmax(values, initial=0.0)) for values in (parts.sum(axis=1), totals, spread)) or 1.0
+    drawing, frame = axes.begin("times", palette, words, _rounds(tally), (0, top), _below(tally))
+    width = min(14.0, 0.76 * (frame.across(size) - frame.across(0)))
+    for place, (across, spent, total) in enumerate(zip(x.tolist(), parts.tolist(), totals.tolist(), strict=True)):
+        middle = frame.across(across)
+        which = f"Round {across:.0f}" if size == 1 else f"Rounds {place * size + 1} to {min((place + 1) * size, tally.rounds)}"
+        if not math.isfinite(spent[0]):
+            drawing.line((middle - width / 2, frame.up(total)), (middle + width / 2, frame.up(total)), palette.time_unsplit)
+            continue
         low = 0.0
         for (phase, kind, colour), length in zip(looks, spent, strict=True):
-            high = low + length
-            title = f"Round {first + 1}: {phase} {length:.1f} ms of {sum(spent):.1f} ms"
-            x, y = axes.LEFT + index * width, frame.up(high)
-            axes.bar(drawing, x + 1, y, min(width - 2, 40), frame.up(low) - y, kind, colour, title)
-            low = high
+            y = frame.up(low + length)
+            title = f"{which}: {phase} {length:.1f} ms of {sum(spent):.1f} ms"
+            axes.bar(drawing, middle - width / 2, y, width, frame.up(low) - y, kind, colour, title)
+            low += length
+    for across, (low, high) in zip(x.tolist(), spread.tolist(), strict=False):
+        drawing.line(frame.at(across, low), frame.at(across, high), palette.dim)
+    axes.dividers(drawing, frame, _dividers(tally))
     axes.legend(drawing, [(kind, colour, phase) for phase, kind, colour in looks])
     return drawing
 
 
 def tau_chart(tally: Tally, palette: Palette) -> Drawing:
-    """Tau so far, measured and as alpha so far predicts it."""
-    kept, found = series.latest(tally.taus.rows, 160)
+    """Tau so far, measured and as alpha so far lets one expect it."""
     summary = tally.summary
     if summary.tau is None:
         return axes.empty("tau", palette, "No round was finished.")
-    top = float(np.nanmax(found))
-    words = f"Tau of all rounds so far: {summary.tau:.2f} at the end"
-    words += f", {summary.predicted_tau:.2f} predicted from alpha." if summary.predicted_tau is not None else "."
-    drawing, frame = axes.begin("tau", palette, words, (0, tally.rounds), (0, top * 1.1), "round")
-    drawing.curve(_points(frame, kept, found[:, 0]), palette.accent, 1.8)
-    drawing.curve(_points(frame, kept, found[:, 1]), palette.dim, 1.6, "6 4")
-    axes.legend(drawing, [("solid", palette.accent, "measured"), ("6 4", palette.dim, "predicted from alpha")])
+    x, found = series.curve(tally.taus.rows, tally)
+    words = f"Tau so far: {summary.tau:.2f} over the whole answer"
+    words += f", {summary.predicted_tau:.2f} expected at its alpha." if summary.predicted_tau is not None else "."
+    drawing, frame = axes.begin("tau", palette, words, _rounds(tally), (0, float(np.nanmax(found)) * 1.1), _below(tally))
+    drawing.curve(_points(frame, x, found[:, 0]), palette.accent, 1.8)
+    drawing.curve(_points(frame, x, found[:, 1]), palette.dim, 1.6, "6 4")
+    axes.dividers(drawing, frame, _dividers(tally))
+    axes.legend(drawing, [("solid", palette.accent, "measured"), ("6 4", palette.dim, "expected at alpha so far")])
     return drawing
 
 
@@ -189,8 +227,8 @@ def lengths_chart(tally: Tally, palette: Palette) -> Drawing:
     """How many rounds accepted 0, 1, 2, ... proposals, and how many would if each stood with chance alpha on its own."""
     if not tally.lengths:
         return axes.empty("lengths", palette, "Nothing was proposed in this answer.")
-    found = [tally.lengths[length] for length in range(max(tally.gammas) + 1)]
-    alpha, expected = tally.summary.alpha, tally.expected_lengths()
+    found, expected = tally.length_bars()
+    alpha = tally.summary.alpha if len(tally.stretches) == 1 else None
     words = "Rounds by accepted proposals: " + ", ".join(f"{length}: {many:,}" for length, many in enumerate(found))
     across, top = (-0.5, max(len(found), len(expected)) - 0.5), max((*found, *expected)) * 1.12
     drawing, frame = axes.begin("lengths", palette, words, across, (0, top), CHARTS["lengths"].across)
@@ -207,8 +245,9 @@ def lengths_chart(tally: Tally, palette: Palette) -> Drawing:
         high = frame.up(likely)
         drawing.curve([(left, axes.BOTTOM), (left, high), (right, high), (right, axes.BOTTOM)], palette.dim, 1.3, "4 3")
     entries = [("fill", palette.accent, f"rounds, of {whole:,} with proposals")]
-    if alpha is not None and expected:
-        entries.append(("4 3", palette.dim, f"expected at alpha {alpha:.2f}"))
+    if expected:
+        at = "the alpha of each rule" if alpha is None else f"alpha {alpha:.2f}"
+        entries.append(("4 3", palette.dim, f"expected at {at}"))
     axes.legend(drawing, entries)
     return drawing
 

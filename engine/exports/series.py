@@ -1,4 +1,4 @@
-"""The series of an answer (`engine.lens.tally`), thinned where there are more rounds than a picture can show."""
+"""The series of an answer (`engine.lens.tally`) as pictures draw them: round by round, in bins where that would be too many."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.lens.bins import bin_size, broken, means, spreads, unmixed
 from engine.lens.tally import Floats, Tally
+
+MOST = 96
+"""Columns that can be told apart in a picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundGroup:
-    """The mean counts of neighbouring rounds, one round in a short answer."""
+    """The mean counts of the rounds of a bin, of one round in a short answer."""
 
     first: int
     last: int
@@ -25,33 +29,29 @@ class RoundGroup:
         return self.accepted + self.rejected + self.unjudged
 
 
-def thinned(count: int, most: int) -> list[range]:
-    """`count` places in at most `most` neighbouring groups of about one size."""
-    groups = min(count, most)
-    return [range(count * group // groups, count * (group + 1) // groups) for group in range(groups)]
-
-
-def columns(tally: Tally, most: int = 96) -> list[RoundGroup]:
+def columns(tally: Tally, most: int = MOST) -> list[RoundGroup]:
     """Verdicts over the rounds."""
-    means = _means(tally.statuses.rows, most).tolist()
-    groups = thinned(tally.rounds, most)
-    return [RoundGroup(group[0], group[-1], *mean) for group, mean in zip(groups, means, strict=True)]
+    size = bin_size(tally.rounds, most)
+    return [
+        RoundGroup(place * size, min((place + 1) * size, tally.rounds) - 1, *counts)
+        for place, counts in enumerate(means(tally.statuses.rows, size).tolist())
+    ]
 
 
-def phases(tally: Tally, most: int = 60) -> list[tuple[int, tuple[float, ...]]]:
-    """Where the time of the rounds measured in stages went: the first round of a group, and its mean milliseconds of draft,
-    verify, judge and the rest."""
-    rows = tally.phases.rows
-    firsts = [int(rows[group[0], 0]) for group in thinned(len(rows), most)]
-    return list(zip(firsts, map(tuple, _means(rows[:, 1:], most).tolist()), strict=True))
+def places(tally: Tally, most: int = MOST) -> Floats:
+    """(bins,): where the columns stand across; round 1 stands at 1."""
+    size = bin_size(tally.rounds, most)
+    return np.arange(0, tally.rounds, size, dtype=np.float64) + 1 + (size - 1) / 2
 
 
-def latest(rows: Floats, most: int = 240) -> tuple[list[int], Floats]:
-    """The last row of each group: (indices), and these rows, (groups,) or (groups, width)."""
-    kept = [group[-1] for group in thinned(len(rows), most)]
-    return kept, rows[kept]
+def curve(rows: Floats, tally: Tally) -> tuple[Floats, Floats]:
+    """Places across and means of a line that looks back or predicts, broken where the rule or the drafter changed."""
+    size, firsts = bin_size(tally.rounds, MOST), [stretch.first for stretch in tally.stretches[1:]]
+    values = unmixed(means(rows, size), 0, size, firsts)
+    return broken(places(tally), values, [index + 0.5 for index in firsts])
 
 
-def _means(rows: Floats, most: int) -> Floats:
-    groups = thinned(len(rows), most)
-    return np.array([rows[group.start : group.stop].mean(axis=0) for group in groups]).reshape(len(groups), rows.shape[1])
+def column_spreads(rows: Floats, tally: Tally) -> Floats:
+    """(bins, 2): between which values 80 % of each bin lie; (0, 2) where columns are rounds."""
+    size = bin_size(tally.rounds, MOST)
+    return spreads(rows, size) if size > 1 else np.empty((0, 2))

@@ -63,14 +63,14 @@ CHARTS: dict[ChartName, ChartKind] = {
             "Proposals per round",
             "round",
             "proposals",
-            "One column per round (in a long answer, the mean of neighbouring rounds): filled = accepted, hatched = rejected, "
-            "outlined = unjudged. The lines are the accepted tokens that theory predicts per round under each rule: a + a² + … + "
-            "a^gamma, where a is the rule's mean predicted acceptance probability at the positions judged in the last "
-            f"{EXPECTED_WINDOW} rounds.",
+            "One column per round (in a long answer, the mean of a bin of rounds): filled = accepted, hatched = rejected, "
+            f"outlined = unjudged. Below, on an axis of its own: the accepted tokens per round over the last {EXPECTED_WINDOW} "
+            "rounds, and those to expect of the same rounds under each rule, the mean of a + a² + … + a^gamma, where a is the "
+            "rule's mean acceptance probability at the positions judged. Both begin anew where the rule or the drafter changes.",
             "proposals = accepted + rejected + unjudged",
             "Rounds appear here as they are judged.",
             of_proposals=True,
-            on_screen=" If a draft is too long to fit, the cells that are cut off were unjudged too.",
+            on_screen=" A number above a column says how long a draft was that does not fit; what is cut off was never judged.",
         ),
         ChartKind(
             "alpha",
@@ -95,7 +95,7 @@ CHARTS: dict[ChartName, ChartKind] = {
             fewest_rounds=2,
             on_screen=" The dashed line is the measured throughput of a plain run of the same target; without one there is no "
             "line.",
-            in_pictures=" The horizontal axis shows seconds since the prompt was read. Dashed: whole answer.",
+            in_pictures=" Dashed: whole answer.",
         ),
         ChartKind(
             "positions",
@@ -103,7 +103,7 @@ CHARTS: dict[ChartName, ChartKind] = {
             "position in the round",
             "share accepted",
             "Acceptance by position in the round. Solid: accepted / judged, over judged proposals only. Light: accepted / "
-            "drafted, which includes positions that were never reached.",
+            "drafted, which includes positions that were never reached. Positions behind the last judged one are left out.",
             "accepted / judged, and accepted / drafted",
             "Acceptance by position appears after a few rounds.",
             of_proposals=True,
@@ -111,12 +111,12 @@ CHARTS: dict[ChartName, ChartKind] = {
         ),
         ChartKind(
             "tau",
-            "Tau, measured and predicted",
+            "Tau so far",
             "round",
             "tokens per round",
-            "Emitted tokens per round since the answer began. The dashed line is what alpha predicts so far: the mean over "
-            "rounds of (1 − alpha^(gamma + 1)) / (1 − alpha), with the alpha of each round's rule and drafter. Block has no "
-            "prediction, because it judges jointly.",
+            "Emitted tokens per round since the answer, or the rule or drafter in force, began. The dashed line is what alpha so "
+            "far lets one expect: the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha). Under Block there is none, "
+            "because it judges jointly.",
             TAU_FORMULA,
             "Tau appears after the first round.",
             open=False,
@@ -141,11 +141,9 @@ CHARTS: dict[ChartName, ChartKind] = {
             "round",
             "milliseconds",
             "Where a round's time goes, in milliseconds. A stacked bar is a round timed by phase; waiting for each phase makes "
-            "it a little slower.",
+            "it a little slower. For the other rounds only the total is known: the short lines.",
             "draft + verify + judge + other",
             "Round times appear after the first round.",
-            on_screen=" For the other rounds only the total is known: the short lines.",
-            in_pictures=" In a long answer, a bar is the mean of neighbouring rounds.",
             open=False,
         ),
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.lens.chart_kinds import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
 from engine.lens.rule_comparison import RuleComparisons
-from engine.metrics import Rolling, Stretch, Stretches, Summary, Totals, counts, expected_emitted, wilson_interval
+from engine.metrics import PositionCounts, Rolling, Stretch, Stretches, Summary, Totals, counts, expected_emitted, wilson_interval
 from engine.types import EXPECTED_RULES, PHASES, Round
 
 Floats = NDArray[np.float64]
@@ -51,16 +51,19 @@ class Series:
 class Tally:
     """Sums and series over the rounds of one answer.
 
+    What a series looks back on, or predicts from, lies in one stretch: another rule or drafter begins anew.
+
     Attributes:
         statuses: per round accepted, rejected, unjudged.
-        expected: per round the accepted tokens to expect under match, gumbel and rejection; NaN where nothing is known.
+        accepted: mean accepted tokens of the last `EXPECTED_WINDOW` rounds with proposals; NaN in a round without any.
+        expected: what match, gumbel and rejection would lead one to expect of the same rounds; NaN where nothing is known.
         times: seconds from the end of reading the prompt to the end of each round.
         milliseconds: what each round took.
         phases: index, draft, verify, judge and other milliseconds of each round that was measured in stages.
         speeds: tokens per second over the last `SPEED_WINDOW` rounds, one per round; NaN where no time had passed.
         alphas: alpha over the last `ALPHA_WINDOW` rounds of the same stretch with the ends of its 95 % interval; NaN without a
             verdict.
-        taus: tau so far, and what alpha so far predicts; NaN where it predicts nothing.
+        taus: tau since the stretch began, and what its alpha so far predicts; NaN where it predicts nothing.
         lengths: how many rounds with proposals accepted so many of them.
         staged: the newest round whose phases were measured.
         comparisons: what the rules were to accept at the same positions.
@@ -69,13 +72,14 @@ class Tally:
     def __init__(self) -> None:
         self.statuses, self.expected, self.alphas = Series(3), Series(3), Series(3)
         self.times, self.milliseconds, self.speeds = Series(), Series(), Series()
-        self.phases, self.taus = Series(5), Series(2)
+        self.phases, self.taus, self.accepted = Series(5), Series(2), Series()
         self.lengths: Counter[int] = Counter()
         self.staged: Round | None = None
         self.comparisons = RuleComparisons()
         self._totals, self._stretches = Totals(), Stretches()
         self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
         self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
+        self._lately: deque[tuple[int, int]] = deque(maxlen=EXPECTED_WINDOW)  # gamma, accepted
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> Tally:
@@ -116,6 +120,8 @@ class Tally:
         gamma = entry.proposals
         if self._stretches.add(entry):
             self._alpha = Rolling(ALPHA_WINDOW)
+            self._expected.clear()
+            self._lately.clear()
         for sums in (self._totals, self._speed, self._alpha):
             sums.add(entry)
         self.comparisons.add(round_)
@@ -125,9 +131,12 @@ class Tally:
         self.speeds.add(_known(self._speed.throughput))
         if gamma:
             self.lengths[entry.accepted] += 1
+            self._lately.append((gamma, entry.accepted))
+        self.accepted.add(sum(accepted for _, accepted in self._lately) / len(self._lately) if gamma else math.nan)
         accepted, judged = self._alpha.accepted, self._alpha.judged
         self.alphas.add(*((accepted / judged, *wilson_interval(accepted, judged)) if judged else NOTHING))
-        self.taus.add(_known(self._totals.tau), _known(self._totals.predicted_tau))
+        totals = self.stretches[-1].totals
+        self.taus.add(_known(totals.tau), _known(totals.predicted_tau))
         if round_.expected:
             match_, gumbel, rejection = (math.fsum(getattr(place, rule) for place in round_.expected) for rule in EXPECTED_RULES)
             self._expected.append((len(round_.expected), match_, gumbel, rejection))
@@ -137,12 +146,37 @@ class Tally:
             self.phases.add(round_.index, *(getattr(round_.milliseconds, phase) or 0.0 for phase in PHASES))
 
     def _expected_accepted(self, gamma: int) -> tuple[float, float, float]:
-        """a + a^2 + ... + a^gamma per rule, a being the rule's mean probability at the positions judged lately."""
+        """The mean of a + a^2 + ... + a^gamma over the latest rounds, a being the rule's mean probability at their positions."""
         judged = sum(entry[0] for entry in self._expected)
         if not judged or not gamma:
             return NOTHING
-        match_, gumbel, rejection = (math.fsum(entry[rule] for entry in self._expected) / judged for rule in (1, 2, 3))
-        return expected_emitted(match_, gamma) - 1, expected_emitted(gumbel, gamma) - 1, expected_emitted(rejection, gamma) - 1
+        gammas = Counter(drafted for drafted, _ in self._lately)
+        match_, gumbel, rejection = (
+            math.fsum(many * (expected_emitted(alpha, drafted) - 1) for drafted, many in gammas.items()) / len(self._lately)
+            for alpha in (math.fsum(entry[rule] for entry in self._expected) / judged for rule in (1, 2, 3))
+        )
+        return match_, gumbel, rejection
+
+    @property
+    def times_by_phase(self) -> Floats:
+        """(rounds, 4): milliseconds of draft, verify, judge and other; NaN in rounds that were not measured in stages."""
+        result = np.full((self.rounds, len(PHASES)), np.nan)
+        result[self.phases.rows[:, 0].astype(int)] = self.phases.rows[:, 1:]
+        return result
+
+    def judged_positions(self) -> tuple[PositionCounts, ...]:
+        """Acceptance by position, as far as a proposal was judged: one far longer draft says nothing about the rest of it."""
+        by_position = self.summary.by_position
+        last = max((place.position for place in by_position if place.accepted + place.rejected), default=0)
+        return by_position[:last]
+
+    def length_bars(self) -> tuple[list[int], tuple[float, ...]]:
+        """Rounds by accepted proposals from 0 on, and how many are expected of each, none where nothing is: as far as there is
+        any round, or half of one to expect."""
+        expected = self.expected_lengths()
+        likely = (length for length, many in enumerate(expected) if many >= 0.5)
+        longest = max((*self.lengths, *likely), default=0)
+        return [self.lengths[length] for length in range(longest + 1)], expected[: longest + 1]
 
     def expected_lengths(self) -> tuple[float, ...]:
         """Rounds to expect per accepted length 0, 1, ..., as `engine.metrics` predicts them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,11 +14,15 @@ from pytestqt.qtbot import QtBot
 
 from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
 from app.charts.by_time import TimesChart, phase_columns
+from app.charts.chart import Chart, Label, fit_labels
 from app.charts.data import (
-    MOST_COLUMNS,
+    LEAST_BIN,
     SHOWN_ROUNDS,
+    STEP,
     Material,
+    bin_words,
     columns,
+    curves,
     empty_words,
     rounds_in_a_column,
     span_of,
@@ -25,12 +30,14 @@ from app.charts.data import (
 )
 from app.charts.page import ChartsPage
 from app.look import theme as themes
+from app.look.stylesheet import stylesheet
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.shown_answer import Shown
+from engine.lens.bins import spreads
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.tally import Tally
-from engine.types import Round
+from engine.types import Expected, Round
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.app.panel.test_definitions import answered
 
@@ -38,7 +45,8 @@ LONG = story_rounds(STORY * 10)
 
 
 def test_the_newest_sixty_rounds_show_unless_the_user_asks_for_others() -> None:
-    assert (span_of(12).first, span_of(12).last, span_of(12).room) == (0, 12, SHOWN_ROUNDS)
+    assert (span_of(12).first, span_of(12).last, span_of(12).room) == (0, 12, STEP), "a short answer fills its charts"
+    assert [span_of(rounds).room for rounds in (20, 21, 41, 60, 900)] == [20, 40, 60, 60, SHOWN_ROUNDS]
     newest = span_of(1234)
     assert newest.last == 1234 and SHOWN_ROUNDS - 10 < newest.last - newest.first <= SHOWN_ROUNDS
     back = span_of(1234, SHOWN_ROUNDS, 300)
@@ -53,22 +61,24 @@ def test_a_range_that_follows_moves_ten_rounds_at_a_time() -> None:
     assert firsts == sorted(firsts)
 
 
+@pytest.mark.parametrize("width", [250, 410, 630, 2000])
 @pytest.mark.parametrize("rounds", [1, 59, 60, 61, 240, 241, 999, 10_000, 123_456])
-def test_however_long_an_answer_its_columns_stay_few_and_say_what_they_are(rounds: int) -> None:
-    span = span_of(rounds, None)
-    assert len(range(span.first, span.last, span.each)) <= MOST_COLUMNS
-    assert span.first % span.each == 0
-    assert (f"mean of {span.each} rounds" in span_words(span, rounds)) == (span.each > 1)
+def test_however_long_an_answer_its_bins_are_wide_enough_to_see_and_say_what_they_are(rounds: int, width: int) -> None:
+    span = span_of(rounds, None, width=width)
+    assert span.each == 1 or width / (span.room / span.each) >= LEAST_BIN
+    assert span.first % span.each == 0 and span.last == rounds
+    assert (f"Bins of {span.each:,} rounds" in bin_words(span)) == (span.each > 1)
 
 
-def test_rounds_in_a_column_grow_in_round_steps() -> None:
-    assert [rounds_in_a_column(rounds) for rounds in (1, 240, 241, 481, 1201, 10_000)] == [1, 1, 2, 5, 10, 50]
+def test_bins_grow_in_round_steps_and_are_finer_in_a_wide_plot() -> None:
+    assert [rounds_in_a_column(rounds, 400) for rounds in (1, 100, 101, 133, 2000, 10_000)] == [1, 1, 2, 5, 50, 200]
+    assert [rounds_in_a_column(2000, width) for width in (250, 630, 1300)] == [50, 20, 10]
 
 
 def test_a_column_is_the_mean_of_what_is_known_in_it() -> None:
     rows = np.arange(1000, dtype=float)
     rows[0:5] = np.nan
-    x, means = columns(rows, span_of(1000, None))
+    x, means = columns(rows, span_of(1000, None, width=1200))
     assert np.isnan(means[0]) and means[1] == pytest.approx(7.0)
     assert x[1] == 8.0, "rounds 6 to 10"
     assert means.size == x.size == 200
@@ -87,13 +97,14 @@ def test_a_place_across_names_the_round_drawn_there_and_back() -> None:
 
 def test_readouts_name_the_round_and_its_numbers() -> None:
     material = Material(Tally.of(LONG), span_of(len(LONG)))
+    assert span_words(span_of(1), 1) == "1 round"
     index = len(LONG) - 5
     round_ = LONG[index]
     assert ProposalsChart.readout(material, index) == (
         f"round {index + 1}: {round_.accepted} accepted, {round_.rejected} rejected, {round_.unjudged} unjudged"
     )
     assert "interval" in AlphaChart.readout(material, index)
-    assert "predicted" in TauChart.readout(material, index)
+    assert "expected" in TauChart.readout(material, index)
     staged = next(round_.index for round_ in reversed(LONG) if round_.milliseconds.measured)
     assert "verify" in TimesChart.readout(material, staged)
     assert "not split by phase" in TimesChart.readout(material, staged - 1)
@@ -106,7 +117,7 @@ def test_a_column_of_many_rounds_reads_out_their_mean() -> None:
 
 
 def test_times_keep_the_gaps_between_staged_rounds() -> None:
-    bars, totals = phase_columns(Material(Tally.of(LONG), span_of(len(LONG), None)))
+    bars, totals = phase_columns(Material(Tally.of(LONG), span_of(len(LONG), None, width=2000)))
     assert len(bars) and len(bars) + len(totals) == len(LONG)
     assert bars[:, 0].tolist() == [round_.index + 1 for round_ in LONG if round_.milliseconds.measured]
 
@@ -117,6 +128,55 @@ def test_charts_say_why_they_are_empty() -> None:
         assert empty_words(CHARTS[name], None) and empty_words(CHARTS[name], Tally())
         assert not empty_words(CHARTS[name], Tally.of(LONG))
         assert bool(empty_words(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "lengths"))
+
+
+def mixed_rules(first: int = 20, second: int = 25) -> list[Round]:
+    """Two accepted of two under gumbel, then none of two under rejection, whose expected chances differ as much."""
+    rounds = [make_round(index, ["a", "b"], "c", started=60.0 * index, rule="gumbel") for index in range(first)]
+    for index in range(first, first + second):
+        rounds.append(make_round(index, [], "c", ["x", "y"], started=60.0 * index, rule="rejection", drafter="ngram"))
+    chances = (Expected(0.9, 0.9, 0.9), Expected(0.1, 0.1, 0.1))
+    return [replace(one, expected=(chances[one.rule == "rejection"],) * len(one.expected)) for one in rounds]
+
+
+@pytest.mark.parametrize("first", [20, 133])
+@pytest.mark.parametrize("shown", [SHOWN_ROUNDS, None])
+def test_no_point_of_a_line_mixes_two_rules(first: int, shown: int | None) -> None:
+    """Everything that looks back or predicts is one of two values, each on its side of the change; a window or a bin across it
+    would be between them."""
+    rounds = mixed_rules(first, 180 - first)
+    tally = Tally.of(rounds)
+    material = Material(tally, span_of(len(rounds), shown, width=250))
+    for rows, before, after in (
+        (tally.accepted.rows, 2.0, 0.0),
+        (tally.expected.rows[:, 0], 0.9 + 0.81, 0.1 + 0.01),
+        (tally.alphas.rows[:, 0], 1.0, 0.0),
+        (tally.taus.rows[:, 0], 3.0, 1.0),
+        (tally.taus.rows[:, 1], 3.0, 1.0),
+    ):
+        x, values = curves(rows, material)
+        known = np.isfinite(values)
+        left = x < first + 0.5
+        assert values[known & left] == pytest.approx(before) and values[known & ~left] == pytest.approx(after)
+        assert (known & ~left).any()
+        if material.span.first < first:
+            assert np.isnan(values[x == first + 0.5]).all() and (x == first + 0.5).any(), "the line is broken there"
+
+
+def test_the_spread_of_a_bin_holds_most_of_its_rounds_and_nothing_of_the_others() -> None:
+    rows = np.concatenate((np.arange(100, dtype=float), np.full(50, np.nan), [7.0]))
+    low_high = spreads(rows, 50)
+    assert low_high[0].tolist() == [5.0, 44.0] and low_high[1].tolist() == [55.0, 94.0]
+    assert np.isnan(low_high[2]).all(), "nothing is known there"
+    assert low_high[3].tolist() == [7.0, 7.0]
+
+
+def test_labels_that_have_no_room_are_left_out_and_none_leaves_the_plot() -> None:
+    labels = [Label(30.0, "Rejection", "side"), Label(31.0, "55"), Label(5.0, "64"), Label(59.0, "Gumbel", "side")]
+    found = fit_labels(labels, (0.0, 60.0), 300.0, lambda words: 6.0 * len(words))
+    assert [label.words for label in found] == ["Rejection", "64", "Gumbel"]
+    assert found[-1].left < 59.0 - 6, "on the side that has room"
+    assert fit_labels(labels, (0.0, 60.0), 0.0, len) == []
 
 
 # The page
@@ -145,7 +205,7 @@ def made(qtbot: QtBot, rounds: Sequence[Round]) -> ChartsPage:
 def viewport_point(page: ChartsPage, index: int) -> QPoint:
     """Where a round is in the chart of proposals."""
     chart = page.sections["proposals"].chart
-    span = span_of(len(LONG), page.range.shown, page.range.end)
+    span = page.range.span()
     centre = span.centre(index)
     assert centre is not None
     return chart.plot.mapFromScene(chart.view.mapViewToScene(QPointF(centre, 0.5)))
@@ -206,7 +266,7 @@ def test_dragging_scrolls_back_and_the_button_returns_to_the_newest(qtbot: QtBot
     qtbot.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=start + QPoint(100, 0))
     assert page.range.end is not None and page.range.end < len(LONG)
     assert page.cursor_place.pin_place is None, "dragging pins nothing"
-    assert page.range.where.text() == span_words(span_of(len(LONG), page.range.shown, page.range.end), len(LONG))
+    assert page.range.where.text() == span_words(page.range.span(), len(LONG))
     page.range.few.click()
     assert page.range.end is None and page.range.few.isChecked()
 
@@ -317,6 +377,79 @@ def test_one_far_longer_draft_leaves_the_other_rounds_readable(qtbot: QtBot) -> 
     assert chart.view.viewRange()[1][1] < 6
     usual[9] = make_round(9, ["a"] * 30, "b", ["c"], started=540.0)
     assert made(qtbot, usual).sections["proposals"].chart.view.viewRange()[1][1] > 31, "what was judged is never cut off"
+
+
+def test_a_draft_that_does_not_fit_is_marked_with_its_length(qtbot: QtBot) -> None:
+    rounds = [make_round(index, ["a"], "b", ["c"] * 3, started=60.0 * index) for index in range(40)]
+    usual = made(qtbot, rounds)
+    assert not labels_of(usual.sections["proposals"].chart)
+    rounds[7] = make_round(7, ["a"], "b", ["c"] * 54, started=420.0)
+    cut = made(qtbot, rounds)
+    assert labels_of(cut.sections["proposals"].chart) == ["55"]
+
+
+def test_the_bars_never_leave_their_axis(page: ChartsPage) -> None:
+    """Whatever is drawn of a round ends at the top of its axis, in every chart of bars and at every zoom."""
+    for shown in (page.range.few, page.range.all):
+        shown.click()
+        proposals, times = page.sections["proposals"].chart, page.sections["times"].chart
+        assert isinstance(proposals, ProposalsChart) and isinstance(times, TimesChart)
+        for pixels in (1.0, 12.0):
+            cells = proposals.cells._cells(pixels, pixels)
+            highest = max(cell.bottom() for status in cells.values() for cell in status)
+            assert highest <= proposals.view.viewRange()[1][1]
+        assert max(sum(bar[1:]) for bar in times.bars._bars) <= times.view.viewRange()[1][1]
+
+
+def labels_of(chart: Chart) -> list[str]:
+    QApplication.processEvents()
+    return [text.toPlainText() for text in chart._texts if text.isVisible()]
+
+
+@pytest.mark.usefixtures("fonts")
+def test_a_labelled_divider_stands_in_every_chart_where_rule_or_drafter_changed(qtbot: QtBot) -> None:
+    page = made(qtbot, mixed_rules())
+    page.refresh()
+    for name, section in page.sections.items():
+        if CHARTS[name].per_round:
+            shown = [[line.value() for line in lines if line.isVisible()] for lines in section.chart._dividers]
+            assert shown == [[20.5]] * len(section.chart.views), "between rounds 20 and 21"
+            assert labels_of(section.chart) == ["Rejection, N-gram"]
+    page = made(qtbot, LONG)
+    assert not any(labels_of(section.chart) for section in page.sections.values())
+
+
+def test_expectations_have_an_axis_of_their_own_and_never_cross_the_bars(page: ChartsPage) -> None:
+    chart = page.sections["proposals"].chart
+    assert isinstance(chart, ProposalsChart)
+    for curve in chart.curves.values():
+        assert curve.getViewBox() is chart.strip
+    assert chart.view.sceneBoundingRect().bottom() <= chart.strip.sceneBoundingRect().top()
+    assert chart.view.viewRange()[0] == chart.strip.viewRange()[0], "the same rounds across"
+    highest = max(float(np.nanmax(curve.yData)) for curve in chart.curves.values())
+    assert highest <= chart.strip.viewRange()[1][1]
+
+
+@pytest.mark.parametrize("width", [320, 480, 700])
+def test_rounds_stand_at_one_place_across_in_every_chart(page: ChartsPage, width: int) -> None:
+    page.resize(width, 1600)
+    QApplication.processEvents()
+    per_round = [section.chart for name, section in page.sections.items() if CHARTS[name].per_round]
+    ends = {tuple(round(chart.view.mapViewToScene(QPointF(place, 0)).x(), 2) for place in (1.0, 60.0)) for chart in per_round}
+    assert len(per_round) == 5 and len(ends) == 1
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [320, 400, 480, 700])
+def test_no_note_is_cut_off(qtbot: QtBot, width: int) -> None:
+    for rounds in (LONG, mixed_rules(), story_rounds(rule="block"), [make_round(index, [], "a") for index in range(20)]):
+        page = made(qtbot, rounds)
+        page.setStyleSheet(stylesheet(themes.DARK, 1.0))
+        page.resize(width, 1600)
+        page.set_look(themes.DARK, 1.0)
+        QApplication.processEvents()
+        for section in page.sections.values():
+            assert not section.note.text().endswith("…"), section.note.words
 
 
 def test_empty_charts_read_out_no_round(qtbot: QtBot) -> None:

@@ -63,9 +63,10 @@ def test_the_plain_speed_is_drawn_only_where_it_was_measured(trace: Trace) -> No
 def test_a_picture_says_when_a_column_is_several_rounds(tmp_path: Path, trace: Trace) -> None:
     long = [make_round(index, ["a"], "b", ["c"], started=60.0 * index) for index in range(1000)]
     read_back = read(write_trace(tmp_path / "long.jsonl", long))
-    assert any("mean of up to 11 rounds" in line for line in words(pictures.chart_svg(read_back, "proposals")))
-    assert any("mean of up to 5" in line for line in words(share_card.card_svg(read_back)))
-    assert not any("mean of" in line for line in words(pictures.chart_svg(trace, "proposals")))
+    for name in ("proposals", "alpha", "throughput", "tau"):
+        assert any("in bins of 20: their mean" in line for line in words(pictures.chart_svg(read_back, name)))
+        assert not any("bins" in line for line in words(pictures.chart_svg(trace, name)))
+    assert any("in bins of 5: their mean" in line for line in words(share_card.card_svg(read_back)))
 
 
 def test_under_block_no_lengths_are_expected(tmp_path: Path) -> None:

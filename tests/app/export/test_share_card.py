@@ -127,7 +127,7 @@ def test_no_cell_of_a_far_longer_draft_leaves_the_strip(tmp_path: Path) -> None:
     rounds = [make_round(index, ["a"], "b", ["c"] * (63 if index == 7 else 2), started=60.0 * index) for index in range(40)]
     root = ElementTree.fromstring(share_card.card_svg(read(write_trace(tmp_path / "long.jsonl", rounds))).encode())
     caption = next(e for e in root.iter(f"{SVG}text") if (e.text or "").startswith("Proposals per round"))
-    assert "longer drafts cut off" in (caption.text or "")
+    assert "drafts of up to 64 cut off" in (caption.text or "")
     top = float(caption.attrib["y"]) + 14
     cells = [e for e in root.iter(f"{SVG}rect") if top - 60 < float(e.attrib.get("y", 0)) < top + share_card.STRIP]
     heights = sorted({round(float(e.attrib["height"]), 2) for e in cells if float(e.attrib["y"]) >= top - 1})

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from app.charts.data import Span, columns
+from app.charts.data import Material, Span, column_spreads, columns, curves
 from app.panel.definitions import define
 from app.session.session import Answer
 from app.verdict.verdict import judge
@@ -211,28 +211,55 @@ def test_an_unknown_chart_is_refused(tmp_path: Path) -> None:
         chart_svg([], "tau")
 
 
-def test_thinning_keeps_every_round_in_one_group() -> None:
-    for count in (0, 1, 5, 96, 97, 1000):
-        groups = series.thinned(count, 96)
-        assert [place for group in groups for place in group] == list(range(count))
-        assert len(groups) == min(count, 96)
+@pytest.mark.parametrize("count", [1, 5, 96, 97, 1000])
+def test_every_round_is_in_one_column_of_a_picture(count: int) -> None:
+    found = series.columns(Tally.of(random_rounds(5, count)))
+    assert [index for column in found for index in range(column.first, column.last + 1)] == list(range(count))
+    assert len(found) <= series.MOST
+    assert len({column.last - column.first for column in found[:-1]}) <= 1, "bins of one size"
 
 
 def test_pictures_draw_what_the_window_draws() -> None:
-    """The same rows of one tally: all of a short answer, of a long one the last of each group of neighbours, or their mean."""
-    rounds = random_rounds(5, 1000)
+    """The same rows of one tally, in the same bins, broken at the same rounds."""
+    rounds = [replace(round_, rule="gumbel" if round_.index < 515 else "rejection") for round_ in random_rounds(5, 1000)]
     tally = Tally.of(rounds)
-    for rows in (tally.expected.rows, tally.alphas.rows, tally.speeds.rows, tally.taus.rows):
-        short = Span(0, 200, 1, 200)
-        np.testing.assert_array_equal(series.latest(rows[:200])[1], columns(rows, short)[1])
-        kept, latest = series.latest(rows)
-        assert len(kept) == 240 and kept[-1] == len(rounds) - 1
-        np.testing.assert_array_equal(latest, rows[kept])
-    window = columns(tally.statuses.rows, Span(0, 1000, 10, 1000))[1]
-    picture = [[column.accepted, column.rejected, column.unjudged] for column in series.columns(tally, 100)]
+    span = Span(0, 1000, 20, 1000)
+    for rows in (tally.expected.rows, tally.accepted.rows, tally.alphas.rows, tally.taus.rows):
+        for mine, theirs in zip(series.curve(rows, tally), curves(rows, Material(tally, span)), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    window = columns(tally.statuses.rows, span)[1]
+    picture = [[column.accepted, column.rejected, column.unjudged] for column in series.columns(tally)]
     np.testing.assert_allclose(picture, window)
-    assert [first for first, _ in series.phases(tally, 10_000)] == tally.phases.rows[:, 0].tolist()
-    np.testing.assert_array_equal([parts for _, parts in series.phases(tally, 10_000)], tally.phases.rows[:, 1:])
+    np.testing.assert_array_equal(series.column_spreads(tally.speeds.rows, tally), column_spreads(tally.speeds.rows, span))
+
+
+def test_charts_per_round_share_their_horizontal_axis(tmp_path: Path) -> None:
+    """A round stands at one place in every picture: the numbers below them are the same, at the same places."""
+    trace = trace_of(tmp_path / "story.jsonl", story_rounds(STORY * 3))
+    below = []
+    for kind in CHARTS.values():
+        if kind.per_round:
+            root = ElementTree.fromstring(chart_svg([trace], kind.name).encode())
+            texts = [part for part in root.iter("{http://www.w3.org/2000/svg}text") if part.get("text-anchor") == "middle"]
+            lowest = max(float(part.attrib["y"]) for part in texts if "transform" not in part.attrib)
+            below.append([(part.text, part.attrib["x"]) for part in texts if float(part.attrib["y"]) == lowest])
+    assert len(below) == 5 and below[0] and all(other == below[0] for other in below)
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in CHARTS.values() if kind.per_round])
+def test_a_labelled_divider_stands_where_the_rule_changed(tmp_path: Path, name: str) -> None:
+    rounds = [replace(round_, rule="gumbel" if round_.index < 10 else "rejection") for round_ in story_rounds()]
+    switched = chart_svg([trace_of(tmp_path / "switched.jsonl", rounds)], name)
+    plain = chart_svg([trace_of(tmp_path / "story.jsonl", story_rounds())], name)
+    assert ">Rejection</text>" in switched and ">Rejection</text>" not in plain
+
+
+def test_no_column_of_a_picture_is_cut_off_without_a_number(tmp_path: Path) -> None:
+    rounds = [make_round(index, ["a"], "b", ["c"] * 3, started=60.0 * index) for index in range(40)]
+    usual = chart_svg([trace_of(tmp_path / "usual.jsonl", rounds)], "proposals")
+    rounds[7] = make_round(7, ["a"], "b", ["c"] * 54, started=420.0)
+    cut = chart_svg([trace_of(tmp_path / "cut.jsonl", rounds)], "proposals")
+    assert "▲55" in cut and "▲" not in usual
 
 
 def test_the_columns_add_up_to_the_figures_of_the_answer() -> None:

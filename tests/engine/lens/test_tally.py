@@ -34,13 +34,14 @@ def test_tau_so_far_and_its_prediction_are_those_of_the_metrics_after_every_roun
         assert tally.taus[-1] == pytest.approx((summary.tau, summary.predicted_tau))
 
 
-def test_block_judges_jointly_so_nothing_is_predicted_from_then_on() -> None:
+def test_block_judges_jointly_so_nothing_is_predicted_of_it_nor_of_an_answer_with_it() -> None:
     tally = Tally()
     tally.add(make_round(0, ["a"], "b", ["c"]))
     assert not math.isnan(tally.taus[-1][1])
     tally.add(make_round(1, ["a"], "b", ["c"], rule="block"))
-    tally.add(make_round(2, ["a"], "b", ["c"]))
     assert math.isnan(tally.taus[-1][1])
+    tally.add(make_round(2, ["a"], "b", ["c"]))
+    assert tally.taus[-1].tolist() == tally.taus[0].tolist(), "another rule begins anew"
     assert tally.expected_lengths() == ()
     assert tally.summary.predicted_tau is None
 
