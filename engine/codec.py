@@ -21,6 +21,7 @@ from engine.types import (
     Candidate,
     DecodingOptions,
     DrafterStatistics,
+    Draw,
     Emitted,
     Expected,
     Milliseconds,
@@ -114,9 +115,9 @@ def _proposal(value: Mapping[str, Any]) -> Proposal:
         draft_top=_candidates(value.get("draft_top", ())),
         target_top=_candidates(value.get("target_top", ())),
         copied=_optional_truth(value.get("copied")),
-        target_draw=_optional_whole(value.get("target_draw")),
-        coupled_draw=_optional_whole(value.get("coupled_draw")),
-        independent_draw=_optional_whole(value.get("independent_draw")),
+        target_draw=_draw(value.get("target_draw")),
+        coupled_draw=_draw(value.get("coupled_draw")),
+        independent_draw=_draw(value.get("independent_draw")),
     )
 
 
@@ -132,6 +133,10 @@ def _emitted(value: Mapping[str, Any]) -> Emitted:
         target_top=_candidates(value.get("target_top", ())),
         border=_optional_number(value.get("border")),
     )
+
+
+def _draw(value: Mapping[str, Any] | None) -> Draw | None:
+    return None if value is None else Draw(_whole(value["id"]), _text(value["text"]))
 
 
 def _candidates(values: Iterable[Mapping[str, Any]]) -> tuple[Candidate, ...]:

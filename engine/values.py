@@ -130,6 +130,14 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Draw:
+    """A token that was drawn beside those of the round."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """One drafted token of a round and what became of it.
 
@@ -166,9 +174,9 @@ class Proposal:
     draft_top: tuple[Candidate, ...] = ()
     target_top: tuple[Candidate, ...] = ()
     copied: bool | None = None
-    target_draw: int | None = None
-    coupled_draw: int | None = None
-    independent_draw: int | None = None
+    target_draw: Draw | None = None
+    coupled_draw: Draw | None = None
+    independent_draw: Draw | None = None
 
 
 @dataclass(frozen=True, slots=True)

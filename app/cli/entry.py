@@ -15,6 +15,7 @@ from app.cli import (
     export_options,
     models_options,
     prove_options,
+    rejudge_options,
     self_test_options,
     train_options,
     window_options,
@@ -51,6 +52,7 @@ COMMANDS: dict[str, Options] = {
     "train-drafter": train_options,
     "export": export_options,
     "replay": window_options,
+    "rejudge": rejudge_options,
     "models": models_options,
     "self-test": self_test_options,
 }

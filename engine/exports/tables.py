@@ -15,7 +15,18 @@ from engine.codec import options_from_json, plain
 from engine.drafter_kinds import NO_DRAFTER
 from engine.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
 from engine.trace import Trace
-from engine.types import EXPECTED_RULES, FINISHES, PHASES, RULES, Candidate, DecodingOptions, Milliseconds, Proposal, Round
+from engine.types import (
+    EXPECTED_RULES,
+    FINISHES,
+    PHASES,
+    RULES,
+    Candidate,
+    DecodingOptions,
+    Draw,
+    Milliseconds,
+    Proposal,
+    Round,
+)
 
 Kind = Literal["text", "whole", "number", "candidates"]
 """What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
@@ -316,12 +327,16 @@ def proposal_values(proposal: Proposal) -> Row:
         "draft_argmax": proposal.draft_argmax,
         "target_argmax": proposal.target_argmax,
         "copied": None if proposal.copied is None else int(proposal.copied),
-        "target_draw": proposal.target_draw,
-        "coupled_draw": proposal.coupled_draw,
-        "independent_draw": proposal.independent_draw,
+        "target_draw": _id(proposal.target_draw),
+        "coupled_draw": _id(proposal.coupled_draw),
+        "independent_draw": _id(proposal.independent_draw),
         "draft_top": _candidates(proposal.draft_top),
         "target_top": _candidates(proposal.target_top),
     }
+
+
+def _id(draw: Draw | None) -> int | None:
+    return None if draw is None else draw.id
 
 
 def _candidates(top: Sequence[Candidate]) -> list[Row]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from engine.types import Candidate, Round
+from engine.types import Candidate, Draw, Round
 
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged", "given", "chosen"]
 """What became of a token. Given ones begin an answer that branches off another; the chosen one is where it leaves it."""
@@ -166,7 +166,7 @@ def visible(text: str, data: bytes = b"", running: bool = False) -> str:
     return "".join(letter if letter.isprintable() else f"‹{ord(letter):02X}›" for letter in text) or "‹nothing›"
 
 
-def visible_candidate(candidate: Candidate) -> str:
+def visible_candidate(candidate: Candidate | Draw) -> str:
     """A likely token by itself. A round records its text but not its bytes, so half characters are told apart by their ids."""
     return f"‹bytes, id {candidate.id}›" if "\N{REPLACEMENT CHARACTER}" in candidate.text else visible(candidate.text)
 

@@ -32,15 +32,14 @@ from engine.drafter_kinds import drafter_kind
 from engine.errors import DraftlightError
 from engine.lens.pieces import Spot
 from engine.lens.token_reasons import was_copied
-from engine.types import DecodingOptions, Expected, Proposal, Round, Rule, Status
+from engine.types import INVARIANT_RULES, DecodingOptions, Expected, ExpectedRule, Proposal, Round, Rule, Status
 
 Change = Literal["", "accepts", "rejects", "proposes another"]
 """How a rule departs from what happened to a proposal: not at all; it keeps the one that was rejected; it rejects the one that
 was kept; it would have proposed another token."""
 
-JUDGED_AGAIN: tuple[Rule, ...] = ("match", "rejection", "gumbel")
-DRAWN: tuple[Rule, ...] = ("match", "gumbel")
-"""Those that compare two draws, and under which the text of a seed is always the same."""
+JUDGED_AGAIN: tuple[ExpectedRule, ...] = ("match", "rejection", "gumbel")
+"""The rules that a record can be judged by, in the order in which they are offered: those that judge one position at a time."""
 _TEXT_DIFFERS = "Under {rule} the text itself depends on the drafts, so rounds that begin elsewhere go on with another text."
 CLOSE = 1e-4
 """Coins closer to p/q than this share of it are not told: p and q are recorded with another rounding than the engine compared."""
@@ -108,7 +107,8 @@ class RejudgeCounts:
 
     Attributes:
         rounds: those with proposals; complete: those of them where the number of kept proposals is known.
-        kept, was_kept: proposals kept in the complete rounds, by the other rule and in the record.
+        kept, was_kept: proposals kept in the complete rounds, by the other rule and in the record, of as many as are judged.
+        accepted: proposals kept in the record, in all rounds and whatever their place.
         positions: judged positions of which something is known.
         accepts, rejects, others: how often the rule keeps what was rejected, rejects what was kept, proposes another token.
         others_kept: how many of those other tokens it keeps.
@@ -120,6 +120,7 @@ class RejudgeCounts:
     complete: int = 0
     kept: int = 0
     was_kept: int = 0
+    accepted: int = 0
     positions: int = 0
     accepts: int = 0
     rejects: int = 0
@@ -145,6 +146,7 @@ class RejudgeCounts:
             self.complete + found.complete,
             self.kept + (found.kept if found.complete else 0),
             self.was_kept + (recorded if found.complete else 0),
+            self.accepted + round_.accepted,
             self.positions + judged,
             self.accepts + (change is not None and change.change == "accepts"),
             self.rejects + (change is not None and change.change == "rejects"),
@@ -251,7 +253,7 @@ class Rejudge:
         if reason := why_not(options, rule, gamma):
             raise DraftlightError(reason)
         assert options.seed is not None
-        self.rule: Rule = next(known for known in JUDGED_AGAIN if known == rule)
+        self.rule: ExpectedRule = next(known for known in JUDGED_AGAIN if known == rule)
         self.gamma = gamma
         self.rounds: list[RoundVerdict] = []
         self.rules: set[Rule] = set()
@@ -306,7 +308,7 @@ class Rejudge:
         return found
 
     def _why_no_recut(self, round_: Round) -> str:
-        if round_.rule not in DRAWN:
+        if round_.rule not in INVARIANT_RULES:
             return _TEXT_DIFFERS.format(rule=round_.rule)
         # Of a head that was chosen by its path only the statistics tell that it is no draft model.
         if not drafter_kind(round_.drafter).follows_text or round_.drafter_statistics is not None:
@@ -395,7 +397,7 @@ def _by_coin(round_: Round, at: int, seed: int) -> TokenVerdict | None:
 def _by_draw(round_: Round, at: int, rule: Rule) -> TokenVerdict | None:
     proposal = round_.proposals[at]
     proposed = _draft_draw(rule, round_, proposal)
-    drawn = proposal.target_argmax if proposal.target_draw is None else proposal.target_draw
+    drawn = proposal.target_argmax if proposal.target_draw is None else proposal.target_draw.id
     if proposed is None or drawn is None:
         return None
     return _verdict(round_, at, proposed, proposed == drawn, drawn=drawn)
@@ -420,4 +422,5 @@ def _draft_draw(rule: Rule, round_: Round, proposal: Proposal) -> int | None:
     not drawn, and is the same under every rule."""
     if (rule == "gumbel") == (round_.rule == "gumbel") or was_copied(round_, proposal):
         return proposal.id
-    return proposal.coupled_draw if rule == "gumbel" else proposal.independent_draw
+    draw = proposal.coupled_draw if rule == "gumbel" else proposal.independent_draw
+    return None if draw is None else draw.id

@@ -14,7 +14,7 @@ from engine.rounds import analysis
 from engine.rounds.other_draws import OtherDraws
 from engine.rounds.text_stream import AnswerText
 from engine.target.distribution import Distribution, OneHot
-from engine.types import DecodingOptions, Emitted, Expected, Origin, Proposal, Rule, Status
+from engine.types import DecodingOptions, Draw, Emitted, Expected, Origin, Proposal, Rule, Status
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def describe(
             if index < verdict.judged
             else _unjudged(verdict, host, index, q[index], text),
             index,
+            text,
         )
         for index in range(len(verdict.drafted))
     )
@@ -167,15 +168,16 @@ class _Judged:
         acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)]
         return cls(acceptance, [float(value) for value in np.asarray(judgement.coins)], draws, others)
 
-    def completed(self, proposal: Proposal, index: int) -> Proposal:
+    def completed(self, proposal: Proposal, index: int, text: AnswerText) -> Proposal:
         """The proposal at `index` with what other rules would have compared, and with its p where it was not judged."""
         others = self.others
         if others is None:
             return proposal
-        target, coupled, independent = (
+        ids = (
             None if drawn is None else int(np.asarray(drawn)[index])
             for drawn in (others.target, others.coupled, others.independent)
         )
+        target, coupled, independent = (None if token is None else Draw(token, text.text_of(token)) for token in ids)
         p = float(np.asarray(others.p)[index]) if proposal.p is None else proposal.p
         return replace(proposal, p=p, target_draw=target, coupled_draw=coupled, independent_draw=independent)
 

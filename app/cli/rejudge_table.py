@@ -1,0 +1,82 @@
+"""An answer that was judged again, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.codec import plain
+from engine.lens.pieces import visible
+from engine.lens.rejudge import Rejudge, TokenVerdict
+from engine.lens.rejudge_words import change_words, limits, summary, token_name
+from engine.trace import Trace
+from engine.types import INVARIANT_RULES, Round
+
+_DASH = "-"
+
+
+def rendered(judged: Rejudge, rounds: Sequence[Round]) -> str:
+    """One line for each place where the rule departs from the record, and below them what was found in all."""
+    changes = [found.change for found in judged.rounds if found.change is not None]
+    lines = []
+    if changes:
+        own = ("target draws",) if judged.rule in INVARIANT_RULES else ("p", "q", "p/q", "coin")
+        cells = [("round", "place", "token", *own, "what changes"), *(_cells(change, judged, rounds) for change in changes)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
+        figures = {"round", "place", "p", "q", "p/q", "coin"}
+        for row in cells:
+            aligned = [
+                cell.rjust(width) if heading in figures else cell.ljust(width)
+                for cell, width, heading in zip(row, widths, cells[0], strict=False)
+            ]
+            lines.append("  ".join([*aligned, row[-1]]).rstrip())
+        lines.append("")
+    return "\n".join([*lines, *summary(judged), *limits(judged)])
+
+
+def as_json(judged: Rejudge, trace: Trace) -> dict[str, Any]:
+    """Everything that was found; `index` counts rounds, and `place` proposals, from 0, as the trace does."""
+    return {
+        "trace": trace.path.name,
+        "rule": judged.rule,
+        "gamma": judged.gamma,
+        "summary": summary(judged),
+        "limits": limits(judged),
+        "counts": plain(judged.counts),
+        "rounds": [
+            {
+                "index": found.round,
+                "kept": found.kept,
+                "complete": found.complete,
+                "verdicts": [_verdict(verdict) for verdict in found.verdicts],
+            }
+            for found in judged.rounds
+        ],
+        "whole_answer": None
+        if judged.recut is None
+        else {
+            "rounds": [plain(cut) for cut in judged.recut.rounds],
+            "tokens": judged.recut.tokens,
+            "covered": judged.recut.covered,
+        },
+    }
+
+
+def _verdict(verdict: TokenVerdict) -> dict[str, Any]:
+    value: dict[str, Any] = plain(verdict)
+    return {"place": verdict.spot.at, **{name: entry for name, entry in value.items() if name != "spot"}, "ratio": verdict.ratio}
+
+
+def _cells(change: TokenVerdict, judged: Rejudge, rounds: Sequence[Round]) -> tuple[str, ...]:
+    round_ = rounds[change.spot.round]
+    proposal = round_.proposals[change.spot.at]
+    if change.drawn is not None:
+        own: tuple[str, ...] = (token_name(change.drawn, round_, change.spot.at),)
+    else:
+        own = tuple(_figure(value) for value in (change.p, change.q, change.ratio, change.coin))
+    token = f"“{visible(proposal.text, proposal.bytes)}”"
+    return (str(round_.index + 1), str(change.spot.at + 1), token, *own, change_words(change, judged.rule, round_))
+
+
+def _figure(value: float | None) -> str:
+    return _DASH if value is None else f"{value:.4f}" if value < 10 else f"{value:.3g}"
