@@ -30,6 +30,13 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #wordmark {{ font-size: {px(15)}; font-weight: 700; }}
     #ruleNote {{ color: {theme.dim}; font-size: {px(12)}; }}
     #ruleNote[coincide="true"] {{ color: {theme.text}; }}
+    #barsAbout {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #barsTold {{ color: {theme.text}; font-size: {px(12)}; }}
+    QPushButton#barsRemedy {{
+        background: transparent; border: 1px solid {theme.faint}; border-radius: 7px; color: {theme.text};
+        padding: 0 {px(9)}; font-size: {px(12)}; font-weight: 500; }}
+    QPushButton#barsRemedy:hover {{ background: {theme.raised}; }}
+    QPushButton#barsRemedy:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(8)}; }}
 
     #chip {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px;

@@ -24,6 +24,7 @@ from app.look.theme import Theme
 from app.look.widgets import FlowLayout, LabelledControl, RuleSelector, icon_button, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
+from app.window.rule_bars import RuleStrip
 from engine.drafter_kinds import BY_PATH, DRAFTERS
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
@@ -39,10 +40,12 @@ class Header(QWidget):
     Signals:
         changed: (name of the setting, its new value).
         open_model: ("target" or "drafter", "folder" or "file"): the user wants to pick one.
+        remedy_wanted: the user wants to see the rules apart, as the button beside the bars offers.
     """
 
     changed = Signal(str, object)
     open_model = Signal(str, str)
+    remedy_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,6 +80,8 @@ class Header(QWidget):
         self.note.setAccessibleName("What the rule does")
         self.note.setWordWrap(True)
         self.note.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.strip = RuleStrip(self.note)
+        self.strip.remedy_wanted.connect(self.remedy_wanted)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -112,7 +117,7 @@ class Header(QWidget):
         column.setSpacing(7)
         column.addLayout(row)
         self.note_row = QHBoxLayout()
-        self.note_row.addWidget(self.note)
+        self.note_row.addWidget(self.strip)
         column.addLayout(self.note_row)
 
     def _selector(self, name: str, words: str, description: str, example: str = "") -> QComboBox:
@@ -242,11 +247,12 @@ class Header(QWidget):
             control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
         self.seed.set_look(scale)
         self.wordmark.setFixedHeight(round(32 * scale))
+        self.strip.set_look(theme, scale)
 
     def set_room(self, width: int, height: int, scale: float) -> None:
         """Leaves out the program's name, then what the lists are called, where the controls need their place; and what the rule
         does where the conversation needs it."""
-        self.note.setVisible(height >= LOW * scale)
+        self.strip.set_room(width, height, scale, LOW)
         target, drafter = self.model_chips
         target.words.setVisible(width >= 1330 * scale or 640 * scale <= width < 1120 * scale)
         drafter.words.setVisible(width >= 640 * scale)
@@ -254,7 +260,7 @@ class Header(QWidget):
         self.wordmark.setVisible(wide)
         left = self.wordmark.sizeHint().width() + 16 if wide else 2
         self.note_row.setContentsMargins(left, 0, 0, 0)
-        room = QRect(0, 0, max(1, width - left - 28), 1000)
+        room = QRect(0, 0, max(1, self.strip.beside_bars(width - left - 28)), 1000)
         lines = (self.note.fontMetrics().boundingRect(room, Qt.TextFlag.TextWordWrap, words).height() for words in LONG_NOTES)
         self.note.setMinimumHeight(max(lines))
 

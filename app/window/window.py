@@ -45,9 +45,11 @@ from app.window.gc_scheduler import IdleCollector
 from app.window.header import Header, model_path
 from app.window.pages import Pages
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
+from app.window.rule_bars import rule_bars
 from app.window.sampling_popover import OptionsPopover
 from app.window.status_strip import StatusStrip, phase_text
 from engine.lens.pieces import GHOST_STEPS, Ghosts
+from engine.lens.rule_comparison import WARM
 from engine.types import Event, RoundFinished
 
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
@@ -81,6 +83,7 @@ class Window(QMainWindow):
         self._painted = False
         self._closed = False
         self._editing = False
+        self._again = False
         self._unsent = ""
         self._divided_by_hand = False
         self.chat = Chat(engine, settings, settings_path, self)
@@ -170,6 +173,7 @@ class Window(QMainWindow):
         chat.finished.connect(self._announce)
         self.header.changed.connect(chat.change)
         self.header.open_model.connect(self._open_model)
+        self.header.remedy_wanted.connect(self.show_rules_apart)
         self.header.options.clicked.connect(self.open_options)
         self.header.panel.clicked.connect(self.toggle_panel)
         self.header.compare.clicked.connect(self.pages.toggle)
@@ -228,9 +232,21 @@ class Window(QMainWindow):
             self.composer.set_text(self.session.turns[-1].prompt)
             self._set_editing(True)
 
+    @Slot()
+    def show_rules_apart(self) -> None:
+        """Sets a temperature at which the rules differ and answers the last prompt again with it; an answer that is under way is
+        stopped first and stays beside the new one."""
+        self.chat.change("temperature", WARM)
+        self._again = self.session.running is not None
+        if self._again:
+            self.chat.stop()
+        elif self.session.turns and not self.session.replaying:
+            self.regenerate()
+
     def new_chat(self) -> None:
         """An empty conversation. A message being written stays."""
         self._unsent = ""
+        self._again = False
         self._set_editing(False)
         self.pages.open_conversation()
         self.replay_controller.leave()
@@ -270,6 +286,9 @@ class Window(QMainWindow):
             self.transcript.viewport().update()
             self._show_note()
         self._refresh()
+        if self._again and self.session.running is None:
+            self._again = False
+            self.regenerate()
 
     @Slot()
     def _changed(self) -> None:
@@ -332,6 +351,7 @@ class Window(QMainWindow):
         self.verdicts.touch()
         self.panel.touch()
         self._show_status()
+        self.header.strip.show_rules(rule_bars(session, self.settings))
         waiting = session.model is None and session.loading is not None
         self.composer.show_hint("You can type while the model loads." if waiting else "")
         self._show_what_can_be_done(answer)

@@ -167,11 +167,6 @@ class RuleComparisons:
         found = (self._under(*key) for key in dict.fromkeys((*self._drawn, *self._copied)))
         return tuple(comparison for comparison in found if comparison is not None)
 
-    def happened(self, drafter: str) -> dict[ExpectedRule, float]:
-        """What was accepted under each rule while it was in force with a drafter, each at positions of its own."""
-        found = (self._under(rule, drafter) for rule in EXPECTED_RULES)
-        return {c.reference: c.happened for c in found if c is not None and c.happened is not None and not c.too_few}
-
     def _under(self, rule: Rule, drafter: str) -> RuleComparison | None:
         drawn, copied = self._drawn.get((rule, drafter)), self._copied.get((rule, drafter))
         sums = drawn or copied
@@ -249,22 +244,31 @@ def comparison_sentence(comparison: RuleComparison) -> str:
     return f"At {positions_words(comparison)}: {expected} expected; {happened}".replace("; Block", ". Block")
 
 
-def difference_sentence(comparison: RuleComparison) -> str:
-    """How much more or fewer proposals the other rules accept, as far as that can be told."""
+def happened_words(comparison: RuleComparison) -> str:
+    """What the rule in force was to accept and did, and at how many positions."""
+    title, where = RULE_TITLES[comparison.rule], positions_words(comparison)
+    if comparison.happened is None:
+        return f"{title} judges jointly, so only what is expected is compared, at {where}."
+    expected, happened = share(comparison.expected[comparison.reference]), share(comparison.happened)
+    return f"{title}: {expected} expected, {happened} happened at {where}."
+
+
+def difference_sentence(comparison: RuleComparison, intervals: bool = True) -> str:
+    """How much more or less the other rules accept of the same proposals, as far as that can be told."""
     if comparison.too_few:
         return f"Too few rounds to tell the rules apart: {comparison.rounds} of {FEWEST_ROUNDS}."
     known = comparison.clear
-    parts = [_difference_words(rule, comparison.differences[rule]) for rule in known]
+    parts = [_difference_words(rule, comparison.differences[rule], intervals) for rule in known]
     unknown = " and ".join(RULE_TITLES[rule] for rule in comparison.differences if rule not in known)
     reference = RULE_TITLES[comparison.reference]
-    told = f"Compared with {reference}: {', '.join(parts)}." if parts else ""
+    told = f"Of the same proposals, {' and '.join(parts)} than {reference}." if parts else ""
     return f"{told} Too few rounds to tell {unknown} from {reference}.".strip() if unknown else told
 
 
-def _difference_words(rule: ExpectedRule, found: Interval) -> str:
+def _difference_words(rule: ExpectedRule, found: Interval, intervals: bool) -> str:
     ends = sorted(abs(end) for end in (found.low, found.high) if end is not None)
-    way = "more" if found.value > 0 else "fewer"
-    return f"{RULE_TITLES[rule]} {share(abs(found.value))} {way} ({share(ends[0])} to {share(ends[1])})"
+    range_ = f" ({share(ends[0])} to {share(ends[1])})" if intervals else ""
+    return f"{RULE_TITLES[rule]} accepts {share(abs(found.value))} {'more' if found.value > 0 else 'less'}{range_}"
 
 
 def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:
@@ -275,12 +279,12 @@ def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:
         return ""
     reasons = [*_sampling_reasons(options)]
     if not reasons and min(comparison.expected.values()) >= _NEARLY_ONE:
-        reasons.append("drafter and target are nearly identical here, or both nearly certain")
+        reasons.append("drafter and target are nearly identical, or both nearly certain")
     if not reasons and max(comparison.expected.values()) <= ALIKE:
         reasons.append("the drafter hardly ever proposes what the target would say")
     if not reasons:
-        reasons.append("where drafter and target are nearly certain, each rule accepts or rejects like the others")
-    return f"The rules hardly differ here: {reasons[0]}."
+        reasons.append("where both models are nearly certain, every rule accepts or rejects alike")
+    return f"Hardly any difference: {reasons[0]}."
 
 
 def helps_to_warm(comparison: RuleComparison, options: DecodingOptions) -> bool:
@@ -293,7 +297,7 @@ def _sampling_reasons(options: DecodingOptions) -> Iterable[str]:
     if options.temperature == 0:
         yield "at temperature 0 every rule accepts only the target's most likely token"
     elif options.temperature <= COLD:
-        yield f"at temperature {options.temperature:g} drafter and target are nearly certain of each token"
+        yield f"at temperature {options.temperature:g} both models are nearly certain of each token"
     yield from _filter_reasons(options) if options.temperature > 0 else ()
 
 

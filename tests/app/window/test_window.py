@@ -944,7 +944,8 @@ def test_the_theme_changes_everything_at_once(qtbot: QtBot, open_window: Open) -
         image = window.grab().toImage()
         chat = window.transcript.mapTo(window, QPoint(8, window.transcript.height() - 8))
         assert image.pixelColor(chat).name() == theme.background
-        assert image.pixelColor(window.width() - 4, window.height() // 2).name() == theme.panel
+        panel = window.panel.mapTo(window, QPoint(window.panel.width() - 4, 4))
+        assert image.pixelColor(panel).name() == theme.panel
 
 
 def test_text_can_be_made_larger_and_back(qtbot: QtBot, open_window: Open) -> None:
@@ -985,7 +986,7 @@ def test_every_control_and_every_name_has_its_place(
     controls = [header.target, header.drafter, header.rule, header.gamma, header.temperature, header.seed, header.pin]
     for control in controls:
         corner = control.mapTo(header, control.rect().bottomRight())
-        assert corner.y() < (header.note.y() if header.note.isVisible() else header.height()), control.accessibleName()
+        assert corner.y() < header.strip.y(), control.accessibleName()
         assert corner.x() < header.width(), control.accessibleName()
     if window.panel.isVisible():
         assert names.height() >= names.heightForWidth(names.width())

@@ -322,4 +322,4 @@ def test_the_json_export_compares_the_rules_at_the_same_positions(tmp_path: Path
             assert told["expected"][rule] == pytest.approx(sum(getattr(place, rule) for place in judged) / len(judged))
         assert told["happened"] == pytest.approx(sum(round_.accepted for round_ in part) / len(judged))
         assert told["words"].startswith(f"At {len(judged)} judged positions: Match .")
-        assert told["difference_words"].startswith("Compared with ")
+        assert told["difference_words"].startswith("Of the same proposals, ")

@@ -1,0 +1,225 @@
+"""The bars beside the rules: the same positions under every rule, live, in words too, and a way to see a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
+from pytestqt.qtbot import QtBot
+
+from app.look import theme as themes
+from app.session.settings import Settings
+from app.window.rule_bars import rule_bars
+from app.window.window import Window
+from engine.lens.rule_comparison import FEWEST_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence
+from engine.trace import read
+from engine.types import Expected, Round
+from tests.app.fakes import STORY, FakeEngine, make_round, story_rounds
+from tests.traces import write_trace
+
+Open = Callable[..., tuple[Window, FakeEngine]]
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    windows: list[Window] = []
+
+    def opened(
+        rounds: list[Round] | None = None, size: tuple[int, int] = (1280, 800), **settings: Any
+    ) -> tuple[Window, FakeEngine]:
+        engine = FakeEngine(rounds)
+        window = Window(engine, Settings(**{"appearance": "dark", **settings}), None)
+        qtbot.addWidget(window)
+        windows.append(window)
+        window.resize(*size)
+        window.show()
+        qtbot.waitExposed(window)
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: window.session.model is not None)
+        return window, engine
+
+    yield opened
+    for window in windows:
+        window.close()
+
+
+def answer(qtbot: QtBot, window: Window) -> None:
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
+
+
+def alike(rounds: list[Round]) -> list[Round]:
+    """The same rounds, with rules that hardly differ."""
+    same = Expected(0.60, 0.61, 0.62)
+    return [replace(round_, expected=tuple(same for _ in round_.expected)) for round_ in rounds]
+
+
+def test_the_bars_say_what_the_rules_accept_of_the_same_proposals(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(story_rounds(STORY * 2), rule="gumbel")
+    answer(qtbot, window)
+    strip, comparison = window.header.strip, RuleComparisons.of(window.session.turns[0].answer.rounds).newest
+    assert comparison is not None
+    assert [bar.expected for bar in strip.bars.bars] == list(comparison.expected.values())
+    assert [bar.in_force for bar in strip.bars.bars] == [False, True, False]
+    assert [bar.happened for bar in strip.bars.bars] == [None, comparison.happened, None]
+    assert strip.about.text().startswith(f"Gumbel: .{comparison.expected['gumbel'] * 100:.0f} expected, .")
+    assert strip.told.text() == difference_sentence(comparison, intervals=False)
+    spoken = strip.bars.accessibleDescription()
+    assert spoken == f"{comparison_sentence(comparison)} {difference_sentence(comparison)}"
+    assert f"{comparison.positions} judged positions" in spoken and spoken in strip.told.toolTip()
+
+
+def test_the_bars_follow_a_change_of_rule_in_mid_answer(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(story_rounds(STORY * 20), rule="gumbel")
+    window.send("Tell me a story.")
+    bars = window.header.strip.bars
+    qtbot.waitUntil(lambda: bars.bars[1].in_force and bars.bars[1].happened is not None)
+    qtbot.mouseClick(window.header.rule.buttons["rejection"], Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bars.bars[2].in_force and bars.bars[2].gap is None and bars.bars[0].gap is not None)
+    assert not bars.bars[1].in_force and bars.bars[1].happened is None
+    shown = window.session.turns[0].answer
+    found = [comparison for comparison in shown.tally.comparisons.all if comparison.rule == "rejection"]
+    assert 0 < found[0].positions < sum(len(round_.expected) for round_ in shown.rounds), "those of Gumbel do not count"
+    window.chat.stop()
+    qtbot.waitUntil(lambda: window.session.running is None)
+
+
+def test_under_block_expectations_are_shown_and_nothing_that_happened(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(rule="block")
+    answer(qtbot, window)
+    bars = window.header.strip.bars.bars
+    assert all(bar.expected is not None and bar.happened is None and not bar.in_force for bar in bars)
+    assert "Block judges jointly" in window.header.strip.about.text()
+
+
+def test_with_few_rounds_it_says_that_it_is_too_early(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = FEWEST_ROUNDS - 2
+    window.send("Tell me a story.")
+    strip = window.header.strip
+    qtbot.waitUntil(lambda: f"Too few rounds to tell the rules apart: {FEWEST_ROUNDS - 2} of" in strip.told.text())
+    assert all(bar.gap is None for bar in strip.bars.bars), "no interval is drawn from so few"
+    engine.pause_after = None
+    qtbot.waitUntil(lambda: window.session.running is None)
+
+
+def test_before_anything_was_judged_the_words_say_what_will_be_seen_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    strip = window.header.strip
+    assert "what the rules accept of the same proposals" in strip.told.text()
+    assert all(bar.expected is None for bar in strip.bars.bars)
+    height = window.header.height()
+    answer(qtbot, window)
+    assert strip.bars.bars[0].expected is not None
+    assert window.header.height() == height
+    window.chat.new()
+    assert strip.bars.bars[0].expected is None and window.header.height() == height
+    window.chat.change("drafter", "none")
+    qtbot.waitUntil(lambda: "Choose a drafter" in strip.told.text())
+
+
+def test_an_answer_without_drafter_says_so(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window([make_round(index, [], " w", drafter="none") for index in range(4)], drafter="none")
+    answer(qtbot, window)
+    assert "Nothing was judged in this answer" in window.header.strip.told.text()
+
+
+def test_where_the_rules_hardly_differ_one_click_answers_again_at_a_temperature_that_shows_it(
+    qtbot: QtBot, open_window: Open
+) -> None:
+    window, engine = open_window(alike(story_rounds()), temperature=0.1)
+    strip = window.header.strip
+    assert strip.remedy.text() == "Set temperature to 0.8"
+    answer(qtbot, window)
+    assert "at temperature 0.1 both models are nearly certain" in strip.told.text()
+    assert strip.remedy.isVisible() and strip.remedy.text() == "Show at temperature 0.8"
+    engine.rounds = story_rounds()
+    qtbot.mouseClick(strip.remedy, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window.session.running is None and len(window.session.turns[0].answers) == 2)
+    assert window.settings.temperature == window.header.temperature.value() == 0.8
+    assert engine.requests[-1].options.temperature == 0.8 and len(engine.requests) == 2
+    assert not strip.remedy.isVisible()
+
+
+def test_the_click_stops_a_running_answer_first_and_keeps_it(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(alike(story_rounds(STORY * 20)), temperature=0.0)
+    window.send("Tell me a story.")
+    strip = window.header.strip
+    qtbot.waitUntil(lambda: strip.remedy.isVisible() and "Show" in strip.remedy.text())
+    first = window.session.turns[0].answer
+    assert first.running
+    engine.rounds = story_rounds()
+    qtbot.mouseClick(strip.remedy, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window.session.running is None and len(window.session.turns[0].answers) == 2)
+    assert window.session.turns[0].answers[0] is first and first.finish == "cancelled"
+    assert engine.requests[-1].options.temperature == 0.8 and len(engine.requests) == 2
+
+
+def test_without_an_answer_the_click_only_sets_the_temperature(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(temperature=0.0)
+    qtbot.mouseClick(window.header.strip.remedy, Qt.MouseButton.LeftButton)
+    assert window.settings.temperature == 0.8 and not engine.requests
+    assert not window.header.strip.remedy.isVisible()
+
+
+def test_a_replay_shows_its_own_bars_and_offers_nothing(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    window, _ = open_window()
+    rounds = [replace(round_, rule="gumbel" if round_.index < 9 else "rejection") for round_ in alike(story_rounds(STORY * 2))]
+    path = write_trace(tmp_path / "switched.jsonl", rounds, options={"rule": "gumbel", "temperature": 0.1})
+    window.replay_controller.show(read(path))
+    strip = window.header.strip
+    assert strip.bars.bars[2].in_force and "hardly any difference" in strip.told.text().lower()
+    assert not strip.remedy.isVisible()
+    window.replay_controller.go(9)
+    assert strip.bars.bars[1].in_force, "at this place of the replay Gumbel was in force"
+    window.replay_controller.leave()
+    assert strip.bars.bars[1].expected is None
+
+
+@pytest.mark.parametrize(
+    "size, scale", [((1280, 800), 1.0), ((700, 800), 1.0), ((560, 500), 1.0), ((1280, 800), 1.8), ((792, 600), 1.8)]
+)
+def test_the_bars_are_whole_in_every_window(
+    qtbot: QtBot, open_window: Open, fonts: None, size: tuple[int, int], scale: float
+) -> None:
+    window, _ = open_window(size=size, text_scale=scale, side_panel=False)
+    answer(qtbot, window)
+    bars, header = window.header.strip.bars, window.header
+    assert bars.isVisible() and bars.size() == bars.sizeHint()
+    inside = header.rect().contains(bars.geometry().translated(window.header.strip.mapTo(header, QPoint())))
+    assert inside and header.width() == window.width()
+    assert window.transcript.height() > 0
+
+
+@pytest.mark.parametrize("appearance", ["dark", "light"])
+def test_a_bar_is_as_long_as_its_share_and_has_its_rules_colour(qtbot: QtBot, open_window: Open, appearance: str) -> None:
+    window, _ = open_window(appearance=appearance, rule="gumbel")
+    answer(qtbot, window)
+    view = window.header.strip.bars
+    theme, picture, track = themes.resolve(appearance), view.grab().toImage(), view.track  # type: ignore[arg-type]
+    ratio = picture.devicePixelRatio()
+    for index, bar in enumerate(view.bars):
+        assert bar.expected is not None
+        y = round(((index + 0.5) * track.height() / len(view.bars) + 2) * ratio)  # below the line of the interval
+        row = [picture.pixelColor(x, y).name() for x in range(picture.width())]
+        colour = QColor(theme.rule(bar.rule)).name()
+        last = max(x for x, found in enumerate(row) if found == colour)
+        reached = (last / ratio - track.left()) / track.width()
+        behind = 0.03 if bar.happened is None else abs(bar.happened - bar.expected) + 0.05  # its mark lies over the end
+        assert bar.expected - behind <= reached <= bar.expected + 0.01
+
+
+def test_the_view_of_a_session_costs_no_more_for_a_longer_answer(qtbot: QtBot, open_window: Open) -> None:
+    """What is shown comes from sums: the rounds themselves are not read again."""
+    window, _ = open_window(story_rounds(STORY * 4))
+    answer(qtbot, window)
+    shown = window.session.turns[0].answer
+    before = rule_bars(window.session, window.settings)
+    shown.rounds[:-1] = []
+    assert rule_bars(window.session, window.settings) == before
