@@ -11,6 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop, QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
+from app.look.typefaces import CODE, TEXT, bundled
 from app.session.settings import Settings
 from app.window.launch import make_application
 from app.window.window import Window
@@ -63,6 +64,8 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
         """The message the window shows in its banner; empty if it shows none."""
         return window.banner.words.text() if window.banner.isVisible() else ""
 
+    if not {TEXT, CODE} <= set(bundled()):
+        return f"The typefaces {TEXT} and {CODE} could not be loaded, only {', '.join(bundled()) or 'none'}."
     painted = [picture("first-start")]
     window.chat.load_models()
     window.send(PROMPT)

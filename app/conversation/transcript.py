@@ -10,6 +10,7 @@ from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QFocusEvent,
+    QFontMetricsF,
     QGuiApplication,
     QHelpEvent,
     QKeyEvent,
@@ -35,7 +36,9 @@ from app.session.cursor import Cursor
 from app.session.session import Answer, Session
 from engine.lens.pieces import Ghosts, Kind, hidden_kinds
 
-COLUMN = 720
+MEASURE = 74
+"""Letters of English text that a line of the column holds: between 65 and 75 are read most easily."""
+SAMPLE = "It was a bright cold day in April, and the clocks were striking thirteen; the keeper looked up. "
 TOP = 26.0
 LEGEND_GAP = 8
 """Pixels between the legend and the answer below it."""
@@ -133,6 +136,7 @@ class Transcript(QAbstractScrollArea):
         """Sets colours and fonts and lays the whole conversation out again."""
         self.theme, self.scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), lit=self.lit)
+        self._measure = round(MEASURE * QFontMetricsF(self._style.text).horizontalAdvance(SAMPLE) / len(SAMPLE))
         self.legend.set_look(theme, scale)
         for button in (self.latest, self.copy_button, self.regenerate_button):
             tint(button, theme, scale)
@@ -260,10 +264,14 @@ class Transcript(QAbstractScrollArea):
         """Where the text stands in the viewport."""
         return self.column_in(self.viewport().width())
 
-    def column_in(self, whole: int) -> QRect:
-        """The column in a view of this width; the message field is aligned with it."""
+    def column_in(self, whole: int, least: float = 0.0) -> QRect:
+        """The column in a view of this width; the message field is aligned with it.
+
+        Args:
+            least: pixels at text scale 1 that it takes where there is room, for what needs more than lines of text.
+        """
         margin = 44 if whole > 620 else 18
-        width = max(120, min(whole - 2 * margin, round(COLUMN * self.scale)))
+        width = max(120, min(whole - 2 * margin, max(self._measure, round(least * self.scale))))
         return QRect((whole - width) // 2, 0, width, self.viewport().height())
 
     def answer_block(self, turn: int) -> AnswerBlock | None:

@@ -76,7 +76,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #composerFrame {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 14px; }}
     #composerFrame[focused="true"] {{ border-color: {theme.accent}; }}
     QPlainTextEdit#composer {{
-        background: transparent; border: none; color: {theme.text}; font-size: {px(15)}; placeholder-text-color: {theme.faint};
+        background: transparent; border: none; color: {theme.text}; font-size: {px(16)}; placeholder-text-color: {theme.faint};
         selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
     #composerHint {{ color: {theme.faint}; font-size: {px(12)}; }}
     #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtGui import QColor, QFont, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 from app.look.colours import DARK as DARK
 from app.look.colours import LIGHT as LIGHT
 from app.look.colours import Theme as Theme
+from app.look.typefaces import code_face, figure_face, text_face
 
 Appearance = Literal["system", "dark", "light"]
 APPEARANCES: tuple[Appearance, ...] = ("system", "dark", "light")
@@ -43,22 +44,29 @@ def resolve(appearance: Appearance) -> Theme:
 
 
 def body_font(scale: float) -> QFont:
-    """The platform's own font at the window's reading size."""
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    """The font of controls and labels; `scale` is the window's text scale (1 is normal)."""
+    font = text_face()
     font.setPixelSize(round(13 * scale))
     return font
 
 
 def reading_font(scale: float) -> QFont:
-    """The font of prompts and answers, larger than that of the controls; `scale` is the window's text scale (1 is normal)."""
+    """The font of prompts and answers, larger than that of the controls."""
     font = body_font(scale)
-    font.setPixelSize(round(15 * scale))
+    font.setPixelSize(round(16 * scale))
     return font
 
 
 def mono_font(scale: float, pixels: float = 13) -> QFont:
-    """The platform's fixed-width font, for figures and code; `pixels` is its size at text scale 1."""
-    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    """The fixed-width font of code and tokens; `pixels` is its size at text scale 1."""
+    font = code_face()
+    font.setPixelSize(round(pixels * scale))
+    return font
+
+
+def figure_font(scale: float, pixels: float) -> QFont:
+    """The font of figures that change in place, with digits of one width; `pixels` is its size at text scale 1."""
+    font = figure_face()
     font.setPixelSize(round(pixels * scale))
     return font
 

@@ -245,8 +245,8 @@ class Tile(QPushButton):
         return self.column.minimumSize()
 
     def set_look(self, scale: float) -> None:
-        """Sets the figure in semi-bold fixed-width type at the text scale; colours come from the style sheet."""
-        font = themes.mono_font(scale, 18)
+        """Sets the figure in semi-bold digits of one width at the text scale; colours come from the style sheet."""
+        font = themes.figure_font(scale, 19)
         font.setWeight(font.Weight.DemiBold)
         self.value.setFont(font)
 

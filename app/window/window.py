@@ -55,6 +55,8 @@ from engine.types import Event, RoundFinished
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
+CONTROLS = 720
+"""Width of the replay bar and of the first page, in pixels at text scale 1, where there is room."""
 
 
 class Window(QMainWindow):
@@ -76,6 +78,7 @@ class Window(QMainWindow):
     first_painted = Signal()
 
     def __init__(self, engine: EngineLike, settings: Settings, settings_path: Path | None = None, note: str = "") -> None:
+        QApplication.setFont(themes.body_font(settings.text_scale))  # first: a window keeps the face that it began with
         super().__init__()
         self.setObjectName("window")
         self.setWindowTitle("Draftlight")
@@ -524,8 +527,9 @@ class Window(QMainWindow):
         whole = self.column.width()
         column = self.transcript.column_in(whole)
         self.composer.set_column(column.left(), column.width(), whole)
-        self.replay_controller.bar.set_column(column.left(), column.width(), whole)
-        self.welcome.set_column(column.left(), column.width(), whole)
+        wide = self.transcript.column_in(whole, least=CONTROLS)
+        self.replay_controller.bar.set_column(wide.left(), wide.width(), whole)
+        self.welcome.set_column(wide.left(), wide.width(), whole)
 
     # Asked for by menus and keys
 

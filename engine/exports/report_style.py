@@ -44,7 +44,7 @@ figure { background: var(--panel); border: 1px solid var(--line); border-radius:
 figure h3 { margin: 0 0 4px; }
 figure svg { display: block; width: 100%; height: auto; }
 .answer { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 18px 20px; font-size: 16px;
-  line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; }
+  line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; max-width: 75ch; }
 .accepted { background: var(--accepted-tint); border-radius: 3px; }
 .given { color: var(--dim); }
 .correction { text-decoration: underline 1px var(--correction); text-underline-offset: 4px; }

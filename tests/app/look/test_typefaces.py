@@ -1,0 +1,98 @@
+"""Which typefaces are used where, and what they must be able to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QFontInfo, QFontMetricsF, QTextLayout
+from PySide6.QtWidgets import QLabel
+from pytestqt.qtbot import QtBot
+
+from app.conversation.transcript import MEASURE, SAMPLE, Transcript
+from app.look import theme as themes
+from app.look import typefaces
+from app.look.typefaces import CODE, TEXT, bundled, chosen
+from app.session.session import Session
+from app.session.settings import Settings
+from app.window.window import Window
+from tests.app.fakes import FakeEngine
+
+MOST_BYTES = 1_500_000
+
+
+@pytest.mark.parametrize(
+    ("wanted", "system", "platform", "available", "expected"),
+    [
+        (TEXT, ".AppleSystemUIFont", "darwin", (), ""),
+        (CODE, "Menlo", "darwin", (), ""),
+        (TEXT, "Segoe UI", "win32", ("Segoe UI",), ""),
+        (CODE, "Courier New", "win32", ("Consolas", "Cascadia Mono"), "Cascadia Mono"),
+        (CODE, "Courier New", "win32", ("Consolas",), "Consolas"),
+        (CODE, "Courier New", "win32", (), CODE),
+        (TEXT, "Cantarell", "linux", ("Cantarell",), ""),
+        (TEXT, "DejaVu Sans", "linux", ("DejaVu Sans",), TEXT),
+        (TEXT, "", "linux", (), TEXT),
+        (CODE, "Ubuntu Mono", "linux", (), ""),
+        (CODE, "Liberation Mono", "linux", (), CODE),
+    ],
+)
+def test_good_faces_of_the_system_stay_and_others_give_way(
+    wanted: str, system: str, platform: str, available: tuple[str, ...], expected: str
+) -> None:
+    assert chosen(wanted, system, platform, available) == expected
+
+
+def test_the_faces_that_come_along_are_read_and_bring_their_licences(qapp: object) -> None:
+    assert {TEXT, CODE} <= set(bundled())
+    files = list(typefaces.FOLDER.iterdir())
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+    for name in ("OFL-inter.txt", "OFL-jetbrains-mono.txt"):
+        licence = (typefaces.FOLDER / name).read_text(encoding="utf-8")
+        assert "SIL OPEN FONT LICENSE Version 1.1" in licence and licence.startswith("Copyright")
+        assert "Reserved Font Name" not in licence.split("-----")[0], "no name is reserved"
+    notice = (Path(__file__).parents[3] / "NOTICE").read_text(encoding="utf-8")
+    assert TEXT in notice and CODE in notice and "assets/fonts/" in notice
+
+
+def test_figures_do_not_wander_as_their_digits_change(qapp: object) -> None:
+    metrics = QFontMetricsF(themes.figure_font(1.0, 19))
+    assert len({metrics.horizontalAdvance(digit * 4) for digit in "0123456789"}) == 1
+
+
+def test_code_has_no_ligatures(qapp: object) -> None:
+    """The twin: the same face as its makers set it joins an arrow into one sign."""
+    ours, theirs = themes.mono_font(1.0), themes.mono_font(1.0)
+    for font in (ours, theirs):
+        font.setFamilies([CODE])
+    for tag in theirs.featureTags():
+        theirs.unsetFeature(tag)
+    glyphs = []
+    for font in (ours, theirs):
+        layout = QTextLayout("->-", font)
+        layout.beginLayout()
+        layout.createLine()
+        layout.endLayout()
+        glyphs.append([index for run in layout.glyphRuns() for index in run.glyphIndexes()])
+    assert glyphs[0][0] == glyphs[0][2], "a hyphen is a hyphen"
+    assert glyphs[0] != glyphs[1]
+
+
+@pytest.mark.parametrize("scale", [0.8, 1.0, 1.8])
+def test_a_line_of_the_conversation_holds_65_to_75_letters(qtbot: QtBot, scale: float) -> None:
+    transcript = Transcript(Session(), themes.LIGHT, scale, "all")
+    qtbot.addWidget(transcript)
+    letter = QFontMetricsF(themes.reading_font(scale)).horizontalAdvance(SAMPLE) / len(SAMPLE)
+    assert 65 <= transcript.column_in(2560).width() / letter <= 75
+    assert transcript.column_in(400).width() <= 400, "a narrow view has less"
+    assert 65 <= MEASURE <= 75
+
+
+def test_every_label_of_the_window_has_the_face_of_the_text(qtbot: QtBot, home: Path) -> None:
+    window = Window(FakeEngine(), Settings())
+    qtbot.addWidget(window)
+    window.show()
+    allowed = {QFontInfo(font).family() for font in (themes.body_font(1.0), themes.mono_font(1.0))}
+    for label in window.findChildren(QLabel):
+        assert QFontInfo(label.font()).family() in allowed, label.objectName() or label.text()
+    window.close()
