@@ -102,13 +102,33 @@ class _Sums:
 
     def __init__(self) -> None:
         self.rounds = 0
-        self.sums: NDArray[np.float64] = np.zeros(_ACCEPTED + 1)
-        self.products: NDArray[np.float64] = np.zeros((_ACCEPTED + 1, _ACCEPTED + 1))
+        self._sums: NDArray[np.float64] = np.zeros(_ACCEPTED + 1)
+        self._products: NDArray[np.float64] = np.zeros((_ACCEPTED + 1, _ACCEPTED + 1))
+        self._new: list[list[float]] = []  # many rounds at once cost little more than one: arrays are slow to make
 
-    def add(self, row: NDArray[np.float64]) -> None:
+    def add(self, row: list[float]) -> None:
+        """Count the row of one round more."""
         self.rounds += 1
-        self.sums += row
-        self.products += np.outer(row, row)
+        self._new.append(row)
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """The sum of all rows."""
+        self._take_in()
+        return self._sums
+
+    @property
+    def products(self) -> NDArray[np.float64]:
+        """The sum of the products of every two entries of a row."""
+        self._take_in()
+        return self._products
+
+    def _take_in(self) -> None:
+        if self._new:
+            rows = np.array(self._new)
+            self._sums += rows.sum(axis=0)
+            self._products += rows.T @ rows
+            self._new.clear()
 
     def interval(self, weights: NDArray[np.float64]) -> Interval:
         """The share sum(weights . row) / positions, with the delta method's interval for means of clusters.
@@ -148,10 +168,12 @@ class RuleComparisons:
     def add(self, round_: Round) -> None:
         """Count one round more; one without proposals or analysis changes nothing but the rule and drafter in force."""
         self._newest = (round_.rule, round_.drafter)
-        drawn, copied = np.zeros((2, _ACCEPTED + 1))
+        drawn, copied = [0.0] * (_ACCEPTED + 1), [0.0] * (_ACCEPTED + 1)
         for proposal, expected in zip(round_.proposals, round_.expected, strict=False):  # the unjudged have none
             row = copied if was_copied(round_, proposal) else drawn
-            row += (1, expected.match, expected.gumbel, expected.rejection, proposal.status == "accepted")
+            entries = (1, expected.match, expected.gumbel, expected.rejection, proposal.status == "accepted")
+            for place, entry in enumerate(entries):
+                row[place] += entry
         for row, groups in ((drawn, self._drawn), (copied, self._copied)):
             if row[_POSITIONS]:
                 groups.setdefault(self._newest, _Sums()).add(row)
