@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, Qt, Signal, Slot
@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 from app.conversation.blocks import AnswerBlock
 from app.conversation.token_boxes import boxes_of, gap_before, spot_at, spot_before, spot_from
 from app.look.theme import Theme
+from app.look.widgets import bracket_over
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.token_walk import neighbour, place_of, spot_of
@@ -73,6 +74,7 @@ class Pointing(QObject):
         self._painted = QRect()
         cursor.moved.connect(self._moved)
         cursor.pinned.connect(self._pinned)
+        cursor.marked.connect(self._marked)
 
     # Where things are
 
@@ -226,13 +228,31 @@ class Pointing(QObject):
                 self.walking = False
 
     def paint(self, painter: QPainter) -> None:
-        """Outlines what is pinned and what is pointed at, the latter thinner; widths tell them apart without colour."""
+        """Outlines what is pinned and what is pointed at, the latter thinner; widths tell them apart without colour. What is
+        marked has a bracket over it."""
         theme = self.view.theme
+        for marked in self._marks_in_view():
+            for box in self.boxes(marked):
+                bracket_over(painter, box, theme)
         pinned, place = self.cursor.pin_place, self.cursor.place
         if pinned is not None and pinned != place:
             _outline(painter, self.boxes(pinned), QPen(QColor(theme.accent), 2))
         if place is not None:
             _outline(painter, self.boxes(place), QPen(QColor(theme.text), 2 if place == pinned else 1.4))
+
+    def _marks_in_view(self) -> Iterator[Place]:
+        """The marked places of the rounds that are in view, however many there are elsewhere."""
+        marks = self.cursor.marks
+        any_place = next(iter(marks.values()), None)
+        if any_place is None or (block := self.view.answer_block(any_place.turn)) is None or not block.shown:
+            return
+        top = self.view.verticalScrollBar().value() - block.top - block.origin.y()
+        first, last = spot_from(block.flow, top), spot_before(block.flow, top + self.view.viewport().height())
+        if first is None or last is None:
+            return
+        for round_ in range(max(0, first.round - 1), last.round + 2):
+            if (place := marks.get(round_)) is not None:
+                yield place
 
     @Slot(object)
     def _moved(self, place: Place | None) -> None:
@@ -252,6 +272,10 @@ class Pointing(QObject):
         height = self.view.viewport().height()
         if not area.isEmpty() and (area.top() < 0 or area.bottom() > height):
             bar.setValue(bar.value() + area.center().y() - height // 2)
+
+    @Slot()
+    def _marked(self) -> None:
+        self.view.viewport().update()
 
     def repaint(self) -> None:
         """Only where an outline was and where one will be."""

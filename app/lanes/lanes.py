@@ -64,6 +64,10 @@ class LaneView(QAbstractScrollArea):
         """The slot of a lane that is pointed at, `WHOLE` for the lane itself; None if nothing of it is."""
         return None
 
+    def marked_slot(self, index: int) -> int | None:
+        """The marked slot of a lane; none here."""
+        return None
+
     def is_pinned(self, index: int) -> bool:
         """Whether a lane is drawn as pinned; never here, where nothing can be pointed at."""
         return False
@@ -232,6 +236,7 @@ class LaneView(QAbstractScrollArea):
             right=field.width - 4,
             pause=field.pause_after(index),
             lit=self.lit_slot(index),
+            marked=self.marked_slot(index),
             pinned=self.is_pinned(index),
             note=change_words(field.rounds[index - 1], round_) if index else "",
             named=index % every == 0,
@@ -284,6 +289,7 @@ class Lanes(LaneView):
         self.viewport().setMouseTracking(True)
         cursor.moved.connect(self._moved)
         cursor.pinned.connect(self._pinned)
+        cursor.marked.connect(self._marked)
 
     def show_answer(self, answer: Answer | None, turn: int) -> None:
         """Another answer, or none; `turn` is its index in the session. What is pinned in it is scrolled to."""
@@ -319,6 +325,11 @@ class Lanes(LaneView):
         place = self._here(self._shown)
         return self._slot(place) if place is not None and place.round == index else None
 
+    def marked_slot(self, index: int) -> int | None:
+        """The slot of the marked place, if one is in this lane."""
+        place = self._here(self.cursor_place.marks.get(index))
+        return None if place is None else self._slot(place)
+
     def is_pinned(self, index: int) -> bool:
         """Whether the pinned place is in this lane, be it the whole round or one token."""
         pin = self._here(self.cursor_place.pin_place)
@@ -331,6 +342,10 @@ class Lanes(LaneView):
                 top, row = self.field.top_of(changed.round), self.field.scale.row
                 self.viewport().update(QRect(0, top, self.viewport().width(), row))
         self._shown = place
+
+    @Slot()
+    def _marked(self) -> None:
+        self.viewport().update()
 
     @Slot(object)
     def _pinned(self, place: Place | None) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
 from app.look import theme as themes
 from app.look.theme import Theme
+from app.look.widgets import bracket_over
 from engine.types import PHASES, Round
 
 REMEMBERED = 8000
@@ -27,6 +28,7 @@ class Lane:
         top: of the lane; `start`: where the round's first millisecond is; `left`, `right`: where drawing ends. In pixels.
         pause: milliseconds between this round and the next.
         lit: the slot pointed at; -1 for the lane as a whole, None if it is not pointed at.
+        marked: the slot that is marked, None if none is.
         note: which settings differ from the round before, "" if none does.
         named: whether the round's number is written.
     """
@@ -38,6 +40,7 @@ class Lane:
     right: float
     pause: float = 0.0
     lit: int | None = None
+    marked: int | None = None
     pinned: bool = False
     note: str = ""
     named: bool = True
@@ -210,6 +213,8 @@ class LanePainter:
                 painter.setPen(self._frame)
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), 5, 5)
+            if slot == lane.marked:
+                bracket_over(painter, box, self.theme)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if not flat:
             self._figures(painter, lane, scale, lane.start + len(chips) * step + 4)

@@ -17,7 +17,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     chevron = (assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix()
     # a band in the rule's colour along the foot of its button
     in_force = "".join(
-        f'#ruleSelector QPushButton[rule="{rule}"]:checked {{ background: qlineargradient(x1: 0, y1: 0, x2: 0, y2: 1, '
+        f'RuleSelector QPushButton[rule="{rule}"]:checked {{ background: qlineargradient(x1: 0, y1: 0, x2: 0, y2: 1, '
         f"stop: 0 {theme.raised}, stop: 0.87 {theme.raised}, stop: 0.871 {theme.rule(rule)}, stop: 1 {theme.rule(rule)}); }}\n"
         for rule in RULES
     )
@@ -57,14 +57,14 @@ def stylesheet(theme: Theme, scale: float) -> str:
         background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px;
         selection-background-color: {theme.raised}; selection-color: {theme.text}; outline: none; }}
 
-    #ruleSelector {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; }}
-    #ruleSelector QPushButton {{
+    RuleSelector {{ background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; }}
+    RuleSelector QPushButton {{
         background: transparent; border: 2px solid transparent; border-radius: 7px; color: {theme.dim}; font-weight: 500;
         padding: 0 {px(10)}; min-height: {px(26)}; }}
-    #ruleSelector QPushButton:hover {{ color: {theme.text}; }}
-    #ruleSelector QPushButton:checked {{ color: {theme.text}; }}
+    RuleSelector QPushButton:hover {{ color: {theme.text}; }}
+    RuleSelector QPushButton:checked {{ color: {theme.text}; }}
     {in_force}
-    #ruleSelector QPushButton:focus {{ border-color: {theme.text}; }}
+    RuleSelector QPushButton:focus {{ border-color: {theme.text}; }}
 
     QToolButton#iconButton, QToolButton#pinButton {{
         background: transparent; border: 2px solid transparent; border-radius: 8px; color: {theme.dim}; padding: 4px; }}
@@ -107,13 +107,13 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QSlider#replaySlider::sub-page:horizontal {{ height: 4px; background: {theme.accent}; border-radius: 2px; }}
     QSlider#replaySlider::handle:horizontal {{
         background: {theme.text}; width: {2 * knob + 4}px; margin: -{knob}px 0; border-radius: {knob + 2}px; }}
-    QComboBox#replayChoice {{
+    QComboBox[look="choice"] {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
         padding: 0 4px 0 {px(9)}; min-height: {px(26)}; max-height: {px(26)}; }}
-    QComboBox#replayChoice:hover {{ border-color: {theme.faint}; }}
-    QComboBox#replayChoice:focus {{ border: 2px solid {theme.accent}; padding: 0 3px 0 {px(8)}; }}
-    QComboBox#replayChoice::drop-down {{ border: none; width: {px(18)}; }}
-    QComboBox#replayChoice::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
+    QComboBox[look="choice"]:hover {{ border-color: {theme.faint}; }}
+    QComboBox[look="choice"]:focus {{ border: 2px solid {theme.accent}; padding: 0 3px 0 {px(8)}; }}
+    QComboBox[look="choice"]::drop-down {{ border: none; width: {px(18)}; }}
+    QComboBox[look="choice"]::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
     QPushButton#replayClose {{
         background: transparent; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
         padding: 0 {px(11)}; min-height: {px(26)}; max-height: {px(26)}; font-weight: 500; }}
@@ -194,6 +194,9 @@ def stylesheet(theme: Theme, scale: float) -> str:
         background: transparent; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px 12px; color: {theme.text}; }}
     QPushButton#quietButton:hover {{ background: {theme.raised}; }}
     QPushButton#quietButton:focus {{ border: 2px solid {theme.accent}; padding: 3px 11px; }}
+
+    #againWords {{ color: {theme.text}; font-size: {px(13)}; }}
+    QListView#changeList {{ background: {theme.panel}; border: none; border-top: 1px solid {theme.line}; outline: none; }}
 
     QTableView#roundTable {{
         background: {theme.panel}; color: {theme.text}; border: none; selection-background-color: {theme.selection};

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -144,23 +144,26 @@ class LabelledControl(FocusFrame):
 class RuleSelector(QFrame):
     """One button per rule; arrow keys move between them.
 
+    Args:
+        rules: those to choose from. name: for automation. words: for a screen reader.
+
     Signals:
         chosen: the user picked another rule.
     """
 
     chosen = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Sequence[Rule] = RULES, name: str = "ruleSelector", words: str = "Acceptance rule") -> None:
         super().__init__()
-        self.setObjectName("ruleSelector")
-        self.setAccessibleName("Acceptance rule")
+        self.setObjectName(name)
+        self.setAccessibleName(words)
         self.setAccessibleDescription("How proposed tokens are judged. Can be changed during an answer.")
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         group = QButtonGroup(self)
         self.buttons: dict[Rule, QPushButton] = {}
-        for rule in RULES:
+        for rule in rules:
             button = QPushButton(RULE_TITLES[rule])
             button.setCheckable(True)
             button.setProperty("rule", rule)
@@ -373,6 +376,23 @@ class ElidedLabel(QLabel):
         words = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
         painter.drawText(self.rect(), Qt.AlignmentFlag.AlignVCenter, words)
         painter.end()
+
+
+NARROWEST_BRACKET = 9
+"""In pixels; over a comma a narrower one would be a blot."""
+
+
+def bracket_over(painter: QPainter, box: QRectF, theme: Theme) -> None:
+    """The mark of a token that another rule would have judged otherwise: a bracket lying over it, which no verdict has."""
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    colour = QColor(theme.text)
+    wide = max(NARROWEST_BRACKET, round(box.width()))
+    top, left = round(box.top()) - 3, round(box.center().x() - wide / 2)
+    painter.fillRect(left, top, wide, 2, colour)
+    painter.fillRect(left, top, 2, 5, colour)
+    painter.fillRect(left + wide - 2, top, 2, 5, colour)
+    painter.restore()
 
 
 def frame_focus(painter: QPainter, area: QRect, theme: Theme) -> None:

@@ -14,6 +14,7 @@ from app.lanes.page import RoundsPage
 from app.look.theme import Theme
 from app.panel.figure_tiles import Figures
 from app.panel.heading import Heading
+from app.rules.page import RulesPage
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.settings import PanelPage
@@ -21,7 +22,7 @@ from app.session.shown_answer import Shown
 from app.table.page import TablePage
 
 REFRESH_MS = 80
-PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table"}
+PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table", "rules": "Rules"}
 
 
 class SidePanel(QWidget):
@@ -49,10 +50,12 @@ class SidePanel(QWidget):
         self.rounds = RoundsPage(self.shown, cursor)
         self.charts = ChartsPage(self.shown, cursor)
         self.table = TablePage(self.shown, cursor)
-        self.pages: dict[PanelPage, RoundsPage | ChartsPage | TablePage] = {
+        self.rules = RulesPage(self.shown, cursor)
+        self.pages: dict[PanelPage, RoundsPage | ChartsPage | TablePage | RulesPage] = {
             "rounds": self.rounds,
             "charts": self.charts,
             "table": self.table,
+            "rules": self.rules,
         }
         self._old: set[PanelPage] = set(self.pages)
         self._arrange()
@@ -125,6 +128,9 @@ class SidePanel(QWidget):
         if self.page in self._old:
             self._old.discard(self.page)
             self.pages[self.page].refresh()
+        if self.rules.marks and "rules" in self._old:
+            self._old.discard("rules")
+            self.rules.refresh()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles figures and pages; the least width grows with the text scale."""

@@ -272,6 +272,7 @@ def _clock(seconds: float) -> str:
 def _choice(name: str, entries: list[tuple[str, float]] | list[tuple[str, Timing]]) -> QComboBox:
     box = QComboBox()
     box.setObjectName("replayChoice")
+    box.setProperty("look", "choice")
     box.setAccessibleName(name)
     box.setToolTip(name)
     for title, data in entries:

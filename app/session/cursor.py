@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
@@ -38,15 +39,18 @@ class Cursor(QObject):
     Signals:
         moved: (Place or None) the place that is shown has changed.
         pinned: (Place or None) a place was fixed by a click or a key, or let go.
+        marked: other places are marked.
     """
 
     moved = Signal(object)
     pinned = Signal(object)
+    marked = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._pointed: Place | None = None
         self._pinned: Place | None = None
+        self._marks: Mapping[int, Place] = {}
 
     @property
     def place(self) -> Place | None:
@@ -75,6 +79,17 @@ class Cursor(QObject):
         if was != place:
             self.pinned.emit(place)
         self._tell(before)
+
+    @property
+    def marks(self) -> Mapping[int, Place]:
+        """Places that are marked wherever they are shown, by their round; at most one in a round, and all of one answer."""
+        return self._marks
+
+    def mark(self, marks: Mapping[int, Place]) -> None:
+        """Marks these places and no others. A mapping that has grown is given again."""
+        if marks or self._marks:
+            self._marks = marks
+            self.marked.emit()
 
     def forget(self) -> None:
         """Nothing is shown or pinned: the conversation has changed."""

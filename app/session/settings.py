@@ -18,8 +18,8 @@ from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import DecodingOptions, Rule
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
-PanelPage = Literal["rounds", "charts", "table"]
-PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table")
+PanelPage = Literal["rounds", "charts", "table", "rules"]
+PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table", "rules")
 
 
 OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)

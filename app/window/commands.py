@@ -145,6 +145,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("roundsAction", "Go to the rounds", "Go", partial(window.open_page, "rounds"), ("Ctrl+1",)),
         Command("chartsAction", "Go to the charts", "Go", partial(window.open_page, "charts"), ("Ctrl+2",)),
         Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),
+        Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+,",)),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
     ]

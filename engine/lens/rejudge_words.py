@@ -65,7 +65,9 @@ def _changes(judged: Rejudge) -> list[str]:
     if counts.rejects:
         parts.append(f"rejected {counts.rejects:,} that {'it' if counts.accepts else recorded} kept")
     said = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return [f"{where} {rule} would have {said}; the text behind the first change of a round is not known."]
+    text_stays = rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
+    unknown = "drafts behind the first change of a round are" if text_stays else "text behind the first change of a round is"
+    return [f"{where} {rule} would have {said}; the {unknown} not known."]
 
 
 def _kept(judged: Rejudge) -> list[str]:

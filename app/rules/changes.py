@@ -1,0 +1,305 @@
+"""The list of places where another rule departs from what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+    Slot,
+)
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
+
+from app.look import theme as themes
+from app.look.theme import Theme
+from app.look.widgets import bracket_over
+from app.session.cursor import Cursor, Place
+from app.session.session import Answer
+from engine.lens.pieces import visible
+from engine.lens.rejudge import TokenVerdict
+from engine.lens.rejudge_words import change_words, token_name
+from engine.types import ExpectedRule, Proposal, Round
+
+Index = QModelIndex | QPersistentModelIndex
+Role = Qt.ItemDataRole
+TOP = QModelIndex()
+NEIGHBOURS = 4
+"""Tokens of the text that are shown on either side."""
+SIGNS = {"accepts": "+", "rejects": "−", "proposes another": "≠"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """One place as it is shown.
+
+    Attributes:
+        sign: whether the rule keeps it, rejects it, or proposes another token.
+        before, token, after: the proposal and the text around it.
+        words: what changes; figures: what was compared.
+    """
+
+    sign: str
+    before: str
+    token: str
+    after: str
+    words: str
+    figures: str
+
+    @property
+    def spoken(self) -> str:
+        """For a screen reader, and as a tooltip."""
+        return f"“{self.token}” {self.words}. {self.figures}."
+
+
+def row_of(answer: Answer, rule: ExpectedRule, verdict: TokenVerdict) -> ChangeRow:
+    """A place in words and figures."""
+    at = verdict.spot.at
+    round_ = answer.rounds[verdict.spot.round]
+    proposal = round_.proposals[at]
+    if verdict.drawn is not None:
+        figures = f"target draws {token_name(verdict.drawn, round_, at)}"
+    else:
+        values = (("p", verdict.p), ("q", verdict.q), ("p/q", verdict.ratio), ("coin", verdict.coin))
+        figures = "   ".join(f"{name} {_digits(value)}" for name, value in values if value is not None)
+    first = max(0, round_.index - NEIGHBOURS)
+    before = [*_texts(*answer.rounds[first : round_.index]), *_texts(round_)[:at]]
+    later = answer.rounds[round_.index + 1 : round_.index + 1 + NEIGHBOURS]
+    after = [*_texts(round_)[at + (proposal.status == "accepted") :], *_texts(*later)]
+    return ChangeRow(
+        SIGNS[verdict.change],
+        visible("".join(before[-NEIGHBOURS:]), running=True) if before else "",
+        _name(proposal),
+        visible("".join(after[:NEIGHBOURS]), running=True) if after else "",
+        change_words(verdict, rule, round_),
+        figures,
+    )
+
+
+def _texts(*rounds: Round) -> list[str]:
+    return [token.text for round_ in rounds for token in round_.emitted]
+
+
+def _name(proposal: Proposal) -> str:
+    """Among other text; blanks are seen where there is nothing else."""
+    return visible(proposal.text, proposal.bytes, running=True).strip()
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3f}" if value < 10 else f"{value:,.3g}"
+
+
+class ChangeModel(QAbstractListModel):
+    """The places, which only ever get more; what a row says is made when it is asked for."""
+
+    def __init__(self, parent: Any = None) -> None:
+        super().__init__(parent)
+        self._answer: Answer | None = None
+        self._rule: ExpectedRule = "rejection"
+        self._changes: list[TokenVerdict] = []
+
+    def begin(self, answer: Answer | None, rule: ExpectedRule) -> None:
+        """Empties the list for another answer or rule."""
+        self.beginResetModel()
+        self._answer, self._rule, self._changes = answer, rule, []
+        self.endResetModel()
+
+    def add(self, changes: Sequence[TokenVerdict]) -> None:
+        """Appends places of the same answer."""
+        if changes:
+            count = len(self._changes)
+            self.beginInsertRows(TOP, count, count + len(changes) - 1)
+            self._changes += changes
+            self.endInsertRows()
+
+    def rowCount(self, parent: Index = TOP) -> int:
+        return 0 if parent.isValid() else len(self._changes)
+
+    def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        if role in (Role.DisplayRole, Role.AccessibleTextRole, Role.ToolTipRole):
+            return self.row(index.row()).spoken
+        return None
+
+    def row(self, index: int) -> ChangeRow:
+        """What is shown of a place."""
+        assert self._answer is not None
+        return row_of(self._answer, self._rule, self._changes[index])
+
+    def change_at(self, index: int) -> TokenVerdict:
+        """A place."""
+        return self._changes[index]
+
+    def row_for(self, place: Place) -> int | None:
+        """The row of a place, if it has one; places are in the order of rounds."""
+        low, high = 0, len(self._changes)
+        while low < high:
+            middle = (low + high) // 2
+            if self._changes[middle].spot.round < place.round:
+                low = middle + 1
+            else:
+                high = middle
+        found = low < len(self._changes) and self._changes[low].spot.round == place.round
+        return low if found and self._changes[low].spot.at == place.proposal else None
+
+
+class ChangeDelegate(QStyledItemDelegate):
+    """Two lines: the token between its neighbours, and below it what changes and what was compared."""
+
+    def __init__(self, parent: Any = None) -> None:
+        super().__init__(parent)
+        self.theme: Theme | None = None
+        self.scale = 1.0
+        self._font = self._small = QFont()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets colours and fonts."""
+        self.theme, self.scale = theme, scale
+        self._font, self._small = themes.body_font(scale), themes.body_font(scale)
+        self._font.setPixelSize(round(13 * scale))
+        self._small.setPixelSize(round(12 * scale))
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        lines = QFontMetrics(self._font).height() + 2 * QFontMetrics(self._small).height()
+        return QSize(0, lines + round(15 * self.scale))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        theme = self.theme
+        if theme is None:
+            return
+        area: QRect = option.rect
+        state: QStyle.StateFlag = option.state
+        model: ChangeModel = index.model()  # type: ignore[assignment]
+        row = model.row(index.row())
+        painter.save()
+        if state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(area, QColor(theme.selection))
+        elif state & QStyle.StateFlag.State_MouseOver:
+            painter.fillRect(area, QColor(theme.raised))
+        painter.setPen(QColor(theme.line))
+        painter.drawLine(area.bottomLeft(), area.bottomRight())
+        left, right = area.left() + round(16 * self.scale), area.right() - round(12 * self.scale)
+        metrics = QFontMetrics(self._font)
+        baseline = area.top() + round(7 * self.scale) + metrics.ascent()
+        painter.setFont(self._font)
+        painter.setPen(QColor(theme.text))
+        painter.drawText(QPoint(left, baseline), row.sign)
+        inner = left + round(18 * self.scale)
+        self._token(painter, row, inner, right, baseline, metrics)
+        small = QFontMetrics(self._small)
+        painter.setFont(self._small)
+        for words, colour in ((row.words, theme.text), (row.figures, theme.dim)):
+            baseline += small.height() + round(1 * self.scale)
+            painter.setPen(QColor(colour))
+            painter.drawText(QPoint(inner, baseline), small.elidedText(words, Qt.TextElideMode.ElideRight, right - inner))
+        if state & QStyle.StateFlag.State_HasFocus:
+            painter.setPen(QColor(theme.accent))
+            painter.drawRect(area.adjusted(0, 0, -1, -1))
+        painter.restore()
+
+    def _token(self, painter: QPainter, row: ChangeRow, left: int, right: int, baseline: int, metrics: QFontMetrics) -> None:
+        assert self.theme is not None
+        room = right - left
+        token = metrics.elidedText(row.token, Qt.TextElideMode.ElideRight, room // 2)
+        wide = metrics.horizontalAdvance(token)
+        gap = metrics.horizontalAdvance(" ")
+        before = metrics.elidedText(row.before.lstrip(), Qt.TextElideMode.ElideLeft, (room - wide) // 2)
+        painter.setPen(QColor(self.theme.dim))
+        x = left
+        if before:
+            painter.drawText(QPoint(x, baseline), before)
+            x += metrics.horizontalAdvance(before) + gap
+        painter.setPen(QColor(self.theme.text))
+        painter.drawText(QPoint(x, baseline), token)
+        box = QRect(x, baseline - metrics.ascent(), wide, metrics.height()).toRectF()
+        bracket_over(painter, box, self.theme)
+        x += wide + gap
+        painter.setPen(QColor(self.theme.dim))
+        painter.drawText(QPoint(x, baseline), metrics.elidedText(row.after, Qt.TextElideMode.ElideRight, max(0, right - x)))
+
+
+class ChangeList(QListView):
+    """The places; the one pointed at or pinned is that of the cursor."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__()
+        self.setObjectName("changeList")
+        self.setAccessibleName("Changes")
+        self.setAccessibleDescription("Return pins a change in the text and in the rounds.")
+        self.changes = ChangeModel(self)
+        self.delegate = ChangeDelegate(self)
+        self.cursor_place = cursor
+        self.turn = 0
+        self.setModel(self.changes)
+        self.setItemDelegate(self.delegate)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setUniformItemSizes(True)
+        self.setMouseTracking(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.entered.connect(self._entered)
+        self.selectionModel().currentRowChanged.connect(self._walked)
+        cursor.pinned.connect(self._pinned)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the rows, whose height changes with the text."""
+        self.delegate.set_look(theme, scale)
+        self.verticalScrollBar().setSingleStep(round(20 * scale))
+        self.scheduleDelayedItemsLayout()
+        self.viewport().update()
+
+    def place_of(self, index: Index) -> Place | None:
+        """The proposal that a row is about."""
+        if not index.isValid():
+            return None
+        spot = self.changes.change_at(index.row()).spot
+        return Place(self.turn, spot.round, spot.at)
+
+    @Slot(QModelIndex)
+    def _entered(self, index: QModelIndex) -> None:
+        self.cursor_place.point(self.place_of(index))
+
+    @Slot(QModelIndex, QModelIndex)
+    def _walked(self, current: QModelIndex, _: QModelIndex) -> None:
+        if self.hasFocus():
+            self.cursor_place.point(self.place_of(current))
+
+    @Slot(object)
+    def _pinned(self, place: Place | None) -> None:
+        row = None if place is None or place.turn != self.turn else self.changes.row_for(place)
+        if row is None:
+            self.clearSelection()
+        elif self.currentIndex().row() != row or not self.selectionModel().hasSelection():
+            self.selectionModel().setCurrentIndex(self.changes.index(row), QItemSelectionModel.SelectionFlag.ClearAndSelect)
+            self.scrollTo(self.changes.index(row))
+
+    # Qt
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.cursor_place.leave()
+        return super().viewportEvent(event)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        if event.button() == Qt.MouseButton.LeftButton:
+            self.cursor_place.pin(self.place_of(self.indexAt(event.position().toPoint())))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            place = self.place_of(self.currentIndex())
+            self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
+        else:
+            super().keyPressEvent(event)

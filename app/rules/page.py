@@ -1,0 +1,187 @@
+"""The page that judges the shown answer again under another rule or with fewer proposals per round."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Slot
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from app.look.theme import Theme
+from app.look.widgets import FlowLayout, RuleSelector
+from app.rules.changes import ChangeList
+from app.session.cursor import Cursor, Place
+from app.session.session import Answer
+from app.session.shown_answer import Shown
+from engine.lens.rejudge import JUDGED_AGAIN, Rejudge, why_not
+from engine.lens.rejudge_words import limits, summary
+from engine.types import ExpectedRule
+
+WAITING = "What another rule would have kept and rejected appears here as proposals are judged."
+
+
+class RulesPage(QWidget):
+    """Judges each round once, when it comes. While the page shows, text and lanes mark the places where the rule departs."""
+
+    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+        super().__init__()
+        self.shown, self.cursor_place = shown, cursor
+        self._answer: Answer | None = None
+        self._judged: Rejudge | None = None
+        self._chosen: ExpectedRule | None = None
+        self._gamma: int | None = None
+        self._offered = 0
+        self._marks: dict[int, Place] = {}
+        self.title = QLabel("Judge again under")
+        self.title.setObjectName("sectionTitle")
+        self.rule = RuleSelector(JUDGED_AGAIN, "againSelector", "Rule to judge again with")
+        self.rule.setAccessibleDescription("Shows what this rule would have kept and rejected in the answer that is shown.")
+        self.rule.chosen.connect(self._rule_chosen)
+        self.gamma = QComboBox()
+        self.gamma.setObjectName("againGamma")
+        self.gamma.setProperty("look", "choice")
+        self.gamma.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.gamma.setAccessibleName("Proposals per round to judge again")
+        self.gamma.setToolTip(
+            "<p>How many proposals of each round are judged again. A longer draft than was made is not known.</p>"
+        )
+        self.gamma.activated.connect(self._gamma_chosen)
+        self.keep = QPushButton("Keep marks")
+        self.keep.setObjectName("smallButton")
+        self.keep.setCheckable(True)
+        self.keep.setToolTip("<p>Keep the brackets in the text and over the rounds while another page is shown.</p>")
+        self.keep.setAccessibleDescription("Keeps the changes marked in the text and in the rounds while another page is shown.")
+        self.keep.toggled.connect(self._mark)
+        self.words, self.notes = QLabel(), QLabel()
+        self.words.setObjectName("againWords")
+        self.notes.setObjectName("sectionNote")
+        for label in (self.words, self.notes):
+            label.setWordWrap(True)
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
+        self.list = ChangeList(cursor)
+        self._arrange()
+        self._offer(0)
+        self.rule.set_rule("rejection")
+
+    def _arrange(self) -> None:
+        controls = FlowLayout(8)
+        for control in (self.title, self.rule, self.gamma, self.keep):
+            controls.addWidget(control)
+        above = QVBoxLayout()
+        above.setContentsMargins(16, 0, 12, 0)
+        above.setSpacing(8)
+        above.addLayout(controls)
+        above.addWidget(self.words)
+        above.addWidget(self.notes)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 8, 0, 0)
+        column.setSpacing(8)
+        column.addLayout(above)
+        column.addWidget(self.list, 1)
+        column.addStretch()  # takes the room of a list that is hidden
+        self.setTabOrder(self.gamma, self.keep)
+        self.setTabOrder(self.keep, self.list)
+
+    # What is asked
+
+    @property
+    def asked(self) -> ExpectedRule:
+        """The rule that judges again: the one chosen, else one that did not judge the answer."""
+        if self._chosen is not None:
+            return self._chosen
+        answer = self.shown.answer
+        return "rejection" if answer is None or answer.options.rule != "rejection" else "gumbel"
+
+    @Slot(str)
+    def _rule_chosen(self, rule: str) -> None:
+        self._chosen = next(known for known in JUDGED_AGAIN if known == rule)
+        self._restart()
+        self.refresh()
+
+    @Slot(int)
+    def _gamma_chosen(self, index: int) -> None:
+        self._gamma = self.gamma.itemData(index)
+        self._restart()
+        self.refresh()
+
+    def _offer(self, longest: int) -> None:
+        """Offers every shorter draft than the longest one there was."""
+        if self._offered == longest and self.gamma.count():
+            return
+        self._offered = longest
+        self.gamma.clear()
+        self.gamma.addItem("All proposals", None)
+        for many in range(1, longest):
+            self.gamma.addItem(f"At most {many} a round", many)
+        self.gamma.setCurrentIndex(max(0, self.gamma.findData(self._gamma)))
+
+    # What is shown
+
+    def refresh(self) -> None:
+        """Judges what the answer has gained, and shows it."""
+        answer = self.shown.answer
+        rounds = [] if answer is None else answer.rounds
+        if answer is not self._answer or (self._judged is not None and len(rounds) < len(self._judged.rounds)):
+            self._answer = answer
+            self._gamma = None
+            self._restart()
+        self.rule.set_rule(self.asked)
+        self._judge()
+        judged = self._judged
+        self._offer(0 if judged is None else judged.longest)
+        notes: list[str] = []
+        if answer is None or not rounds or (judged is not None and not judged.rules and answer.running):
+            words = [WAITING]
+        elif judged is None:
+            words = [why_not(answer.options, self.asked, self._gamma)]
+        else:
+            words, notes = summary(judged), [] if judged.trouble else limits(judged)
+        self.words.setText("\n".join(words))
+        self.notes.setText(" ".join(notes))
+        self.notes.setVisible(bool(notes))
+        has_rows = self.list.changes.rowCount() > 0
+        self.list.setVisible(has_rows)
+        self.setFocusProxy(self.list if has_rows else self.rule.buttons[self.asked])
+
+    def _restart(self) -> None:
+        self._judged = None
+        self._marks = {}
+        self.list.turn = self.shown.turn
+        self.list.changes.begin(self._answer, self.asked)
+        self._mark()
+
+    def _judge(self) -> None:
+        """Takes the rounds that came since the last time; none where the answer cannot be judged again at all."""
+        answer = self._answer
+        if answer is None or (self._judged is None and why_not(answer.options, self.asked, self._gamma)):
+            return
+        if self._judged is None:
+            self._judged = Rejudge(answer.options, self.asked, self._gamma)
+        fresh = [self._judged.add(round_) for round_ in answer.rounds[len(self._judged.rounds) :]]
+        changes = [found.change for found in fresh if found.change is not None]
+        if changes:
+            self.list.changes.add(changes)
+            self._marks |= {change.spot.round: Place(self.list.turn, change.spot.round, change.spot.at) for change in changes}
+            self._mark()
+
+    @property
+    def marks(self) -> bool:
+        """Whether the changes are marked in the text and in the rounds: while the page shows, and as long as the user wants."""
+        return self.isVisible() or self.keep.isChecked()
+
+    @Slot()
+    def _mark(self) -> None:
+        self.cursor_place.mark(self._marks if self.marks else {})
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the list; the style sheet does the rest."""
+        self.list.set_look(theme, scale)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._mark()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._mark()

@@ -1,0 +1,285 @@
+"""The page that judges an answer again: what it says, what it lists and marks, and that each round is judged once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtGui import QColor, QImage
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.look import theme as themes
+from app.look.widgets import NARROWEST_BRACKET
+from app.rules import page as page_module
+from app.rules.page import WAITING, RulesPage
+from app.session.cursor import Cursor, Place
+from app.session.session import Answer, Session, Turn
+from app.session.settings import Settings
+from app.session.shown_answer import Shown
+from app.window.window import Window
+from engine.exports.tables import options_of
+from engine.lens.rejudge import rejudge
+from engine.lens.rejudge_words import limits, summary
+from engine.trace import read
+from engine.types import Round
+from tests.app.fakes import FakeEngine
+
+PATH = Path(__file__).parents[2] / "references" / "rejudge" / "gumbel-draft-model.jsonl"
+TRACE = read(PATH)
+OPTIONS = options_of(TRACE)
+Open = Callable[..., Window]
+
+
+def answer(rounds: int | None = None, state: str = "finished", **options: object) -> Answer:
+    made = Answer(options=OPTIONS.replace(**options), drafter="builtin-draft", submitted=0.0, state=state)  # type: ignore[arg-type]
+    grow(made, TRACE.rounds[:rounds])
+    return made
+
+
+def grow(made: Answer, rounds: tuple[Round, ...]) -> None:
+    for current in rounds:
+        made.rounds.append(current)
+        made.text.add(current)
+
+
+@pytest.fixture
+def cursor() -> Cursor:
+    return Cursor()
+
+
+@pytest.fixture
+def page(qtbot: QtBot, cursor: Cursor) -> RulesPage:
+    """The page by itself, on a session that tests fill."""
+    made = RulesPage(Shown(Session(), cursor), cursor)
+    made.set_look(themes.DARK, 1.0)
+    qtbot.addWidget(made)
+    made.resize(420, 700)
+    made.show()
+    return made
+
+
+def show(page: RulesPage, *answers: Answer) -> None:
+    page.shown.session.turns = [Turn("Tell me.", made) for made in answers]
+    page.shown.sync()
+    page.refresh()
+
+
+def wanted(rule: str, gamma: int | None = None) -> list[Place]:
+    """The places that change, judged by themselves."""
+    judged = rejudge(TRACE.rounds, OPTIONS, rule, gamma)
+    return [Place(0, found.round, found.change.spot.at) for found in judged.rounds if found.change is not None]
+
+
+def listed(page: RulesPage) -> list[Place | None]:
+    return [page.list.place_of(page.list.changes.index(row)) for row in range(page.list.changes.rowCount())]
+
+
+def test_it_says_and_lists_what_was_found(page: RulesPage) -> None:
+    show(page, answer())
+    judged = rejudge(TRACE.rounds, OPTIONS, "rejection")
+    assert page.words.text().splitlines() == summary(judged)
+    assert page.notes.text() == " ".join(limits(judged)) and page.notes.isVisible()
+    assert listed(page) == wanted("rejection") and len(wanted("rejection")) > 5
+    row = page.list.changes.row(0)
+    assert (row.sign, row.before, row.token) == ("+", "", "The")
+    assert row.words == "rejected; rejection would have kept it" and row.figures.startswith("p 0.285   q 0.490")
+    assert row.after == "As the last light"
+
+
+def test_another_rule_and_fewer_proposals_are_judged_at_once(page: RulesPage) -> None:
+    show(page, answer())
+    page.rule.buttons["match"].click()
+    assert listed(page) == wanted("match") and "match would have proposed" in page.list.changes.row(0).words
+    assert not page.notes.isVisible()
+    page.gamma.setCurrentIndex(page.gamma.findData(1))
+    page.gamma.activated.emit(page.gamma.currentIndex())
+    assert listed(page) == wanted("match", 1)
+    assert [page.gamma.itemData(index) for index in range(page.gamma.count())] == [None, 1, 2, 3]
+    page.rule.buttons["gumbel"].click()
+    assert not listed(page) and page.list.isHidden() and "12 instead of 13" in page.words.text()
+
+
+def test_the_rule_that_did_not_judge_is_offered_until_one_is_chosen(page: RulesPage) -> None:
+    show(page, answer(rule="rejection"))
+    assert page.rule.rule == "gumbel"
+    page.rule.buttons["match"].click()
+    show(page, answer())
+    assert page.rule.rule == "match"
+
+
+def test_a_growing_answer_is_judged_round_by_round(page: RulesPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[int] = []
+    add = page_module.Rejudge.add
+    monkeypatch.setattr(page_module.Rejudge, "add", lambda self, current: (judged.append(current.index), add(self, current))[1])
+    made = answer(0, "generating")
+    show(page, made)
+    assert page.words.text() == WAITING
+    resets: list[int] = []
+    page.list.changes.modelReset.connect(lambda: resets.append(1))
+    for current in TRACE.rounds:
+        grow(made, (current,))
+        page.refresh()
+    assert judged == list(range(len(TRACE.rounds))) and not resets
+    assert listed(page) == wanted("rejection")
+
+
+def test_an_answer_that_went_back_is_judged_anew(page: RulesPage) -> None:
+    made = answer()
+    show(page, made)
+    del made.rounds[10:]
+    page.refresh()
+    assert listed(page) == [place for place in wanted("rejection") if place.round < 10]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"temperature": 0}, "At temperature 0"), ({"seed": None}, "seed of this answer is not recorded")],
+)
+def test_what_cannot_be_told_is_said_in_words(page: RulesPage, options: dict[str, object], said: str) -> None:
+    show(page, answer(**options))
+    assert said in page.words.text() and not listed(page) and page.list.isHidden()
+
+
+def test_rounds_without_what_the_rule_compares_are_named_as_the_reason(page: RulesPage) -> None:
+    made = answer(0)
+    bare = (
+        replace(current, proposals=tuple(replace(one, q=None, p=None) for one in current.proposals)) for current in TRACE.rounds
+    )
+    grow(made, tuple(bare))
+    show(page, made)
+    assert page.words.text().startswith("Analysis was off") and not page.notes.isVisible()
+
+
+def test_an_empty_conversation_says_what_will_be_there(page: RulesPage) -> None:
+    show(page)
+    assert page.words.text() == WAITING and page.focusProxy() is page.rule.buttons["rejection"]
+
+
+def test_places_are_marked_while_the_page_shows_or_as_long_as_is_asked(page: RulesPage, cursor: Cursor) -> None:
+    show(page, answer())
+    assert list(cursor.marks.values()) == wanted("rejection")
+    page.hide()
+    assert not cursor.marks
+    page.keep.setChecked(True)
+    assert list(cursor.marks.values()) == wanted("rejection")
+    page.keep.setChecked(False)
+    assert not cursor.marks
+    page.show()
+    page.rule.buttons["match"].click()
+    assert list(cursor.marks.values()) == wanted("match")
+    show(page)
+    assert not cursor.marks
+
+
+def test_a_click_pins_the_place_and_a_pin_selects_the_row(page: RulesPage, cursor: Cursor, qtbot: QtBot) -> None:
+    show(page, answer())
+    places, rows = wanted("rejection"), page.list
+    rectangle = rows.visualRect(rows.changes.index(1))
+    qtbot.mouseClick(rows.viewport(), Qt.MouseButton.LeftButton, pos=rectangle.center())
+    assert cursor.pin_place == places[1]
+    cursor.pin(places[3])
+    assert rows.currentIndex().row() == 3 and rows.selectionModel().isRowSelected(3)
+    cursor.pin(Place(0, places[3].round, emitted=0))
+    assert not rows.selectionModel().hasSelection()
+    rows.setFocus()
+    qtbot.keyClick(rows, Qt.Key.Key_Down)
+    assert cursor.place == places[4]
+    qtbot.keyClick(rows, Qt.Key.Key_Return)
+    assert cursor.pin_place == places[4]
+    qtbot.keyClick(rows, Qt.Key.Key_Return)
+    assert cursor.pin_place is None
+
+
+def test_another_turn_is_shown_with_its_own_places(page: RulesPage, cursor: Cursor) -> None:
+    show(page, answer(), answer(rounds=12))
+    assert {place.turn for place in cursor.marks.values()} == {1}
+    page.shown.choose(0)
+    page.refresh()
+    assert listed(page) == wanted("rejection") and {place.turn for place in cursor.marks.values()} == {0}
+
+
+def test_a_row_says_the_same_to_a_screen_reader(page: RulesPage) -> None:
+    show(page, answer())
+    index = page.list.changes.index(0)
+    spoken = index.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken.startswith("“The” rejected; rejection would have kept it. p 0.285")
+
+
+# In the window
+
+
+@pytest.fixture
+def open_window(qtbot: QtBot, home: Path) -> Iterator[Open]:
+    windows: list[Window] = []
+
+    def opened(**settings: object) -> Window:
+        window = Window(FakeEngine(), Settings(appearance="dark", **settings), None)  # type: ignore[arg-type]
+        qtbot.addWidget(window)
+        windows.append(window)
+        window.resize(1280, 800)
+        with qtbot.waitActive(window):
+            window.show()
+        window.replay_controller.open(PATH)
+        QApplication.processEvents()
+        window.panel.refresh()
+        return window
+
+    yield opened
+    for window in windows:
+        window.close()
+
+
+def picture(widget: QWidget) -> QImage:
+    image = QImage(widget.size(), QImage.Format.Format_RGB32)
+    widget.render(image, QPoint())
+    return image
+
+
+def differing(before: QImage, after: QImage) -> list[QPoint]:
+    size: QSize = before.size()
+    return [
+        QPoint(x, y)
+        for y in range(size.height())
+        for x in range(size.width())
+        if before.pixelColor(x, y) != after.pixelColor(x, y)
+    ]
+
+
+def test_brackets_stand_over_the_changed_tokens_in_the_text(open_window: Open) -> None:
+    window = open_window(panel_page="rules")
+    transcript = window.transcript
+    marked = picture(transcript.viewport())
+    places = list(window.panel.cursor_marks) if hasattr(window.panel, "cursor_marks") else wanted("rejection")
+    window.panel.show_page("table")
+    found = differing(picture(transcript.viewport()), marked)
+    assert found
+    boxes = [box for place in places for box in transcript.pointing.boxes(place)]
+    reach = [box.adjusted(-NARROWEST_BRACKET, -5, NARROWEST_BRACKET, 0) for box in boxes]
+    assert all(any(area.contains(point.toPointF()) for area in reach) for point in found)
+    assert all(any(area.contains(point.toPointF()) for point in found) for area in reach)
+    assert QColor(transcript.theme.text) == marked.pixelColor(found[0])
+
+
+def test_kept_marks_stand_over_the_rounds_too(open_window: Open) -> None:
+    window = open_window(panel_page="rules")
+    window.panel.rules.keep.setChecked(True)
+    window.panel.show_page("rounds")
+    lanes = window.panel.rounds.lanes
+    slots = {index: lanes.marked_slot(index) for index in range(len(TRACE.rounds))}
+    assert {index: slot for index, slot in slots.items() if slot is not None} == {
+        place.round: place.proposal for place in wanted("rejection")
+    }
+    marked = picture(lanes.viewport())
+    window.panel.rules.keep.setChecked(False)
+    assert differing(picture(lanes.viewport()), marked)
+
+
+def test_the_page_is_reached_by_key_and_from_the_menu(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window(side_panel=False)
+    qtbot.keyClick(window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    assert window.panel.page == "rules" and window.panel.rules.list.hasFocus()
+    assert window.settings.panel_page == "rules"
