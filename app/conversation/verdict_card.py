@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.look.placing import part_on_screen
 from app.look.theme import DARK, Theme, mono_font
 from app.look.widgets import tint
 from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
@@ -313,6 +314,8 @@ class VerdictCard(QFrame):
             part.setVisible(shows)
         self.setAccessibleDescription(verdict.text())
         self._fit()
+        if not pinned:
+            self._shorten()
 
     def _show_alternatives(self, verdict: Verdict, can_branch: bool) -> None:
         for button in self._buttons:
@@ -345,20 +348,45 @@ class VerdictCard(QFrame):
             self.chosen.emit(button.alternative.id)
 
     def _fit(self) -> None:
-        """As wide as it always is, and as tall as its words, unless the window is lower than that."""
+        """As wide as it always is, and as tall as its words, unless the window, or what of it is on the screen, is lower."""
+        room = self._room
+        width = min(self._look.px(WIDTH), room.width())
+        height = self._height_for(width)
+        policies, scrolls = Qt.ScrollBarPolicy, height > room.height()
+        self._scroll.setVerticalScrollBarPolicy(policies.ScrollBarAsNeeded if scrolls else policies.ScrollBarAlwaysOff)
+        self.resize(width, min(height, room.height()))
+
+    @property
+    def _room(self) -> QSize:
         parent = self.parentWidget()
-        width = self._look.px(WIDTH)
-        if parent is not None:
-            width = min(width, parent.width() - 16)
-        layout = self._body.layout()
-        assert layout is not None
+        return QSize(10**6, 10**6) if parent is None else part_on_screen(parent).size() - QSize(16, 16)
+
+    def _height_for(self, width: int) -> int:
+        """Pixels that its words take at this width, frame included."""
+        layout, whole = self._body.layout(), self.layout()
+        assert layout is not None and whole is not None
+        self.ensurePolished()
+        frame, margins = self.contentsMargins(), whole.contentsMargins()
         layout.invalidate()
         layout.activate()
-        height = layout.totalHeightForWidth(width - 2) + 2
-        room = height if parent is None else parent.height() - 16
-        policies = Qt.ScrollBarPolicy
-        self._scroll.setVerticalScrollBarPolicy(policies.ScrollBarAsNeeded if height > room else policies.ScrollBarAlwaysOff)
-        self.resize(width, min(height, room))
+        across = frame.left() + frame.right() + margins.left() + margins.right()
+        down = frame.top() + frame.bottom() + margins.top() + margins.bottom()
+        return layout.totalHeightForWidth(width - across) + down
+
+    def _shorten(self) -> None:
+        """Nobody can scroll a card that only hovers: what is least needed gives way until the rest is whole."""
+        least_needed: tuple[tuple[QWidget, ...], ...] = (
+            (self.expected_title, self.expected_rows),
+            (self.residual_title, self.residual),
+            (self.target_title, self.draft_title, *self.alternatives),
+            (self.notes,),
+        )
+        for parts in least_needed:
+            if self._height_for(self.width()) <= self._room.height():
+                break
+            for part in parts:
+                part.hide()
+        self._fit()
 
     def focus_first(self) -> None:
         """Puts the keyboard on the first alternative that can be chosen, or on the card itself."""

@@ -1,4 +1,4 @@
-"""When the verdict card shows and where it stands: near the token, inside the window, never under the pointer."""
+"""When the verdict card shows and where it stands: near the token, inside window and screen, never under the pointer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.conversation.screen_reader import offset_of
 from app.conversation.transcript import Transcript
 from app.conversation.verdict_card import VerdictCard
+from app.look.placing import part_on_screen
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -248,11 +249,13 @@ class VerdictHost(QObject):
         else:
             anchor = QRect(viewport.mapTo(self.window, area.topLeft()), area.size())
         avoid = [anchor] if self.transcript.pointing.walking else [anchor, QRect(pointer - QPoint(4, 4), QSize(8, 8))]
-        room = self.window.rect().adjusted(EDGE, EDGE, -EDGE, -EDGE)
+        room = part_on_screen(self.window).adjusted(EDGE, EDGE, -EDGE, -EDGE)
         left, right = viewport.mapTo(self.window, QPoint(0, 0)).x(), viewport.mapTo(self.window, QPoint(viewport.width(), 0)).x()
         if viewport.isVisible() and left <= anchor.center().x() <= right and right - left >= size.width() + 2 * EDGE:
-            room.setLeft(left + EDGE)  # what stands beside the conversation stays in sight
-            room.setRight(right - EDGE)
+            beside = QRect(room)  # what stands beside the conversation stays in sight
+            beside.setLeft(max(room.left(), left + EDGE))
+            beside.setRight(min(room.right(), right - EDGE))
+            room = beside if beside.width() >= size.width() else room
         return corner(room, anchor, size, avoid)
 
 

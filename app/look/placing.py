@@ -7,6 +7,8 @@ from PySide6.QtWidgets import QWidget
 
 FRAME = QMargins(2, 40, 2, 8)
 """More than most desktops put around a window; what they really put is known only once it shows."""
+LEAST_PART = 200
+"""Pixels of a window on the screen in which something can still be placed."""
 
 
 def frame_of(window: QWidget) -> QMargins:
@@ -27,3 +29,10 @@ def fitted(wanted: QRect, room: QRect, frame: QMargins) -> QRect:
         size.width(),
         size.height(),
     )
+
+
+def part_on_screen(window: QWidget) -> QRect:
+    """What of a window's inside lies on a screen, in its own coordinates; all of it where next to nothing does."""
+    screens = window.screen().availableVirtualGeometry()
+    inside = QRect(window.mapFromGlobal(screens.topLeft()), screens.size()) & window.rect()
+    return inside if min(inside.width(), inside.height()) >= LEAST_PART else window.rect()

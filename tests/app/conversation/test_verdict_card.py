@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
 from app.conversation.verdict_host import corner
+from app.look.placing import part_on_screen
 from app.session.cursor import Place
 from app.session.settings import Settings
 from app.session.token_walk import neighbour, place_of, spot_of
@@ -269,6 +270,8 @@ def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(q
 @pytest.mark.usefixtures("fonts")
 def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(size=(560, 460), text_scale=1.8)
+    window.setMinimumSize(0, 0)
+    window.resize(window.width(), 420)
     engine.rounds = story_rounds(rule="rejection")
     base = engine.rounds[1]
     engine.rounds[1] = replace(base, proposals=tuple(replace(p, draft_top=(), target_top=()) for p in base.proposals))
@@ -498,3 +501,27 @@ def test_a_whole_round_pointed_at_elsewhere_is_outlined_without_a_card(qtbot: Qt
     window.cursor_place.pin(Place(0, 2))
     assert window.verdicts.card.isHidden()
     window.transcript.viewport().grab()
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("scale", [1.0, 1.4])
+@pytest.mark.parametrize("size", [(1280, 800), (940, 600), (640, 480)])
+def test_a_hovering_card_is_whole_and_on_the_screen_wherever_its_token_stands(
+    open_window: Open, size: tuple[int, int], scale: float
+) -> None:
+    window, _ = open_window(size, text_scale=scale)
+    card, bar = window.verdicts.card, window.transcript.verticalScrollBar()
+    answer, seen = window.session.turns[0].answer, 0
+    for share in (0.0, 1.0):
+        bar.setValue(round(share * bar.maximum()))
+        for round_ in answer.rounds:
+            for place in range(len(round_.proposals)):
+                window.cursor_place.point(Place(0, round_.index, place))
+                window.verdicts._show_pointed()
+                QApplication.processEvents()
+                assert part_on_screen(window).contains(card.geometry())
+                assert card._scroll.verticalScrollBar().maximum() == 0, "no line is below its end"
+                body = card._body.layout()
+                assert body is not None and card._scroll.viewport().height() >= body.totalHeightForWidth(card._body.width())
+                seen += 1
+    assert seen > 40

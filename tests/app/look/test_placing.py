@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.look.command import ShortcutSheet
-from app.look.placing import FRAME, fitted, frame_of
+from app.look.placing import FRAME, fitted, frame_of, part_on_screen
 from app.session.settings import Settings
 from app.window.window import Window
 from tests.app.fakes import FakeEngine
@@ -68,3 +68,17 @@ def test_the_sheet_of_shortcuts_is_on_the_screen_and_scrolls(window: Window, qtb
 
 def _in_view(widget: QWidget, view: QWidget) -> bool:
     return view.rect().contains(QRect(widget.mapTo(view, widget.rect().topLeft()), widget.size()))
+
+
+def test_only_what_of_a_window_is_on_a_screen_has_room_for_cards(qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    screen = window.screen().availableVirtualGeometry()
+    window.show()
+    for left, top in ((300, 300), (-100, 0), (0, -100), (0, 0)):
+        window.setGeometry(screen.left() + left, screen.top() + top, screen.width(), screen.height())
+        inside = part_on_screen(window)
+        assert (inside.left(), inside.top()) == (max(0, -left), max(0, -top))
+        assert (inside.width(), inside.height()) == (screen.width() - abs(left), screen.height() - abs(top))
+    window.setGeometry(screen.right() - 20, screen.top(), 600, 400)
+    assert part_on_screen(window) == window.rect(), "a sliver is no room"
