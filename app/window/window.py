@@ -55,8 +55,8 @@ from engine.types import Event, RoundFinished
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
-CONTROLS = 720
-"""Width of the replay bar and of the first page, in pixels at text scale 1, where there is room."""
+REPLAY_BAR = 720
+"""Width of the replay bar in pixels at text scale 1, where there is room: its slider needs more than a line of text."""
 
 
 class Window(QMainWindow):
@@ -527,9 +527,9 @@ class Window(QMainWindow):
         whole = self.column.width()
         column = self.transcript.column_in(whole)
         self.composer.set_column(column.left(), column.width(), whole)
-        wide = self.transcript.column_in(whole, least=CONTROLS)
+        self.welcome.set_column(column.left(), column.width(), whole)
+        wide = self.transcript.column_in(whole, least=REPLAY_BAR)
         self.replay_controller.bar.set_column(wide.left(), wide.width(), whole)
-        self.welcome.set_column(wide.left(), wide.width(), whole)
 
     # Asked for by menus and keys
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QPoint
 from PySide6.QtGui import QFontInfo, QFontMetricsF, QTextLayout
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton
 from pytestqt.qtbot import QtBot
 
 from app.conversation.transcript import MEASURE, SAMPLE, Transcript
@@ -95,4 +96,18 @@ def test_every_label_of_the_window_has_the_face_of_the_text(qtbot: QtBot, home: 
     allowed = {QFontInfo(font).family() for font in (themes.body_font(1.0), themes.mono_font(1.0))}
     for label in window.findChildren(QLabel):
         assert QFontInfo(label.font()).family() in allowed, label.objectName() or label.text()
+    window.close()
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (700, 700), (2560, 1440)])
+def test_the_first_page_stands_above_the_message_field_in_one_column(qtbot: QtBot, home: Path, size: tuple[int, int]) -> None:
+    window = Window(FakeEngine(), Settings())
+    qtbot.addWidget(window)
+    window.resize(*size)
+    window.show()
+    card = window.welcome.findChild(QPushButton, "promptCard")
+    frame = window.composer.findChild(QFrame, "composerFrame")
+    assert card is not None and frame is not None
+    edges = [widget.mapTo(window, QPoint(0, 0)).x() for widget in (card, frame)]
+    assert abs(edges[0] - edges[1]) <= 16, "the frame of the field stands out a little"
     window.close()
