@@ -166,6 +166,7 @@ class CompareText(QAbstractScrollArea):
         """Lays out everything anew, for another width or look."""
         self._block = None if self.run is None else TextBlock(self._style, self.column.width(), self.run.answer, self.ghosts)
         self.sync()
+        self.viewport().update()  # all of it: `sync` paints what is new, and to a block just made nothing is
 
     def sync(self) -> None:
         """Takes in the rounds that came since the last time."""

@@ -39,8 +39,8 @@ class ColumnSetup:
     prompt: str = ""
 
     def title(self, target: str) -> str:
-        """Drafter and rule in words; without a drafter there is nothing to judge."""
-        return "No drafter" if self.drafter == NO_DRAFTER else f"{drafter_words(self.drafter, target)}, {RULE_TITLES[self.rule]}"
+        """Rule and drafter in words, the rule first, since narrow columns cut the end; without a drafter nothing is judged."""
+        return "No drafter" if self.drafter == NO_DRAFTER else f"{RULE_TITLES[self.rule]}, {drafter_words(self.drafter, target)}"
 
     @property
     def invariant(self) -> bool:

@@ -23,7 +23,7 @@ class PartingLine(QFrame):
         self.words.setWordWrap(True)
         self.words.setTextFormat(Qt.TextFormat.RichText)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.go = QPushButton("Show")
+        self.go = QPushButton("Go to the difference")
         self.go.setObjectName("quietButton")
         self.go.setAccessibleName("Show the first difference in every column")
         self.go.setToolTip("Show the first difference in every column (F7)")

@@ -43,8 +43,11 @@ class Preset:
 
     def about(self, setup: Setup) -> str:
         """The words, and what the comparison brings along that is not seen in its controls."""
+        alike = {(column.gamma, column.temperature) for column in setup.columns}
+        gamma, temperature = next(iter(alike))
+        shared = f" Gamma {gamma} and temperature {temperature:g} in every column." if len(alike) == 1 and gamma != "auto" else ""
         chosen = " This seed was chosen because the texts under Rejection part early." if setup.seed == PARTING_SEED else ""
-        return f"{self.words}{chosen}"
+        return f"{self.words}{shared}{chosen}"
 
 
 def _two_drafters(settings: Settings) -> tuple[str, str]:

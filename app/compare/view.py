@@ -375,7 +375,7 @@ class CompareView(QWidget):
         """Writes the answers of all columns to one file, and says so."""
         if (comparison := self.comparison) is None:
             return
-        plain, ghosts = comparison.plain_runs, self.settings().ghosts
+        plain, ghosts = comparison.plain_runs, self.settings().compare_ghosts
         if self._written(lambda: export_session(comparison.traces, path, kind, plain=plain, ghosts=ghosts)):
             self.exported.emit(str(path.parent), kind.id)
 

@@ -133,10 +133,14 @@ class Chat(QObject):
             self.unanswered.emit(str(error))
         self.changed.emit()
 
-    def regenerate(self) -> None:
-        """Answers the last prompt again; the answer there is stays as a sibling."""
-        if self.session.turns:
-            self.send(self.session.turns[-1].prompt, instead_of_last=True)
+    def regenerate(self, same_seed: bool = False) -> None:
+        """Answers the last prompt again; the answer there is stays as a sibling. The seed can be that of this answer, unless the
+        settings have one."""
+        if self.session.turns and self.session.running is None and not self.session.replaying:
+            turn, options = self.session.turns[-1], self.settings.options()
+            if same_seed and options.seed is None:
+                options = options.replace(seed=turn.answer.options.seed)
+            self._ask(turn.prompt, options, instead_of_last=True)
 
     @property
     def replaced(self) -> Turn | None:

@@ -32,6 +32,7 @@ class Settings:
     Attributes:
         text_scale: factor on every text size of the window.
         ghosts: which proposals that did not become text are shown in it; True and False, of older files, are "all" and "none".
+        compare_ghosts: the same for comparisons, where the texts themselves are to be compared.
         charts: those that are not folded away.
         geometry: x, y, width, height of the window; empty means the default place.
         seed: None draws a new seed for each answer.
@@ -40,6 +41,7 @@ class Settings:
 
     appearance: Appearance = "system"
     ghosts: Ghosts = "all"
+    compare_ghosts: Ghosts = "none"
     side_panel: bool = True
     panel_page: PanelPage = "rounds"
     charts: tuple[str, ...] = OPEN_CHARTS
@@ -68,7 +70,8 @@ class Settings:
         if isinstance(self.ghosts, bool):
             object.__setattr__(self, "ghosts", "all" if self.ghosts else "none")
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
-        _check(self.ghosts in GHOST_STEPS, "ghosts", self.ghosts)
+        for name in ("ghosts", "compare_ghosts"):
+            _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
         _check(isinstance(self.side_panel, bool), "side_panel", self.side_panel)
         _check(
             isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale

@@ -65,7 +65,7 @@ class Pages(QStackedWidget):
         view.changed.connect(self.changed)
         view.said.connect(self.said)
         view.exported.connect(self.exported)
-        view.set_ghosts(self._settings().ghosts)
+        view.set_ghosts(self._settings().compare_ghosts)
         if prompt := self._prompt():
             view.show_prompt(prompt)
         if self._look is not None:

@@ -115,6 +115,11 @@ class Window(QMainWindow):
         """What is in force from the next answer on, kept by the chat."""
         return self.chat.settings
 
+    @property
+    def ghosts(self) -> Ghosts:
+        """How many ghosts the page that is shown has."""
+        return self.settings.ghosts if self.pages.comparing is None else self.settings.compare_ghosts
+
     # Parts
 
     def _build(self) -> None:
@@ -221,10 +226,13 @@ class Window(QMainWindow):
     @Slot()
     def regenerate(self) -> None:
         """Answers the last prompt again."""
+        self._answer_again()
+
+    def _answer_again(self, same_seed: bool = False) -> None:
         if self.session.running is None:
             self.banner.hide()
             self.transcript.follow()
-            self.chat.regenerate()
+            self.chat.regenerate(same_seed)
 
     @Slot()
     def edit_last(self) -> None:
@@ -237,14 +245,14 @@ class Window(QMainWindow):
 
     @Slot()
     def show_rules_apart(self) -> None:
-        """Sets a temperature at which the rules differ and answers the last prompt again with it; an answer that is under way is
-        stopped first and stays beside the new one."""
+        """Sets a temperature at which the rules differ and answers the last prompt again with it and the same seed. An answer
+        that is under way is stopped first and stays beside the new one."""
         self.chat.change("temperature", WARM)
         self._again = self.session.running is not None
         if self._again:
             self.chat.stop()
         elif self.session.turns and not self.session.replaying:
-            self.regenerate()
+            self._answer_again(same_seed=True)
 
     def new_chat(self) -> None:
         """An empty conversation. A message being written stays."""
@@ -291,7 +299,7 @@ class Window(QMainWindow):
         self._refresh()
         if self._again and self.session.running is None:
             self._again = False
-            self.regenerate()
+            self._answer_again(same_seed=True)
 
     @Slot()
     def _changed(self) -> None:
@@ -303,6 +311,7 @@ class Window(QMainWindow):
         """The conversation and the comparison take turns; each has the keyboard while it is shown."""
         if self.pages.comparing is None and self.pages.isVisible():
             (self.replay_controller.bar if self.session.replaying else self.composer.edit).setFocus()
+        self._show_settings()
         self._refresh()
 
     @Slot()
@@ -418,9 +427,9 @@ class Window(QMainWindow):
         settings = self.settings
         self.header.show_settings(settings)
         self.options.show_settings(settings)
-        self.status.show_ghosts(settings.ghosts)
+        self.status.show_ghosts(self.ghosts)
         self.panel.show_page(settings.panel_page)
-        self.actions_by_id[f"{settings.ghosts}GhostsAction"].setChecked(True)
+        self.actions_by_id[f"{self.ghosts}GhostsAction"].setChecked(True)
         self.actions_by_id["panelAction"].setChecked(settings.side_panel)
         self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
         self._show_note()
@@ -469,14 +478,17 @@ class Window(QMainWindow):
     @Slot()
     def toggle_ghosts(self) -> None:
         """The next step of showing ghosts: none, rejected, all, and none again."""
-        self.set_ghosts(GHOST_STEPS[(GHOST_STEPS.index(self.settings.ghosts) + 1) % len(GHOST_STEPS)])
-        self._announce(GHOST_TITLES[self.settings.ghosts])
+        self.set_ghosts(GHOST_STEPS[(GHOST_STEPS.index(self.ghosts) + 1) % len(GHOST_STEPS)])
+        self._announce(GHOST_TITLES[self.ghosts])
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Shows so much of what was proposed and not accepted, in conversation and comparison, and keeps the choice."""
-        self.chat.keep(ghosts=ghosts)
-        self.transcript.set_ghosts(ghosts)
-        self.pages.set_ghosts(ghosts)
+        """Shows so much of what was proposed and not accepted in the page that is shown, and keeps the choice for it."""
+        if self.pages.comparing is None:
+            self.chat.keep(ghosts=ghosts)
+            self.transcript.set_ghosts(ghosts)
+        else:
+            self.chat.keep(compare_ghosts=ghosts)
+            self.pages.set_ghosts(ghosts)
 
     @Slot()
     def toggle_panel(self) -> None:

@@ -319,7 +319,7 @@ def _sampling_reasons(options: DecodingOptions) -> Iterable[str]:
     if options.temperature == 0:
         yield "at temperature 0 every rule accepts only the target's most likely token"
     elif options.temperature <= COLD:
-        yield f"at temperature {options.temperature:g} both models are nearly certain of each token"
+        yield f"at temperature {options.temperature:g} each model gives one token nearly all the probability"
     yield from _filter_reasons(options) if options.temperature > 0 else ()
 
 

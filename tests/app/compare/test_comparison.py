@@ -270,7 +270,7 @@ def test_another_column_has_a_rule_that_none_has_yet() -> None:
 
 def test_a_target_that_drafts_for_itself_is_named_so() -> None:
     assert drafter_words("builtin", "builtin") == "The target itself"
-    assert ColumnSetup(drafter="builtin", rule="match").title("builtin") == "The target itself, Match"
+    assert ColumnSetup(drafter="builtin", rule="match").title("builtin") == "Match, The target itself"
     assert PLAIN.title("builtin") == "No drafter"
 
 

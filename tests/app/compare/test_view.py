@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QImage
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
+from PySide6.QtGui import QAccessible, QImage, QPaintEvent, QRegion
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
@@ -226,7 +226,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     controls.gamma.setValue(5)
     controls.temperature.setValue(0.3)
     controls.drafter.setCurrentIndex(controls.drafter.findData("ngram"))
-    assert view.columns[0].title.toolTip() == "N-gram, Rejection"
+    assert view.columns[0].title.toolTip() == "Rejection, N-gram"
     view.bar.seed.setText("99")
     view.bar.longest.setValue(17)
     engine.hold = True
@@ -240,7 +240,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     assert controls.isEnabled()
     controls.drafter.setCurrentIndex(controls.drafter.findData("none"))
     assert not controls.rule.isEnabled() and not controls.gamma.isEnabled(), "nothing is judged without a drafter"
-    assert view.columns[0].title.toolTip() == "N-gram, Rejection", "the title is that of the text below it"
+    assert view.columns[0].title.toolTip() == "Rejection, N-gram", "the title is that of the text below it"
 
 
 def test_columns_are_added_up_to_four_and_removed_down_to_two(qtbot: QtBot, open_compare: Open) -> None:
@@ -414,14 +414,49 @@ def test_the_legend_lights_tokens_up_in_every_column(qtbot: QtBot, open_compare:
     assert view.columns[0].text.lit is None
 
 
-def test_ghosts_are_shown_and_hidden_in_every_column(qtbot: QtBot, open_compare: Open) -> None:
+def test_ghosts_are_shown_and_hidden_in_every_column_and_kept_apart_from_those_of_the_chat(
+    qtbot: QtBot, open_compare: Open
+) -> None:
     window, view, _ = open_compare()
     run(qtbot, view)
-    before = [column.text.grab().toImage() for column in view.columns[:2]]
+    assert {column.text.ghosts for column in view.columns} == {"none"}, "texts are to be compared here"
+    assert "none" in window.status.ghosts.text()
+    for ghosts in ("rejected", "all"):
+        before = [column.text.grab().toImage() for column in view.columns[:2]]
+        window.toggle_ghosts()
+        for column, was in zip(view.columns[:2], before, strict=False):
+            assert column.text.ghosts == ghosts
+            assert column.text.grab().toImage() != was
+    assert window.transcript.ghosts == window.settings.ghosts == "all"
     window.toggle_ghosts()
-    for column, was in zip(view.columns[:2], before, strict=False):
-        assert column.text.ghosts == "none"
-        assert column.text.grab().toImage() != was
+    window.pages.open_conversation()
+    assert "all" in window.status.ghosts.text()
+    window.toggle_ghosts()
+    assert (window.settings.ghosts, window.settings.compare_ghosts) == ("none", "none")
+
+
+def test_another_step_of_ghosts_paints_the_whole_text_anew(qtbot: QtBot, open_compare: Open) -> None:
+    """Of a text that had been scrolled, nothing was painted: only what had come since, and nothing had."""
+    window, view, _ = open_compare()
+    run(qtbot, view)
+    text = view.columns[1].text
+    text.bring(0)
+    qtbot.wait(50)
+
+    class Regions(QObject):
+        painted = QRegion()
+
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            if isinstance(event, QPaintEvent):
+                self.painted = self.painted.united(event.region())
+            return False
+
+    regions = Regions()
+    text.viewport().installEventFilter(regions)
+    for _ in range(3):
+        regions.painted = QRegion()
+        window.toggle_ghosts()
+        qtbot.waitUntil(lambda: regions.painted.boundingRect() == text.viewport().rect())
 
 
 @pytest.mark.parametrize("appearance", ["dark", "light"])
