@@ -83,9 +83,10 @@ def p_value_of_answer(tokens: list[int], conditionals: np.ndarray) -> float:
 # The law
 
 
-@pytest.mark.parametrize("drafter", ["good", "bad", "one-hot", "disjoint"])
+@pytest.mark.parametrize("drafter", ["good", "one-hot"])
 @pytest.mark.parametrize("rule", RULES)
 def test_the_first_four_tokens_follow_the_target(rule: str, drafter: str) -> None:
+    """Many seeds and the beginnings of answers; the next test has every drafter."""
     tables = pair(drafter, 3)
     texts = first_tokens(tables, rule, answers=100)
     assert p_value_of_texts(texts, distribution(tables.target)) > FALSE_ALARM

@@ -36,6 +36,8 @@ from tests.engine.tabular import distribution, pair
 from tests.engine.tiny_models import weights, write_gguf
 
 TINY = run.Amount(contexts=2, texts=1_000, seeds=4, decodes=30, prompts=1, tokens=12, gammas=(2, "auto"))
+LEAST = replace(TINY, texts=200, decodes=6, tokens=6)
+"""For what a report says, whatever was found."""
 LEVEL = 1e-6
 
 
@@ -363,7 +365,7 @@ def end_of(engine: Engine, task_id: int) -> tuple[TaskFinished | TaskFailed, lis
 
 
 def test_the_engine_thread_reports_plain_values(engine: Engine, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(run.AMOUNTS, "quick", TINY)
+    monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
     request = ProveRequest(files["target"], files["draft"], seed=2, effort="quick")
     end, _ = end_of(engine, engine.prove(request))
     assert isinstance(end, TaskFinished)
@@ -377,7 +379,7 @@ def test_the_engine_thread_reports_plain_values(engine: Engine, files: dict[str,
 def test_an_unusable_drafter_fails_and_the_unasked_one_is_replaced(
     engine: Engine, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(run.AMOUNTS, "quick", TINY)
+    monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)
     end, _ = end_of(engine, engine.prove(ProveRequest(files["target"], "nowhere", effort="quick")))
     assert isinstance(end, TaskFailed)
     end, _ = end_of(engine, engine.prove(ProveRequest(files["target"], effort="quick")))

@@ -191,9 +191,9 @@ def test_the_same_command_again_does_nothing_twice(target: LoadedModel, request_
     assert (request.output / "model.safetensors").read_bytes() == weights
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_a_changed_setting_is_named(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
+    train(target, request_for())
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"vocabulary": 32}, "vocabulary was 64 and is now 32"),
         ({"steps_back": 2}, "steps_back was 3 and is now 2"),
         ({"steps": 13}, "steps was 12 and is now 13"),
@@ -201,14 +201,10 @@ def test_the_same_command_again_does_nothing_twice(target: LoadedModel, request_
         ({"taps": (1,)}, r"taps was \[0, 1\] and is now \[1\]"),
         ({"longest": 40}, "longest was 512 and is now 40"),
         ({"seed": 9}, "seed was 0 and is now 9"),
-    ],
-)
-def test_a_changed_setting_is_named(
-    target: LoadedModel, request_for: Callable[..., TrainRequest], changes: dict[str, Any], said: str
-) -> None:
-    train(target, request_for())
-    with pytest.raises(DraftlightError, match=said):
-        train(target, request_for(**changes))
+    ]
+    for changed, said in changes:
+        with pytest.raises(DraftlightError, match=said):
+            train(target, request_for(**changed))
 
 
 def test_another_target_and_other_text_are_named(
