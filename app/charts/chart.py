@@ -39,7 +39,7 @@ ENDS = {Qt.Key.Key_Home: -FAR, Qt.Key.Key_End: FAR}
 
 
 KEYS_IN_WORDS = (
-    "Left and Right move between rounds; with Shift they scroll. Return pins a round, Escape unpins it, plus and minus zoom."
+    "Left and Right move between rounds; with Shift they scroll. Enter pins a round, Escape unpins it, plus and minus zoom."
 )
 
 

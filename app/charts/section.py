@@ -142,7 +142,7 @@ class Section(QWidget):
         self._place_note()
 
     def _show_fold(self) -> None:
-        words = f"{'Fold' if self.open else 'Open'} {self.chart.kind.title}"
+        words = f"{'Collapse' if self.open else 'Expand'} {self.chart.kind.title}"
         self.fold.setProperty("drawing", "chevron" if self.open else "chevron-right")
         self.fold.setAccessibleName(words)
         self.fold.setToolTip(words)

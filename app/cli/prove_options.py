@@ -10,7 +10,7 @@ from engine.types import PLANTS, ProveRequest
 HELP = "check that decoding with a pair of models is exact"
 DESCRIPTION = (
     "Check that decoding with these models is exact. Compares the noise with known answers, the tokens each rule emits with the "
-    "target's own probabilities, acceptance rates with their closed forms, and the text of one seed across drafters and draft "
+    "target's own probabilities, acceptance rates with what theory predicts, and the text of one seed across drafters and draft "
     "lengths. Takes a few minutes. The exit status is 0 if every check passes, 1 if any fails, and 3 if a planted defect was not "
     "detected."
 )

@@ -119,7 +119,7 @@ class CompareText(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleDescription(
-            "Left and Right move from token to token in every column, Return pins one, Page Up and Page Down scroll all columns."
+            "Left and Right move from token to token in every column, Enter pins one, Page Up and Page Down scroll all columns."
         )
         self.viewport().setMouseTracking(True)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)

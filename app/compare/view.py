@@ -24,8 +24,8 @@ from app.compare.sample_tally import SampleTally, write_samples
 from app.conversation.legend import Legend
 from app.export.dialog import ask, documents
 from app.export.kinds import ExportKind, export_session, kind_named
+from app.look.banner import Banner
 from app.look.theme import Theme
-from app.look.widgets import Banner
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
@@ -47,13 +47,11 @@ class CompareView(QWidget):
     Signals:
         closed: the user goes back to the chat.
         changed: a comparison has begun or ended.
-        said: (words) something the user should hear of; it is shown here.
         exported: (folder, kind) where and as what answers were exported.
     """
 
     closed = Signal()
     changed = Signal()
-    said = Signal(str)
     exported = Signal(str, str)
 
     def __init__(self, link: EngineLink, settings: Callable[[], Settings]) -> None:
@@ -156,6 +154,7 @@ class CompareView(QWidget):
 
     def show_setup(self, setup: Setup, words: str) -> None:
         """Another comparison, not yet started; what was shown goes away."""
+        self.banner.hide()
         self.comparison, self.tallies, self._asked = None, [], None
         self.bar.show_setup(setup, words)
         self.bar.show_drawn_seed(None)
@@ -385,12 +384,11 @@ class CompareView(QWidget):
         except DraftlightError as error:
             self._say(str(error), "error")
             return False
-        self._say(f"Comparison written to {' and '.join(str(name) for name in written)}.", "note")
+        self._say(f"Comparison saved to {' and '.join(str(name) for name in written)}.", "note")
         return True
 
     def _say(self, words: str, tone: str) -> None:
         self.banner.show_message(words, tone)
-        self.said.emit(words)
 
     # Look
 

@@ -16,9 +16,9 @@ DEMONSTRATION = (
     "one accepts more?",
 )
 EXAMPLES = (
-    ("repeat", "Copies light up", "Write the same arbitrary paragraph three times in a row."),
+    ("repeat", "Repeated text", "Write the same short paragraph three times in a row."),
     ("story", "A story", "Write a short story about a lighthouse keeper who finds a message in a bottle."),
-    ("code", "Some code", "Write a Python function that checks whether a word is a palindrome."),
+    ("code", "Code", "Write a Python function that checks whether a word is a palindrome."),
     ("menu", "A list of cities", "List ten cities in Europe, each with its country."),
 )
 
@@ -40,7 +40,7 @@ class Welcome(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        title = QLabel("What would you like to see decoded?")
+        title = QLabel("What would you like to ask?")
         title.setObjectName("emptyTitle")
         title.setWordWrap(True)
         text = QLabel(

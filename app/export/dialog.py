@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.export.kinds import ExportKind, Theme, export_session, filters, kind_chosen, kind_named
 from app.look import theme as themes
-from app.look.widgets import Banner
+from app.look.banner import Banner
 from app.session.chat import Chat
 from engine.errors import DraftlightError
 

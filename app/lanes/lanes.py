@@ -278,7 +278,7 @@ class Lanes(LaneView):
         self.setAccessibleName("Rounds")
         self.setAccessibleDescription(
             "One row per round. Up and Down move between rounds, Left and Right between tokens, "
-            "Return pins the current one, plus and minus zoom."
+            "Enter pins the current one, plus and minus zoom."
         )
         self.accessible: object = None
         self.cursor_place = cursor

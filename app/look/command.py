@@ -148,7 +148,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
 """By what has the keyboard."""
 ESCAPE = (
     "Esc does the first of these that applies: closes a menu, a list or a dialog; unpins a token or round; cancels editing; "
-    "stops the answer or the comparison; closes the replay; dismisses the message at the top."
+    "stops the answer or the comparison; closes the replay; dismisses the message."
 )
 
 
@@ -257,4 +257,4 @@ class ShortcutSheet(QDialog):
 
 
 def _native(keys: str) -> str:
-    return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
+    return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText).replace("Return", "Enter")

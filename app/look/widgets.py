@@ -1,4 +1,4 @@
-"""Small parts the window is built from: chips, the rule selector, tiles, the banner, cards and icon buttons."""
+"""Small parts the window is built from: chips, the rule selector, tiles, cards and icon buttons."""
 
 from __future__ import annotations
 
@@ -252,72 +252,6 @@ class Tile(QPushButton):
         font = themes.figure_font(scale, 19)
         font.setWeight(font.Weight.DemiBold)
         self.value.setFont(font)
-
-
-class Banner(QWidget):
-    """What went wrong, or a note, above the conversation until it is dismissed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.frame = QFrame()
-        self.frame.setObjectName("banner")
-        self.setAccessibleName("Message")
-        self.picture = QLabel()
-        self.words = QLabel()
-        self.words.setObjectName("bannerText")
-        self.words.setTextFormat(Qt.TextFormat.PlainText)  # messages name files and what users wrote
-        self.words.setWordWrap(True)
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.action = QPushButton()
-        self.action.setObjectName("bannerAction")
-        self.action.hide()
-        self._act: Callable[[], object] | None = None
-        self.action.clicked.connect(self._acted)
-        self.dismiss = icon_button("close", "Dismiss the message", self.hide)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(16, 12, 16, 0)
-        outer.addWidget(self.frame)
-        row = QHBoxLayout(self.frame)
-        row.setContentsMargins(14, 8, 8, 8)
-        row.setSpacing(10)
-        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self.words, 1)
-        row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
-        self.hide()
-
-    def show_message(self, message: str, tone: str = "error") -> None:
-        """Shows a message until it is dismissed or replaced; `tone` is "error" or "note" and decides icon and colour."""
-        self.frame.setProperty("tone", tone)
-        self.words.setText(message)
-        self.setAccessibleDescription(message)
-        self.frame.style().unpolish(self.frame)
-        self.frame.style().polish(self.frame)
-        self.action.hide()
-        self._paint_icon()
-        self.show()
-
-    def offer(self, title: str, act: Callable[[], object]) -> None:
-        """A button beside the message that is shown, until the next message."""
-        self._act = act
-        self.action.setText(title)
-        self.action.setAccessibleName(title)
-        self.action.show()
-
-    def _acted(self) -> None:
-        if self._act is not None:
-            self._act()
-
-    def set_look(self, theme: Theme, scale: float) -> None:
-        """Redraws the icon of the message and the button that dismisses it."""
-        self._theme = theme
-        self._paint_icon()
-        tint(self.dismiss, theme, scale)
-
-    def _paint_icon(self) -> None:
-        note = self.frame.property("tone") == "note"
-        colour = self._theme.dim if note else self._theme.rejected
-        self.picture.setPixmap(themes.pixmap("info" if note else "warning", colour, 18, self.devicePixelRatioF()))
 
 
 class PromptCard(QPushButton):

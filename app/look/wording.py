@@ -22,9 +22,9 @@ GHOST_TITLES: dict[Ghosts, str] = {
 }
 FITS_WORDS: dict[Fits, str] = {
     "any": "",
-    "builtin": "Fits the built-in target only.",
-    "vocabulary": "Fits targets with the same vocabulary.",
-    "own": "Fits the target that it was trained for.",
+    "builtin": "Works with the built-in target only.",
+    "vocabulary": "Works with targets that have the same vocabulary.",
+    "own": "Works with the target that it was trained for.",
 }
 DEFINITIONS = {
     "throughput": f"Throughput: {FIGURES['throughput']}",

@@ -14,9 +14,9 @@ from app.export import pictures
 from app.export.dialog import documents, show_folder
 from app.export.kinds import PICTURES
 from app.export.raster import to_image
+from app.look.banner import Banner
 from app.look.command import show_use
 from app.look.theme import Theme
-from app.look.widgets import Banner
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.session.chat import Chat

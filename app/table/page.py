@@ -21,7 +21,7 @@ class RoundTable(QTableView):
         super().__init__()
         self.setObjectName("roundTable")
         self.setAccessibleName("Rounds in a table")
-        self.setAccessibleDescription("Return pins a round, Ctrl+C copies the selected rows, the menu key opens the sort menu.")
+        self.setAccessibleDescription("Enter pins a round, Ctrl+C copies the selected rows, the menu key opens the sort menu.")
         self.shown, self.cursor_place = shown, cursor
         self.rounds = RoundModel(self)
         self.setModel(self.rounds)

@@ -17,7 +17,7 @@ from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
 from engine.lens.pieces import Ghosts
 
-APPEARANCE_TITLES: dict[Appearance, str] = {"system": "System theme", "dark": "Dark theme", "light": "Light theme"}
+APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Match system theme", "dark": "Dark theme", "light": "Light theme"}
 
 
 class Commanded(Protocol):

@@ -27,13 +27,11 @@ class Pages(QStackedWidget):
 
     Signals:
         turned: another page is shown. changed: a comparison has begun or ended.
-        said: (words) something the user should hear of.
         exported: (folder, kind) where and as what a comparison was exported.
     """
 
     turned = Signal()
     changed = Signal()
-    said = Signal(str)
     exported = Signal(str, str)
 
     def __init__(
@@ -63,7 +61,6 @@ class Pages(QStackedWidget):
         view = self.compare = CompareView(self._link, self._settings)
         view.closed.connect(self.open_conversation)
         view.changed.connect(self.changed)
-        view.said.connect(self.said)
         view.exported.connect(self.exported)
         view.set_ghosts(self._settings().compare_ghosts)
         if prompt := self._prompt():

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QStack
 
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
-from app.look.widgets import Banner
+from app.look.banner import Banner
 from app.replay.bar import ReplayBar
 from app.replay.player import Player, Replay, Timing
 from app.session.chat import Chat
@@ -98,14 +98,18 @@ class ReplayController(QObject):
     def open(self, path: Path) -> None:
         """Shows a trace, or says why that cannot be."""
         if self._window.session.running is not None:
-            self._say("An answer is being generated. Stop it or let it finish, then open the trace.")
+            answering = self._window.session
+            self._window.banner.show_message(
+                "An answer is being generated. Stop it or let it finish, then open the trace.",
+                holds=lambda: answering.running is not None,
+            )
             return
         QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
         try:
             with without_collecting():
                 self.show(read(path))
         except DraftlightError as error:
-            self._say(str(error))
+            self._window.banner.show_message(str(error))
         finally:
             QApplication.restoreOverrideCursor()
 
@@ -243,9 +247,6 @@ class ReplayController(QObject):
         """Says it to a screen reader."""
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.bar, words))
-
-    def _say(self, words: str) -> None:
-        self._window.banner.show_message(words)
 
     # Qt
 

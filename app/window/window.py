@@ -26,11 +26,11 @@ from app.conversation.verdict_host import VerdictHost
 from app.conversation.welcome import Welcome
 from app.export.dialog import export_answers
 from app.look import theme as themes
+from app.look.banner import Banner
 from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_menus, show_use
 from app.look.placing import FRAME, fitted, frame_of
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
-from app.look.widgets import Banner
 from app.look.wording import GHOST_TITLES
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
@@ -146,7 +146,7 @@ class Window(QMainWindow):
         self.column.setObjectName("chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
-        _stacked(self.column, self.banner, (self.stack, 1), self.composer, self.replay_controller.bar)
+        _stacked(self.column, (self.stack, 1), self.banner, self.composer, self.replay_controller.bar)
         self.replay_controller.watch()
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setChildrenCollapsible(False)
@@ -175,10 +175,10 @@ class Window(QMainWindow):
         chat.received.connect(self._received)
         chat.changed.connect(self._changed)
         chat.said.connect(self.banner.show_message)
-        chat.said.connect(self._announce)
         chat.unanswered.connect(self._unanswered)
         chat.seed_drawn.connect(self.header.show_drawn_seed)
         chat.finished.connect(self._announce)
+        self.header.changed.connect(self._wish)
         self.header.changed.connect(chat.change)
         self.header.open_model.connect(self._open_model)
         self.header.remedy_wanted.connect(self.show_rules_apart)
@@ -187,7 +187,6 @@ class Window(QMainWindow):
         self.header.compare.clicked.connect(self.pages.toggle)
         self.pages.turned.connect(self._page_turned)
         self.pages.changed.connect(self._refresh)
-        self.pages.said.connect(self._announce)
         self.pages.exported.connect(lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind))
         self.options.changed.connect(chat.change)
         self.composer.sent.connect(self.send)
@@ -259,6 +258,7 @@ class Window(QMainWindow):
         self._unsent = ""
         self._again = False
         self._set_editing(False)
+        self.banner.hide()
         self.pages.open_conversation()
         self.replay_controller.leave()
         self.chat.new()
@@ -279,7 +279,6 @@ class Window(QMainWindow):
     def _unanswered(self, message: str) -> None:
         """Nothing is lost: without any answer the prompt goes back to the message field, and a turn it replaced comes back."""
         self.banner.show_message(message)
-        self._announce(message)
         newest, before = self.session.turns[-1], self.chat.replaced
         if newest.answer.tally.rounds:
             return
@@ -288,6 +287,12 @@ class Window(QMainWindow):
         elif not self.composer.text.strip():
             self.composer.set_text(self.chat.withdraw())
             self._set_editing(before is not None)
+
+    @Slot(str, object)
+    def _wish(self, name: str, value: object) -> None:
+        """Another model or drafter: what was said of the one before no longer matters."""
+        if name in ("target", "drafter"):
+            self.banner.hide()
 
     # From the chat to the views
 
@@ -367,6 +372,7 @@ class Window(QMainWindow):
         waiting = session.model is None and session.loading is not None
         self.composer.show_hint("You can type while the model loads." if waiting else "")
         self._show_what_can_be_done(answer)
+        self.banner.check()
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")
         if ticking != self._clock.isActive() and not self._closed:
             self._clock.start() if ticking else self._clock.stop()
@@ -500,7 +506,9 @@ class Window(QMainWindow):
         self.chat.keep(side_panel=True)
         self.panel.go_to(page)
         if self.panel.isHidden():
-            self.banner.show_message("The window is too narrow for the panel. Make the window wider or the text smaller.", "note")
+            self.banner.show_message(
+                "The window is too narrow for the panel. Make the window wider or the text smaller.", "note", self.panel.isHidden
+            )
 
     @Slot(str)
     def _page_chosen(self, page: PanelPage) -> None:
@@ -531,6 +539,7 @@ class Window(QMainWindow):
         """Leaves out what a narrow window has no place for."""
         width, scale = self.width(), self.settings.text_scale
         self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
+        self.banner.check()
         self.status.set_room(width, scale)
         self.header.set_room(width, self.height(), scale)
         self._align()
@@ -539,6 +548,7 @@ class Window(QMainWindow):
         whole = self.column.width()
         column = self.transcript.column_in(whole)
         self.composer.set_column(column.left(), column.width(), whole)
+        self.banner.set_column(column.left(), column.width(), whole)
         self.welcome.set_column(column.left(), column.width(), whole)
         wide = self.transcript.column_in(whole, least=REPLAY_BAR)
         self.replay_controller.bar.set_column(wide.left(), wide.width(), whole)
@@ -613,6 +623,7 @@ class Window(QMainWindow):
         if watched is self.column and event.type() == QEvent.Type.Resize:
             self._align()
             self.composer.set_room(self.column.height())
+            self.banner.set_room(self.column.height())
         return False
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -45,7 +45,7 @@ def invariance(
                     proposed += proposals
                     if differs:
                         passed &= gap is not None and gap.size < near
-                        apart.append(f"prompt {index + 1}, gamma {gamma}: token {equal + 1}, {gap or 'no margin on record'}")
+                        apart.append(f"prompt {index + 1}, gamma {gamma}: token {equal + 1}, {gap or 'margin not recorded'}")
             detail = f"{'; '.join(apart) or 'all texts equal'}, {proposed} tokens proposed"
             label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}, {len(texts)} texts"
             yield Finding("same text as without a drafter", rule, label, compared, passed, detail=detail)

@@ -85,7 +85,7 @@ def whole_rows_coupled(setting: CheckSetting, seeds: int, seed: int, tick: Tick)
         trials.append(np.full(count, seeds))
         chances.append([theory.gumbel_probability(p, q) for p, q in zip(rows.p[:count], rows.q, strict=True)])
     successes, tried, wanted = np.concatenate(agreed), np.concatenate(trials), np.concatenate(chances)
-    detail = f"measured {successes.sum() / tried.sum():.4f}, closed form {(tried * wanted).sum() / tried.sum():.4f}"
+    detail = f"measured {successes.sum() / tried.sum():.4f}, theory predicts {(tried * wanted).sum() / tried.sum():.4f}"
     outcome = rates(successes, tried, wanted)
     return Finding(
         "coupling on the whole vocabulary", "gumbel", setting.label, int(tried.sum()), outcome, "acceptance rate", detail
@@ -115,7 +115,7 @@ def _coupling(label: str, rule: Rule, process: Process, played: Played) -> Findi
     trials = np.bincount(played.position, minlength=PROPOSALS)
     successes = np.bincount(played.position[played.stood], minlength=PROPOSALS)
     judged = int(trials.sum())
-    detail = f"measured {successes.sum() / judged:.4f}, closed form {(trials * chances).sum() / judged:.4f}"
+    detail = f"measured {successes.sum() / judged:.4f}, theory predicts {(trials * chances).sum() / judged:.4f}"
     outcome = rates(successes, trials, chances)
     return Finding("acceptance of judged positions", rule, label, judged, outcome, "acceptance rate", detail)
 

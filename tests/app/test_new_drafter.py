@@ -103,7 +103,7 @@ def test_the_selector_tells_what_each_drafter_is_and_what_a_path_may_lead_to(qtb
         return box.itemData(box.findData(name), Qt.ItemDataRole.ToolTipRole)
 
     assert tip("ngram") == f"{DRAFTERS['ngram'].does} With gamma set to auto, it decides how many tokens to propose."
-    assert tip("head").endswith("Fits the built-in target only.")
+    assert tip("head").endswith("Works with the built-in target only.")
     assert tip("/models/small.gguf") == "/models/small.gguf"
     assert [row.split(":")[0] for row in tip("\0folder").splitlines()] == ["Head", "Draft model"]
     assert "same vocabulary" in tip("\0folder") and "trained for" in tip("\0folder")

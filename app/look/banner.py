@@ -1,0 +1,166 @@
+"""Messages: what went wrong, and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, QTimer, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from app.look import theme as themes
+from app.look.theme import Theme
+from app.look.widgets import icon_button, tint
+
+MOST_LINES = 5
+"""Lines of a message that show at once; a longer one scrolls."""
+SHORTEST_MS, MS_PER_LETTER, ACTION_MS = 6000, 70, 20_000
+"""How long a note stays: at least, for each letter, and at least beside a button."""
+
+
+class Banner(QWidget):
+    """A message in a place of its own, so that it covers nothing.
+
+    An error stays until it is dismissed or replaced, or its reason has gone. A note also goes once there was time to read
+    it, which does not pass while the window is inactive, the pointer is over the note or the keyboard in it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frame = QFrame()
+        self.frame.setObjectName("banner")
+        self.setAccessibleName("Message")
+        self.picture = QLabel()
+        self.words = QLabel()
+        self.words.setObjectName("bannerText")
+        self.words.setTextFormat(Qt.TextFormat.PlainText)  # messages name files and what users wrote
+        self.words.setWordWrap(True)
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.area = QScrollArea()
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setAccessibleName("Message")
+        self.area.setWidget(self.words)
+        self.words.setAutoFillBackground(False)
+        self._room = 1000
+        self.action = QPushButton()
+        self.action.setObjectName("bannerAction")
+        self.action.hide()
+        self._act: Callable[[], object] | None = None
+        self._holds: Callable[[], bool] | None = None
+        self.action.clicked.connect(self._acted)
+        self.dismiss = icon_button("close", "Dismiss the message", self.hide)
+        self.timer = QTimer(self, singleShot=True)
+        self.timer.timeout.connect(self._read)
+        self.margins = QVBoxLayout(self)
+        self.margins.setContentsMargins(16, 8, 16, 2)
+        self.margins.addWidget(self.frame)
+        row = QHBoxLayout(self.frame)
+        row.setContentsMargins(14, 8, 8, 8)
+        row.setSpacing(10)
+        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.area, 1, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
+        self.hide()
+
+    def show_message(self, message: str, tone: str = "error", holds: Callable[[], bool] | None = None) -> None:
+        """Shows a message, and says it to a screen reader.
+
+        Args:
+            tone: "error" or "note", which decides icon and colour, and whether it goes by itself.
+            holds: whether its reason is still there, for whoever calls `check`; None if only the user can tell.
+        """
+        self._holds = holds
+        self.frame.setProperty("tone", tone)
+        self.words.setText(message)
+        self.setAccessibleDescription(message)
+        self.frame.style().unpolish(self.frame)
+        self.frame.style().polish(self.frame)
+        self.action.hide()
+        self._paint_icon()
+        self.show()
+        self._fit()
+        self._count_down()
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, message))
+
+    def offer(self, title: str, act: Callable[[], object]) -> None:
+        """A button beside the message that is shown, until the next message."""
+        self._act = act
+        self.action.setText(title)
+        self.action.setAccessibleName(title)
+        self.action.show()
+        self._count_down()
+
+    def check(self) -> None:
+        """Lets a message go whose reason has gone."""
+        if self._holds is not None and not self.isHidden() and not self._holds():
+            self.hide()
+
+    def _acted(self) -> None:
+        if self._act is not None:
+            self._act()
+
+    # Time
+
+    def _count_down(self) -> None:
+        if self.frame.property("tone") != "note" or not self.isVisible():
+            self.timer.stop()
+            return
+        needed = MS_PER_LETTER * len(self.words.text())
+        self.timer.start(max(SHORTEST_MS if self.action.isHidden() else ACTION_MS, needed))
+
+    @Slot()
+    def _read(self) -> None:
+        focused = QApplication.focusWidget()
+        in_use = self.underMouse() or (focused is not None and self.isAncestorOf(focused))
+        if in_use or not self.isActiveWindow():
+            self._count_down()
+        else:
+            self.hide()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._count_down()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.timer.stop()
+
+    # Look
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Redraws the icon of the message and the button that dismisses it."""
+        self._theme = theme
+        self._paint_icon()
+        tint(self.dismiss, theme, scale)
+        self._fit()
+
+    def set_room(self, height: int) -> None:
+        """Takes about a third of this height at most, and scrolls a longer message."""
+        self._room = height
+        self._fit()
+
+    def set_column(self, left: int, width: int, whole: int) -> None:
+        """Aligns the frame with the message field."""
+        self.margins.setContentsMargins(max(10, left - 14), 8, max(10, whole - left - width - 14), 2)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """As high as the words, at most `MOST_LINES`; then the keyboard can scroll them."""
+        self.margins.activate()
+        line = self.words.fontMetrics().lineSpacing()
+        most = line * max(1, min(MOST_LINES, int((0.35 * self._room - 40) / line)))
+        wanted = self.words.heightForWidth(max(1, self.area.width()))
+        self.area.setFixedHeight(max(0, min(wanted, most)))
+        self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus if wanted > most else Qt.FocusPolicy.NoFocus)
+
+    def _paint_icon(self) -> None:
+        note = self.frame.property("tone") == "note"
+        colour = self._theme.dim if note else self._theme.rejected
+        self.picture.setPixmap(themes.pixmap("info" if note else "warning", colour, 18, self.devicePixelRatioF()))
