@@ -35,6 +35,8 @@ from engine.types import RULES
 
 LONGEST = 4096
 PROMPT_LINES = 2
+NARROW_BAR = 860
+"""Width of the window below which what all columns share has no place beside the buttons."""
 NARROW = 360
 """Width of a column below which its lists have no place for their names."""
 
@@ -76,6 +78,7 @@ class CompareBar(QWidget):
         super().__init__()
         self.setObjectName("header")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._narrow, self._scale = False, 1.0
         self._own_prompts = False
         self._template = True
         self.close_button = icon_button("back", "Back to the chat", self.back.emit)
@@ -147,7 +150,7 @@ class CompareBar(QWidget):
         return box
 
     def _arrange(self) -> None:
-        chips = QWidget()
+        chips = self._chips = QWidget()
         flow = FlowLayout(6)
         flow.setContentsMargins(0, 0, 0, 0)
         chips.setLayout(flow)
@@ -162,19 +165,36 @@ class CompareBar(QWidget):
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         chips.setSizePolicy(policy)
-        row = QHBoxLayout()
+        row = self._row = QHBoxLayout()
         row.setSpacing(10)
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.title, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(chips, 1)
         for widget in (self.add, self.export, self.start, self.stop):
             row.addWidget(widget, 0, Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
+        column = self._column = QVBoxLayout(self)
         column.setContentsMargins(12, 10, 12, 8)
         column.setSpacing(7)
         column.addLayout(row)
         column.addWidget(self.words)
         column.addWidget(self.prompt)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """In a narrow window the shared settings have rows of their own, not what the buttons leave of theirs."""
+        narrow = self.width() < NARROW_BAR * self._scale
+        if narrow != self._narrow:
+            self._narrow = narrow
+            before = self._row if narrow else self._column
+            before.removeWidget(self._chips)
+            if narrow:
+                self._column.insertWidget(1, self._chips)
+            else:
+                self._row.insertWidget(2, self._chips, 1)
+            self._row.setStretch(1, 1 if narrow else 0)
 
     # Values
 
@@ -242,6 +262,8 @@ class CompareBar(QWidget):
             control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
         self.seed.set_look(scale)
         self.title.setFixedHeight(round(32 * scale))
+        self._scale = scale
+        self._make_room()
         self.prompt.set_look(scale)
 
 

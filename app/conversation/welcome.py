@@ -16,7 +16,7 @@ DEMONSTRATION = (
     "one accepts more?",
 )
 EXAMPLES = (
-    ("repeat", "Repeated text", "Write the same short paragraph three times in a row."),
+    ("repeat", "Repeated text", "Write the same arbitrary paragraph three times in a row."),
     ("story", "A story", "Write a short story about a lighthouse keeper who finds a message in a bottle."),
     ("code", "Code", "Write a Python function that checks whether a word is a palindrome."),
     ("menu", "A list of cities", "List ten cities in Europe, each with its country."),
