@@ -130,6 +130,7 @@ class OptionsPopover(QFrame):
             edit.setFixedHeight(edit.fontMetrics().lineSpacing() * int(edit.property("lines")) + 16)
         if (layout := self.layout()) is not None:
             layout.invalidate()  # it has measured the fields before they had their heights
+            layout.activate()  # and keeps the popover as large as it was with larger text
         self.resize(max(420, self.sizeHint().width()), self.sizeHint().height())
         corner = button.mapToGlobal(QPoint(button.width(), button.height() + 6))
         screen = button.screen().availableGeometry()

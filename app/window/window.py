@@ -639,6 +639,8 @@ class Window(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self.options.close()  # a popover that floats would stay where its button was
+        self.explainer.popover.close()
         if event.oldSize().width() != event.size().width():
             self._divide()
         self._make_room()

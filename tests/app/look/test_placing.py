@@ -82,3 +82,28 @@ def test_only_what_of_a_window_is_on_a_screen_has_room_for_cards(qtbot: QtBot) -
         assert (inside.width(), inside.height()) == (screen.width() - abs(left), screen.height() - abs(top))
     window.setGeometry(screen.right() - 20, screen.top(), 600, 400)
     assert part_on_screen(window) == window.rect(), "a sliver is no room"
+
+
+def test_the_sampling_options_shrink_again_with_the_text(window: Window) -> None:
+    def size() -> tuple[int, int]:
+        window.open_options()
+        found = window.options.width(), window.options.height()
+        window.options.close()
+        return found
+
+    usual = size()
+    for _ in range(8):
+        window.larger()
+    assert size() > usual
+    window.normal()
+    assert size() == usual
+
+
+def test_popovers_do_not_stay_behind_when_the_window_changes_its_size(window: Window) -> None:
+    window.open_options()
+    window.resize(600, 500)
+    assert window.options.isHidden()
+    window.explainer.explain("tau", window.mapToGlobal(window.rect().center()))
+    assert window.explainer.popover.isVisible()
+    window.resize(640, 520)
+    assert window.explainer.popover.isHidden()
