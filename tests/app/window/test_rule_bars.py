@@ -183,7 +183,7 @@ def test_a_replay_shows_its_own_bars_and_offers_nothing(qtbot: QtBot, open_windo
 
 
 @pytest.mark.parametrize(
-    "size, scale", [((1280, 800), 1.0), ((700, 800), 1.0), ((560, 500), 1.0), ((1280, 800), 1.8), ((792, 600), 1.8)]
+    "size, scale", [((1280, 800), 1.0), ((700, 800), 1.0), ((560, 500), 1.0), ((1280, 800), 1.8), ((792, 740), 1.8)]
 )
 def test_the_bars_are_whole_in_every_window(
     qtbot: QtBot, open_window: Open, fonts: None, size: tuple[int, int], scale: float
@@ -195,6 +195,14 @@ def test_the_bars_are_whole_in_every_window(
     inside = header.rect().contains(bars.geometry().translated(window.header.strip.mapTo(header, QPoint())))
     assert inside and header.width() == window.width()
     assert window.transcript.height() > 0
+
+
+def test_the_bars_leave_the_lowest_window_to_the_conversation(qtbot: QtBot, open_window: Open, fonts: None) -> None:
+    window, _ = open_window(size=(792, 600), text_scale=1.8, side_panel=False)
+    answer(qtbot, window)
+    assert window.header.strip.isHidden()
+    window.resize(792, 740)
+    assert window.header.strip.isVisible()
 
 
 @pytest.mark.parametrize("appearance", ["dark", "light"])
