@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QSize, Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -240,24 +240,18 @@ def picture(widget: QWidget) -> QImage:
 
 
 def differing(before: QImage, after: QImage) -> list[QPoint]:
-    size: QSize = before.size()
-    return [
-        QPoint(x, y)
-        for y in range(size.height())
-        for x in range(size.width())
-        if before.pixelColor(x, y) != after.pixelColor(x, y)
-    ]
+    points = (QPoint(x, y) for y in range(before.height()) for x in range(before.width()))
+    return [point for point in points if before.pixelColor(point) != after.pixelColor(point)]
 
 
 def test_brackets_stand_over_the_changed_tokens_in_the_text(open_window: Open) -> None:
     window = open_window(panel_page="rules")
     transcript = window.transcript
     marked = picture(transcript.viewport())
-    places = list(window.panel.cursor_marks) if hasattr(window.panel, "cursor_marks") else wanted("rejection")
     window.panel.show_page("table")
     found = differing(picture(transcript.viewport()), marked)
     assert found
-    boxes = [box for place in places for box in transcript.pointing.boxes(place)]
+    boxes = [box for place in wanted("rejection") for box in transcript.pointing.boxes(place)]
     reach = [box.adjusted(-NARROWEST_BRACKET, -5, NARROWEST_BRACKET, 0) for box in boxes]
     assert all(any(area.contains(point.toPointF()) for area in reach) for point in found)
     assert all(any(area.contains(point.toPointF()) for point in found) for area in reach)
