@@ -219,6 +219,11 @@ class Totals:
         )
 
     @property
+    def rounds(self) -> int:
+        """How many rounds were counted."""
+        return self._rounds
+
+    @property
     def alpha(self) -> float | None:
         """Accepted / (accepted + rejected) so far, leaving out unjudged proposals; None without a verdict."""
         return _ratio(self._accepted, self._accepted + self._rejected)

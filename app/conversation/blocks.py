@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
 from app.conversation.figure_line import figure_at, paint_words
-from app.conversation.text_flow import Box, Chunk, Flow, Style
+from app.conversation.text_flow import Box, Chunk, Flow, Seam, Style
 from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, folded, hidden_kinds
-from engine.lens.shared_wording import FINISH_WORDS
+from engine.lens.shared_wording import FINISH_WORDS, change_words
 from engine.types import Rule
 
 PAD = 14.0
@@ -66,6 +66,11 @@ class Block:
         if chunk.layout is not None:
             painter.setPen(QColor(self.style.theme.text))
             chunk.layout.draw(painter, QPointF(0, chunk.top), _selected(chunk, selection, self.style))
+        for seam in chunk.seams:
+            painter.save()
+            painter.translate(0, chunk.top)
+            paint_seam(painter, seam, self.flow, self.style.theme)
+            painter.restore()
 
 
 class UserBlock(Block):
@@ -108,6 +113,7 @@ class AnswerBlock(Block):
         self.answer = answer
         self.ghosts = ghosts
         self.shown = 0
+        self._begun = 0  # stretches of one rule and drafter whose text has begun
         self.status = ""
         self.fraction: float | None = None
         self.reserved = 0.0  # room for buttons at the end of the first line
@@ -126,10 +132,12 @@ class AnswerBlock(Block):
         changed = self.flow.height if self.shown else 0.0
         if self.shown < len(pieces):
             fresh = pieces[self.shown :]
-            shown = [piece for piece in fresh if piece.kind not in hidden_kinds(self.ghosts, self.style.lit)]
-            self.flow.append(shown if self.style.lit == "unjudged" else folded(shown))
+            hidden = hidden_kinds(self.ghosts, self.style.lit)
+            for part in self._divided(fresh):
+                shown = [piece for piece in part if piece.kind not in hidden]
+                self.flow.append(shown if self.style.lit == "unjudged" else folded(shown))
+                changed = min(changed, self.flow.changed_top)
             self.shown = len(pieces)
-            changed = min(changed, self.flow.changed_top)
         if not self.answer.running and self.shown:
             self.flow.finish()
             changed = min(changed, self.flow.changed_top)
@@ -137,6 +145,22 @@ class AnswerBlock(Block):
         self.changed_top = self.origin.y() + changed
         body = self.flow.height if self.shown else 0.0
         self.height = self.line + body + self.line + 10 + GAP
+
+    def _divided(self, fresh: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+        """The pieces by stretches of one rule and drafter, with a divider set in the text before each but the first."""
+        stretches = self.answer.tally.stretches
+        for stretch in stretches[self._begun :]:
+            cut = next((place for place, piece in enumerate(fresh) if piece.spot.round >= stretch.first), None)
+            if cut is None:
+                break
+            if cut:
+                yield fresh[:cut]
+            fresh = fresh[cut:]
+            if self._begun:
+                words = change_words(stretches, self._begun, greedy=self.answer.options.temperature == 0)
+                self.flow.divide(words, self.style.theme.rule(stretch.rule))
+            self._begun += 1
+        yield fresh
 
     @property
     def footer_top(self) -> float:
@@ -221,6 +245,26 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
 
 def _rules(answer: Answer) -> list[Rule]:
     return answer.rules or [answer.options.rule]
+
+
+def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
+    """A thin line across the text with the divider's words, and down to the place where the text behind it begins."""
+    metrics = QFontMetricsF(flow.divider_font)
+    words = metrics.elidedText(seam.divider.words, Qt.TextElideMode.ElideRight, flow.width - 16)
+    wide = metrics.horizontalAdvance(words)
+    left = max(8.0, min(seam.x + 8, flow.width - wide - 8))
+    if seam.x < left + wide and left < seam.x + 4:
+        left = max(8.0, seam.x - 8 - wide)
+    middle = round(seam.top + flow.divider_room / 2)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    colour = QColor(seam.divider.colour)
+    painter.fillRect(QRectF(0, middle, left - 6, 1), colour)
+    painter.fillRect(QRectF(left + wide + 6, middle, max(0.0, flow.width - left - wide - 6), 1), colour)
+    painter.fillRect(QRectF(round(seam.x) - 2, middle, 2, seam.bottom - middle), colour)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setFont(flow.divider_font)
+    painter.setPen(QColor(theme.dim))
+    painter.drawText(QPointF(left, middle + metrics.ascent() / 2 - 1), words)
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:

@@ -82,6 +82,25 @@ class Box:
     spot: Spot = NOWHERE
 
 
+@dataclass(frozen=True, slots=True)
+class Divider:
+    """Something changed at a place of the text: a line across it with words, in a colour as #rrggbb. No part of the text."""
+
+    words: str
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """Where a divider stands, relative to the chunk: its line at `top` across the text, and down to `bottom` at `x`, left of the
+    first token behind it."""
+
+    divider: Divider
+    x: float
+    top: float
+    bottom: float
+
+
 @dataclass(slots=True)
 class Chunk:
     """A few lines, laid out once.
@@ -92,6 +111,7 @@ class Chunk:
             paragraph ends.
         number: of its line in the text, and `into`: where in that line it begins, without ghosts.
         look: how the line is set.
+        seams: the dividers in it.
     """
 
     start: int
@@ -106,6 +126,7 @@ class Chunk:
     height: float = 0.0
     hang: float = 0.0
     layout: QTextLayout | None = None
+    seams: list[Seam] = field(default_factory=list)
     boxes: list[Box] | None = None
     whole_boxes: list[Box] | None = None
 
@@ -152,6 +173,7 @@ class Flow:
         self.width = max(40.0, width)
         self.chunks: list[Chunk] = [Chunk(0, 0.0)]
         self.changed_top = 0.0
+        self._dividers: dict[int, Divider] = {}  # by the offset in the text before which they stand
         self._looks = LineLooks(markdown)
         self._lay_out_from(0)
 
@@ -190,6 +212,10 @@ class Flow:
                     self._add(part, piece)
             self.chunks[first].layout = None
             self._lay_out_from(min(first, self._take_looks()))
+
+    def divide(self, words: str, colour: str) -> None:
+        """Puts a divider before whatever is added next."""
+        self._dividers[self.length] = Divider(words, colour)
 
     def finish(self) -> None:
         """Nothing more comes: what was still open is set like the rest."""
@@ -270,8 +296,8 @@ class Flow:
                 if len(lines) > MAX_LINES:
                     firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
                     self.chunks[index : index + 1] = _cut(chunk, [lines[line].textStart() for line in firsts])
-                    self._lay_out(self.chunks[index])
                     self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
+                    self._lay_out(self.chunks[index])
             index += 1
 
     def _lay_out(self, chunk: Chunk) -> None:
@@ -289,15 +315,49 @@ class Flow:
         chunk.hang = min(hang, self.width / 3)
         layout.beginLayout()
         y = 0.0
+        dividers, placed = self._dividers_in(chunk), list[tuple[int, Divider, float, QTextLine]]()
         while (line := layout.createLine()).isValid():
-            left = inset + (chunk.hang if y or chunk.into else 0.0)
+            left = inset + (chunk.hang if line.textStart() or chunk.into else 0.0)
             line.setLineWidth(self.width - inset - left)
+            end = line.textStart() + line.textLength()
+            while dividers and (dividers[0][0] < end or end == units(chunk.text)):
+                offset, divider = dividers.pop(0)
+                placed.append((offset, divider, y, line))
+                y += self.divider_room
             line.setPosition(QPointF(left, y + max(0.0, (pitch - line.height()) / 2)))
             y += max(pitch, line.height())
         layout.endLayout()
+        chunk.seams = [
+            Seam(divider, _x(line, offset), top, line.y() + max(line.height(), pitch) - 3)
+            for offset, divider, top, line in placed
+        ]
         blank = not chunk.text and chunk.newline is not None
         chunk.height = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch)
         chunk.layout, chunk.boxes, chunk.whole_boxes = layout, None, None
+
+    @property
+    def divider_font(self) -> QFont:
+        """The font of a divider's words."""
+        font = QFont(self.style.text)
+        font.setPixelSize(max(9, round(font.pixelSize() * 0.8)))
+        return font
+
+    @property
+    def divider_room(self) -> float:
+        """Pixels that a divider's line takes above that of its place."""
+        return round(QFontMetricsF(self.divider_font).height() + 5)
+
+    def _dividers_in(self, chunk: Chunk) -> list[tuple[int, Divider]]:
+        """The dividers before letters of a chunk, with their offsets in it; before the blanks of a word, at the word."""
+        if not self._dividers:
+            return []
+        found = []
+        for at, divider in self._dividers.items():
+            if chunk.start <= at < chunk.start + max(chunk.length, 1):
+                before, rest = split_units(chunk.text, at - chunk.start)
+                blanks = len(rest) - len(rest.lstrip(" "))
+                found.append((units(before) + (blanks if blanks < len(rest) else 0), divider))
+        return found
 
     def _font(self, look: Look) -> QFont:
         if look.kind in ("code", "fence", "table"):

@@ -234,13 +234,6 @@ def time_words(round_: Round) -> str:
     return f"{milliseconds(times.total)}: {parts}."
 
 
-def change_words(before: Round, after: Round) -> str:
-    """Which settings differ between two rounds, "" if none does."""
-    changes = [RULE_TITLES[after.rule]] if before.rule != after.rule else []
-    changes += [drafter_title(after.drafter)] if before.drafter != after.drafter else []
-    return f"from here: {', '.join(changes)}" if changes else ""
-
-
 def chip_words(round_: Round, slot: int) -> str:
     """A chip as a phrase."""
     chips = chips_of(round_)

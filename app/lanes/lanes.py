@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import (
     QAccessible,
@@ -19,12 +21,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
 
 from app.lanes.field import WHOLE, LaneField
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, change_words, chip_words, lane_words, time_words
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_words, lane_words, time_words
 from app.lanes.painter import Lane, LanePainter
 from app.look.theme import DARK, Theme
 from app.look.widgets import frame_focus, icon_button, tint
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
+from engine.lens.shared_wording import from_here
 
 EMPTY = "Rounds appear here as they are judged."
 ZOOM_STEP = 1.25
@@ -213,6 +216,7 @@ class LaneView(QAbstractScrollArea):
             look.grid(painter, marks, height)
             for index in field.within(area.top(), area.bottom()):
                 self._paint_lane(painter, index)
+            self._paint_dividers(painter, area)
             painter.restore()
             if area.bottom() >= height:
                 look.axis(painter, QRectF(0, height, self.viewport().width(), self.viewport().height() - height), marks)
@@ -223,6 +227,16 @@ class LaneView(QAbstractScrollArea):
         if self.focused:
             frame_focus(painter, self.viewport().rect().adjusted(0, 0, -1, -1), look.theme)
         painter.end()
+
+    def _paint_dividers(self, painter: QPainter, area: QRect) -> None:
+        """Over the lanes: the words of a divider reach into those on both sides."""
+        stretches = () if self._answer is None else self._answer.tally.stretches
+        for before, stretch in pairwise(stretches):
+            top, right = self.field.top_of(stretch.first), self.field.width - 4
+            words = from_here(stretch, before)
+            label = self._look.divider_area(words, top, right)
+            if stretch.first < self.field.count and label.top() <= area.bottom() and label.bottom() >= area.top():
+                self._look.divider(painter, words, self._look.theme.rule(stretch.rule), top, right)
 
     def _paint_lane(self, painter: QPainter, index: int) -> None:
         field, look = self.field, self._look
@@ -238,7 +252,6 @@ class LaneView(QAbstractScrollArea):
             lit=self.lit_slot(index),
             marked=self.marked_slot(index),
             pinned=self.is_pinned(index),
-            note=change_words(field.rounds[index - 1], round_) if index else "",
             named=index % every == 0,
         )
         look.lane(painter, lane, field.scale)

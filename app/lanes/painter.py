@@ -29,7 +29,6 @@ class Lane:
         pause: milliseconds between this round and the next.
         lit: the slot pointed at; -1 for the lane as a whole, None if it is not pointed at.
         marked: the slot that is marked, None if none is.
-        note: which settings differ from the round before, "" if none does.
         named: whether the round's number is written.
     """
 
@@ -42,7 +41,6 @@ class Lane:
     lit: int | None = None
     marked: int | None = None
     pinned: bool = False
-    note: str = ""
     named: bool = True
 
 
@@ -98,7 +96,6 @@ class LanePainter:
         self._strike = QPen(QColor(theme.text), 1)
         self._faint, self._dim, self._text = QColor(theme.faint), QColor(theme.dim), QColor(theme.text)
         self._lit, self._line, self._panel = QColor(theme.raised), QColor(theme.line), QColor(theme.panel)
-        self._seam = QPen(self._dim, 1, Qt.PenStyle.DashLine)
         self._frame = QPen(QColor(theme.text), 2)
         self._accent = QColor(theme.accent)
 
@@ -142,9 +139,6 @@ class LanePainter:
         self._bar(painter, lane, scale)
         self._chips(painter, lane, scale)
         painter.restore()
-        if lane.note:
-            painter.setPen(self._seam)
-            painter.drawLine(QPointF(0, lane.top + 0.5), QPointF(lane.right, lane.top + 0.5))
 
     def _bar(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
         top, height = lane.top + scale.bar_top, scale.bar
@@ -253,7 +247,7 @@ class LanePainter:
             painter.drawLine(QPointF(left, middle), QPointF(left + wide, middle))
 
     def _figures(self, painter: QPainter, lane: Lane, scale: LaneScale, x: float) -> None:
-        """The emitted tokens, the time, and what changed, behind the chips."""
+        """The emitted tokens and the time, behind the chips."""
         painter.setFont(self.label_font)
         baseline = lane.top + scale.chip_top + scale.chip / 2 + (self.label_metrics.ascent() - self.label_metrics.descent()) / 2
         words = f"+{len(lane.round.emitted)}"
@@ -263,10 +257,24 @@ class LanePainter:
         words = milliseconds(lane.round.milliseconds.total)
         painter.setPen(self._dim if lane.lit is not None else self._faint)
         painter.drawText(QPointF(x, baseline), words)
-        x += self.label_metrics.horizontalAdvance(words) + 12 * self.text_scale
-        if lane.note and (wide := self.label_metrics.horizontalAdvance(lane.note)) + x < lane.right:
-            painter.setPen(self._dim)
-            painter.drawText(QPointF(lane.right - wide - 4, baseline), lane.note)
+
+    # What changed
+
+    def divider_area(self, words: str, top: int, right: float) -> QRectF:
+        """Where the words of a divider stand whose line lies at `top`: at the right end, over the bar of the lane above."""
+        wide, tall = self.label_metrics.horizontalAdvance(words) + 14, self.label_metrics.height() + 2
+        return QRectF(max(0.0, right - wide - 4), round(top - tall + 2), wide, tall)
+
+    def divider(self, painter: QPainter, words: str, colour: str, top: int, right: float) -> None:
+        """A line above the first lane under another rule or drafter, with words on it."""
+        area = self.divider_area(words, top, right)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.fillRect(QRectF(0, top, right, 1), QColor(colour))
+        painter.fillRect(area, self._panel)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(self.label_font)
+        painter.setPen(self._dim)
+        painter.drawText(area, Qt.AlignmentFlag.AlignCenter, words)
 
     # The axis
 

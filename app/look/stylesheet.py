@@ -144,7 +144,9 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QPushButton#tile:hover {{ border-color: {theme.faint}; }}
     QPushButton#tile:focus {{ border: 2px solid {theme.accent}; }}
     #tileName {{ color: {theme.dim}; font-size: {px(11)}; }}
-    #tileValue {{ font-size: {px(18)}; font-weight: 600; }}
+    #tileValue, #tileEarlier {{ font-size: {px(18)}; font-weight: 600; }}
+    #tileEarlier {{ color: {theme.dim}; }}
+    #figuresAbout {{ color: {theme.dim}; font-size: {px(12)}; }}
     #tileUnit {{ color: {theme.faint}; font-size: {px(11)}; }}
     #sectionTitle {{ font-size: {px(12)}; font-weight: 600; }}
     QPushButton#sectionTitle {{

@@ -9,6 +9,8 @@ from app.look.wording import DEFINITIONS, RULE_TITLES, number, seconds
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS
+from engine.lens.shared_wording import latest_titles, latest_words
+from engine.metrics import Summary
 from engine.types import PHASES
 
 NAMES = {
@@ -59,26 +61,46 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     return Definition(title, formula, lines, words)
 
 
-def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tuple[str, str]]:
-    """Value and unit of each figure of `NAMES`; empty before the first round."""
+Figure = tuple[str, str]
+"""Value and unit."""
+
+
+def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tuple[Figure, ...]]:
+    """Each figure of `NAMES`; empty before the first round. Where rule or drafter changed, those that depend on them are of each
+    of the two latest stretches, the earlier one first."""
     if answer is None or not answer.tally.rounds:
         return {}
-    summary, speed = answer.tally.summary, answer.tokens_per_second
+    speed = answer.tokens_per_second
     measured = baseline is not None and baseline.fits and speed is not None
-    spread = ""
-    if summary.alpha_low is not None and summary.alpha_high is not None:
-        spread = f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
     first, _, unit = seconds(answer.seconds_to_first_token).rpartition(" ")
-    return {
-        "throughput": (number(speed, 1), "tokens/s"),
-        "speed_up": (number(speed / baseline.throughput), "× plain")
+    latest = latest_titles(answer.tally.stretches)
+    parts = [_stretch_figures(stretch.summary, title) for title, stretch in latest] or [_stretch_figures(answer.tally.summary)]
+    found: dict[str, tuple[Figure, ...]] = {key: tuple(part[key] for part in parts) for key in parts[0]}
+    if not latest:
+        found["throughput"] = ((number(speed, 1), "tokens/s"),)
+    found["speed_up"] = (
+        (number(speed / baseline.throughput), "× plain")
         if baseline is not None and speed is not None and measured
         else ("–", "" if is_plain(answer) else "not measured"),
-        "first_token": (first or unit, unit if first else ""),
+    )
+    found["first_token"] = ((first or unit, unit if first else ""),)
+    return {key: found[key] for key in NAMES}
+
+
+def _stretch_figures(summary: Summary, title: str = "") -> dict[str, Figure]:
+    """The figures that depend on rule and drafter; a `title`, which says what they are of, takes the place of their units."""
+    spread = expected = ""
+    if summary.alpha_low is not None and summary.alpha_high is not None:
+        spread = f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
+    if summary.predicted_tau is not None:
+        expected = f"expected {summary.predicted_tau:.2f}"
+    figures = {
+        "throughput": (number(summary.throughput, 1), "tokens/s"),
         "alpha": (number(summary.alpha), spread),
-        "tau": (number(summary.tau), "" if summary.predicted_tau is None else f"expected {summary.predicted_tau:.2f}"),
+        "tau": (number(summary.tau), expected),
         "draft_yield": (number(summary.draft_yield), f"of {summary.proposals:,}" if summary.proposals else ""),
     }
+    return {key: (value, title or unit) for key, (value, unit) in figures.items()}
 
 
 Here = Callable[[Answer, Baseline | None], tuple[str, ...]]
@@ -86,7 +108,8 @@ Here = Callable[[Answer, Baseline | None], tuple[str, ...]]
 
 def _figures(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     known = figures_of(answer, baseline).items()
-    return tuple(f"{NAMES[key]} {', '.join(filter(None, words))}" for key, words in known)
+    lines = [f"{NAMES[key]} {' | '.join(', '.join(filter(None, figure)) for figure in figures)}" for key, figures in known]
+    return latest_words(answer.tally.stretches), *lines
 
 
 def _throughput(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
@@ -109,8 +132,20 @@ def baseline_words(baseline: Baseline) -> str:
     return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {baseline.tokens:,} tokens on {which}."
 
 
+def _each(answer: Answer, lines: Callable[[Summary], tuple[str, ...]]) -> tuple[str, ...]:
+    """The lines of the whole answer, or of each of the two latest stretches where rule or drafter changed."""
+    latest = latest_titles(answer.tally.stretches)
+    if not latest:
+        return lines(answer.tally.summary)
+    told = (f"{title}: {line}" for title, stretch in latest for line in lines(stretch.summary) if line)
+    return latest_words(answer.tally.stretches), *told
+
+
 def _alpha(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    summary = answer.tally.summary
+    return _each(answer, _alpha_lines)
+
+
+def _alpha_lines(summary: Summary) -> tuple[str, ...]:
     if summary.alpha is None or summary.alpha_low is None or summary.alpha_high is None:
         return ("Nothing was judged.",)
     return (
@@ -128,13 +163,19 @@ def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 
 def _tau(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    summary = answer.tally.summary
+    return _each(answer, _tau_lines)
+
+
+def _tau_lines(summary: Summary) -> tuple[str, ...]:
     expected = "" if summary.predicted_tau is None else f"expected: {summary.predicted_tau:.2f}"
     return f"{summary.emitted:,} tokens / {summary.rounds:,} rounds = {number(summary.tau)}", expected
 
 
 def _draft_yield(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    summary = answer.tally.summary
+    return _each(answer, _draft_yield_lines)
+
+
+def _draft_yield_lines(summary: Summary) -> tuple[str, ...]:
     return (f"{summary.accepted:,} / {summary.proposals:,} = {number(summary.draft_yield, 3)}",)
 
 

@@ -42,10 +42,12 @@ class Figures(QWidget):
         """Brings the tiles to an answer; dashes where there is none yet."""
         known = figures_of(answer, baseline)
         for key, tile in self.tiles.items():
-            tile.show_value(*known.get(key, ("–", "")))
+            *earlier, newest = known.get(key, (("–", ""),))
+            tile.show_value(*newest, earlier=earlier[0] if earlier else None)
         if answer is not None and known:
             summary = answer.tally.summary
-            self.tiles["tau"].define(DEFINITIONS["tau_block" if answer.tally.jointly_judged else "tau"])
+            joint = answer.tally.stretches[-1].totals.jointly_judged
+            self.tiles["tau"].define(DEFINITIONS["tau_block" if joint else "tau"])
             words = f"{DEFINITIONS['draft_yield']} Here {summary.accepted:,} of {summary.proposals:,}."
             self.tiles["draft_yield"].define(words)
         self._make_room()

@@ -52,6 +52,30 @@ def stretch_title(stretch: Stretch, before: Stretch | None = None) -> str:
     return drafter if before.rule == stretch.rule else f"{rule}, {drafter}"
 
 
+def latest_titles(stretches: Sequence[Stretch]) -> list[tuple[str, Stretch]]:
+    """The two latest stretches, each with what sets it apart from the other; none where rule and drafter never changed."""
+    if len(stretches) < 2:
+        return []
+    first, second = stretches[-2:]
+    return [(stretch_title(first, second), first), (stretch_title(second, first), second)]
+
+
+def latest_words(stretches: Sequence[Stretch]) -> str:
+    """Which two stretches figures are given for: "Gumbel in 87 rounds | Rejection in 110 rounds"; "" where there is only one."""
+    latest = latest_titles(stretches)
+    words = " | ".join(f"{title} in {_rounds_words(stretch.totals.rounds)}" for title, stretch in latest)
+    return f"{words} (the latest two of {len(stretches)})" if len(stretches) > 2 else words
+
+
+def _rounds_words(rounds: int) -> str:
+    return f"{rounds:,} round{'s' * (rounds != 1)}"
+
+
+def from_here(stretch: Stretch, before: Stretch) -> str:
+    """What changes where a stretch begins, in few words."""
+    return f"{stretch_title(stretch, before)} from here"
+
+
 def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False) -> str:
     """What changes where a stretch begins, as a label for the place: "Rejection from here", and whether the text's being the same
     with any drafter ends there.
@@ -60,7 +84,7 @@ def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False)
         index: of the stretch, above 0.
         greedy: whether the temperature is 0, where no text depends on the drafter.
     """
-    words = f"{stretch_title(stretches[index], stretches[index - 1])} from here"
+    words = from_here(stretches[index], stretches[index - 1])
     depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]
     return f"{words}; the text now depends on the drafter" if depends[-1] and not any(depends[:-1]) and not greedy else words
 

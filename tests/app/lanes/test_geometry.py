@@ -9,7 +9,6 @@ import pytest
 from app.lanes.field import WHOLE, LaneField
 from app.lanes.geometry import (
     Extent,
-    change_words,
     chip_words,
     chips_of,
     lane_words,
@@ -75,13 +74,6 @@ def test_a_lane_can_be_said_in_words() -> None:
     assert "nothing proposed" in lane_words(make_round(0, [], " b"))
     assert chip_words(make_round(0, [" a"], " b", [" x"]), 1) == "“x” rejected, proposal 2 of 2"
     assert "own token" in chip_words(make_round(0, [" a"], " b", [" x"]), 2)
-
-
-def test_what_changes_between_rounds_is_named() -> None:
-    before = make_round(0, [" a"], " b")
-    assert change_words(before, make_round(1, [" a"], " b")) == ""
-    assert change_words(before, make_round(1, [" a"], " b", rule="block")) == "from here: Block"
-    assert change_words(before, make_round(1, [" a"], " b", rule="block", drafter="ngram")) == "from here: Block, N-gram"
 
 
 def test_the_axis_spans_typical_rounds_and_stands_still_while_they_stay_alike() -> None:

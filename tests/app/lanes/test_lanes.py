@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
@@ -18,7 +19,7 @@ from app.lanes.painter import Lane, LanePainter
 from app.look import theme as themes
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from engine.types import DecodingOptions, Round
+from engine.types import RULES, DecodingOptions, Round
 from tests.app.fakes import STORY, make_round, story_rounds
 
 Open = Callable[..., Lanes]
@@ -294,3 +295,38 @@ def test_measured_and_unmeasured_rounds_look_different(open_lanes: Open, theme: 
     assert rows[0] == [theme.time_draft, theme.time_verify, theme.time_judge, theme.time_other]
     assert len(set(rows[1])) == 1
     assert rows[1][0] not in rows[0]
+
+
+@pytest.mark.parametrize("zoom", [MIN_ZOOM, 1.0, MAX_ZOOM])
+def test_a_change_of_rule_divides_the_lanes_with_words_that_a_repaint_of_one_lane_keeps(
+    qtbot: QtBot, open_lanes: Open, zoom: float
+) -> None:
+    rounds = [replace(round_, rule="gumbel" if round_.index < 8 else "rejection") for round_ in story_rounds(STORY * 2)[:16]]
+    lanes = open_lanes(rounds)
+    lanes.set_zoom(zoom)
+    lanes.verticalScrollBar().setValue(lanes.field.revealing(8))
+    QApplication.processEvents()
+    look, field = lanes._look, lanes.field
+    top, colour = field.top_of(8), themes.DARK.rule("rejection")
+    area = look.divider_area("Rejection from here", top, field.width - 4)
+
+    def ink() -> tuple[str, int]:
+        picture = lanes.viewport().grab().toImage()
+        places = [(x, y) for x in range(*span(area.left(), area.right())) for y in range(*span(top - 9, top))]
+        inside = [picture.pixelColor(x, y).name() for x, y in places]
+        return picture.pixelColor(3, top).name(), sum(shade != themes.DARK.panel for shade in inside)
+
+    def span(low: float, high: float) -> tuple[int, int]:
+        return round(low) + 1, round(high) - 1
+
+    line, letters = ink()
+    assert line == colour and letters > 20
+    lanes.viewport().repaint(0, field.top_of(7), lanes.viewport().width(), field.scale.row)
+    assert ink() == (line, letters)
+
+
+def test_lanes_under_one_rule_have_no_divider(open_lanes: Open) -> None:
+    lanes = open_lanes()
+    picture = lanes.viewport().grab().toImage()
+    colours = {picture.pixelColor(3, y).name() for y in range(picture.height())}
+    assert not colours & {themes.DARK.rule(rule) for rule in RULES}
