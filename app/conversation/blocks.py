@@ -9,6 +9,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
 from app.conversation.figure_line import figure_at, paint_words
+from app.conversation.markdown_source import Code, shown
+from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Box, Chunk, Flow, Seam, Style
 from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
@@ -20,7 +22,7 @@ from engine.types import Rule
 
 PAD = 14.0
 GAP = 26.0
-BUTTONS = 70.0
+BUTTONS = 100.0
 """Room at the end of an answer's last line for its buttons."""
 
 
@@ -56,9 +58,7 @@ class Block:
         painter.restore()
 
     def _paint_chunk(self, painter: QPainter, chunk: Chunk, selection: tuple[int, int] | None) -> None:
-        if chunk.code:
-            painter.fillRect(QRectF(0, chunk.top, self.flow.width, chunk.height), QColor(self.style.theme.code))
-            painter.fillRect(QRectF(0, chunk.top, 2, chunk.height), QColor(self.style.theme.line))
+        self.flow.paint_under(painter, chunk)
         painter.save()
         painter.translate(0, chunk.top)
         paint_marks(painter, self.flow.boxes(chunk), self.style)
@@ -101,13 +101,15 @@ class AnswerBlock(Block):
 
     Attributes:
         markdown: whether the text is set as Markdown says.
+        reading: whether it is shown without tokens' marks as soon as it is done.
         changed_top: where the part begins that the last `grow` has changed, in pixels from the top of the block.
     """
 
     markdown = True
 
-    def __init__(self, style: Style, width: float, answer: Answer, ghosts: Ghosts) -> None:
+    def __init__(self, style: Style, width: float, answer: Answer, ghosts: Ghosts, reading: bool = False) -> None:
         super().__init__(style, width)
+        self.reading = reading
         self.flow = Flow(style, width, self.markdown)
         self.changed_top = 0.0
         self.answer = answer
@@ -130,12 +132,16 @@ class AnswerBlock(Block):
         """Takes in the pieces that came since the last time."""
         pieces = self.answer.text.pieces
         changed = self.flow.height if self.shown else 0.0
+        if self.turns:
+            self.flow = ReadingFlow(self.style, self.width, pieces) if self.reads else Flow(self.style, self.width, self.markdown)
+            self.shown = len(pieces) if self.reads else 0
+            self._begun, changed = 0, 0.0
         if self.shown < len(pieces):
             fresh = pieces[self.shown :]
             hidden = hidden_kinds(self.ghosts, self.style.lit)
             for part in self._divided(fresh):
-                shown = [piece for piece in part if piece.kind not in hidden]
-                self.flow.append(shown if self.style.lit == "unjudged" else folded(shown))
+                visible = [piece for piece in part if piece.kind not in hidden]
+                self.flow.append(visible if self.style.lit == "unjudged" else folded(visible))
                 changed = min(changed, self.flow.changed_top)
             self.shown = len(pieces)
         if not self.answer.running and self.shown:
@@ -161,6 +167,22 @@ class AnswerBlock(Block):
                 self.flow.divide(words, self.style.theme.rule(stretch.rule))
             self._begun += 1
         yield fresh
+
+    @property
+    def reads(self) -> bool:
+        """Whether the reading view is what is to be shown now. Tokens that are lit up have to be seen."""
+        return self.reading and self.style.lit is None and not self.answer.running and bool(self.answer.text.pieces)
+
+    @property
+    def turns(self) -> bool:
+        """Whether the next `grow` will show the other view."""
+        shows = isinstance(self.flow, ReadingFlow)
+        return shows != self.reads or (shows and self.shown != len(self.answer.text.pieces))
+
+    def code_text(self, code: Code) -> str:
+        """The text of a block of code as the model wrote it; the view has blanks for its tabs."""
+        lines = self.answer.text.text.replace("\r\n", "\n").split("\n")[code.first + code.fenced :][: code.text.count("\n") + 1]
+        return "\n".join(lines) if shown("\n".join(lines)) == code.text else code.text
 
     @property
     def footer_top(self) -> float:

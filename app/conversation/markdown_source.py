@@ -146,6 +146,17 @@ def read(source: str, references: bool = True) -> Document:
     return _Reader(source).read(_parser(references))
 
 
+def link_in(line: str, at: int) -> str:
+    """Where the link leads that a letter of a line belongs to, its brackets and address included; empty where there is none."""
+    for part in (document := read(line, references=False)).parts:
+        for segment in part.all_segments:
+            pairs = [pair for pair in document.pairs if pair.open_end <= segment.start and segment.end <= pair.close_start]
+            start = min((pair.open_start for pair in pairs), default=segment.start)
+            if segment.href and start <= at < max((pair.close_end for pair in pairs), default=segment.end):
+                return segment.href
+    return ""
+
+
 class _Reader:
     """From markdown-it's tokens to parts."""
 
@@ -373,6 +384,9 @@ class _Reader:
                 replace(part, first=number, last=number + 1, segments=segments, marker=part.marker if not index else "")
             )
             start += len(text) + 1
+        if fenced and texts and last - first == len(texts) + 2:
+            opening, closing = self.starts[first], self.starts[last - 1]
+            self.pairs.append(Pair(opening, self.starts[first + 1], closing - 1, closing + len(self.lines[last - 1])))
         if not texts:
             self.parts.append(replace(part, first=first, last=first + 1))
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextLine, QTextOption
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QTextCharFormat, QTextLayout, QTextLine, QTextOption
 
 from app.conversation.line_looks import NO_LOOK, LineLooks, Look, Span
 from app.conversation.line_looks import units as units
-from app.conversation.markdown_source import Code, Flag, shown
+from app.conversation.markdown_source import Code, Flag, link_in, shown
 from app.look.code_colours import code_inks
 from app.look.theme import Theme
 from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Piece, Spot
@@ -419,15 +419,36 @@ class Flow:
         """Index of the chunk at a height, the nearest one outside."""
         return max(0, bisect_right(self.chunks, y, key=lambda chunk: chunk.top) - 1)
 
-    def offset_at(self, point: QPointF) -> int:
-        """The character offset nearest to a point."""
+    def offset_at(self, point: QPointF, on_letter: bool = False) -> int:
+        """The border between letters that is nearest to a point, as an offset; or the letter that is under it."""
         chunk = self.chunks[self.chunk_at(point.y())]
         lines = lines_of(chunk)
         if not lines:
             return chunk.start
-        below = point.y() - chunk.top
-        line = next((line for line in lines if below < line.y() + line.height() * 1.25), lines[-1])
-        return chunk.start + line.xToCursor(point.x())
+        line = line_at(lines, QPointF(point.x(), point.y() - chunk.top), 1.25) or lines[-1]
+        on = QTextLine.CursorPosition.CursorOnCharacter if on_letter else QTextLine.CursorPosition.CursorBetweenCharacters
+        return chunk.start + line.xToCursor(point.x(), on)
+
+    def link_at(self, offset: int) -> str:
+        """Where the link leads that stands at an offset; empty where there is none. It is read when asked for."""
+        index = max(0, bisect_right(self.chunks, offset, key=lambda chunk: chunk.start) - 1)
+        number, at = self.chunks[index].number, 0
+        line = []
+        for place in range(self._first_of_line(number), self._first_of_line(number + 1)):
+            chunk = self.chunks[place]
+            for run in chunk.runs:
+                if run.kind not in GHOSTS:
+                    text = slice_units(chunk.text, run.start, run.end)
+                    line.append(text)
+                    before = min(max(0, offset - chunk.start - run.start), run.length)
+                    at += len(split_units(text, before)[0])
+        return link_in("".join(line), at)
+
+    def paint_under(self, painter: QPainter, chunk: Chunk) -> None:
+        """What lies behind a chunk's letters and marks."""
+        if chunk.code:
+            painter.fillRect(QRectF(0, chunk.top, self.width, chunk.height), QColor(self.style.theme.code))
+            painter.fillRect(QRectF(0, chunk.top, 2, chunk.height), QColor(self.style.theme.line))
 
     def word_at(self, offset: int) -> tuple[int, int]:
         """Start and end of the word around an offset."""
@@ -566,6 +587,15 @@ def lines_of(chunk: Chunk) -> list[QTextLine]:
     """The lines a chunk was broken into, top to bottom; empty until it is laid out."""
     layout = chunk.layout
     return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
+
+
+def line_at(lines: list[QTextLine], point: QPointF, reach: float) -> QTextLine | None:
+    """The line at a point relative to the chunk; a line reaches so many times its height down. In a table the nearest cell."""
+    first = next((line for line in lines if point.y() < line.y() + line.height() * reach), None)
+    if first is None:
+        return None
+    beside = [line for line in lines if abs(line.y() - first.y()) < first.height() / 2]
+    return next((line for line in reversed(beside) if line.x() <= point.x()), beside[0])
 
 
 def _boxes_on(chunk: Chunk, with_blanks: bool = False) -> Iterator[Box]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLine
 
-from app.conversation.text_flow import Chunk, Flow, lines_of
+from app.conversation.text_flow import Chunk, Flow, line_at, lines_of
 from engine.lens.pieces import NOWHERE, Spot
 
 _END = Spot(2**62, True, 0)
@@ -21,7 +21,7 @@ def spot_at(flow: Flow, point: QPointF) -> Spot | None:
     chunk = flow.chunks[flow.chunk_at(point.y())]
     below = point.y() - chunk.top
     lines = lines_of(chunk)
-    line = next((line for line in lines if below < line.y() + line.height() * 1.15), None)
+    line = line_at(lines, QPointF(point.x(), below), 1.15)
     if line is None or below < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
         return None
     if point.x() >= line.x() + line.naturalTextWidth():  # behind the last letter stand hanging blanks and a newline's mark

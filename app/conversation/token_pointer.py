@@ -16,9 +16,11 @@ from app.look.widgets import bracket_over
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.token_walk import neighbour, place_of, spot_of
-from engine.lens.pieces import Kind, Spot, fold_of, kind_of
+from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of
 
 LAST = 2**31
+LANDMARKS = 40
+"""Tokens among which one is looked for that has letters in both views of an answer: marks and ghosts have none in one of them."""
 MARGIN = 60
 """Pixels kept between a token that was walked to and the edge of the view."""
 
@@ -104,10 +106,14 @@ class Pointing(QObject):
         """Where a token is shown that has no letters of its own in the text, relative to the flow: in a fold or in a gap."""
         round_ = block.answer.rounds[spot.round]
         kind = kind_of(round_, spot)
-        if kind in self.view.hidden:
+        if kind in self._hidden(block):
             return []
         fold = fold_of(round_) if kind == "unjudged" else spot
         return boxes_of(block.flow, fold, fold) or [gap_before(block.flow, spot)]
+
+    def _hidden(self, block: AnswerBlock | None) -> frozenset[Kind]:
+        """What is left out of an answer's text; of one that is read, everything that is not the answer."""
+        return GHOSTS if block is not None and block.reads else self.view.hidden
 
     def area(self, place: Place | None) -> QRect:
         """A rectangle around a place in the viewport; empty where it is not shown."""
@@ -167,7 +173,8 @@ class Pointing(QObject):
 
     def walk(self, by: int, rounds: bool = False) -> None:
         """To the token (or round) before, -1, or behind, 1. Begins where the cursor is, or else at what is in view."""
-        place, turns, hidden = self.cursor.place, self.view.session.turns, self.view.hidden
+        place, turns = self.cursor.place, self.view.session.turns
+        hidden = self._hidden(None if place is None else self.view.answer_block(place.turn))
         target = self._in_view(by) if place is None else neighbour(turns, place, by, hidden, rounds)
         if target is not None:
             self.go(target)
@@ -205,6 +212,33 @@ class Pointing(QObject):
             if spot is not None:
                 return place_of(turn, spot)
         return neighbour(turns, Place(0, -1), 1, view.hidden) if turns else None
+
+    def landmarks(self) -> list[tuple[Place, int]]:
+        """Where the pinned token stands, if it is in view, or else the first tokens in view; with their heights in the viewport.
+
+        They are the places by which another view of the same text is brought to where this one is.
+        """
+        pinned = self.cursor.pin_place
+        if pinned is not None and self.view.viewport().rect().intersects(self.area(pinned)):
+            return [(pinned, self.area(pinned).top())]
+        place, found = self._in_view(1), list[tuple[Place, int]]()
+        while place is not None and len(found) < LANDMARKS:
+            found.append((place, self.area(place).top()))
+            place = neighbour(self.view.session.turns, place, 1, GHOSTS)
+        return found
+
+    def return_to(self, landmarks: list[tuple[Place, int]]) -> None:
+        """Scrolls so that the first of them that has letters in this view stands as high as it did."""
+        lettered = (each for each in landmarks if self._letters(each[0]))
+        place, top = next(lettered, landmarks[0] if landmarks else (None, 0))
+        if place is not None and not (area := self.area(place)).isEmpty():
+            bar = self.view.verticalScrollBar()
+            bar.setValue(bar.value() + area.top() - top)
+
+    def _letters(self, place: Place) -> bool:
+        block = self.view.answer_block(place.turn)
+        spot = None if block is None else spot_of(place, block.answer)
+        return block is not None and spot is not None and bool(boxes_of(block.flow, spot, spot))
 
     def show(self, place: Place) -> None:
         """Scrolls just as far as is needed to see a place, at once."""

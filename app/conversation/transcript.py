@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
@@ -32,7 +33,7 @@ from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import frame_focus, tint
 from app.look.wording import DEFINITIONS
-from app.session.cursor import Cursor
+from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 from engine.lens.pieces import Ghosts, Kind, hidden_kinds
 
@@ -57,12 +58,16 @@ class Transcript(QAbstractScrollArea):
     Signals:
         regenerate, edit: the user asked for it on the last turn.
         sibling: (-1 or 1) the user wants to see the answer to the last prompt before or behind.
+        reading_wanted: the user asked for the other view of answers.
+        link_wanted: (address) a link was clicked or chosen in a menu; whether to open it is to be asked.
         figure_wanted: (turn, definition, global position) a figure below an answer was clicked.
     """
 
     regenerate = Signal()
     edit = Signal()
     sibling = Signal(int)
+    reading_wanted = Signal()
+    link_wanted = Signal(str)
     figure_wanted = Signal(int, str, QPoint)
 
     def __init__(
@@ -73,11 +78,13 @@ class Transcript(QAbstractScrollArea):
         ghosts: Ghosts,
         parent: QWidget | None = None,
         cursor: Cursor | None = None,
+        reading: bool = False,
     ) -> None:
         super().__init__(parent)
         self.session = session
         self.ghosts = ghosts
         self.lit: Kind | None = None
+        self.reading = reading
         self.accessible: object = None
         self.status = ""
         self.fraction: float | None = None
@@ -109,12 +116,23 @@ class Transcript(QAbstractScrollArea):
         self.copy_button.clicked.connect(self.copy_answer)
         self.regenerate_button = self._tool("Regenerate", "regenerate")
         self.regenerate_button.clicked.connect(self.regenerate)
+        self.reading_button = self._tool("Reading view", "reading")
+        self.reading_button.setCheckable(True)
+        self.reading_button.clicked.connect(self._ask_for_other_view)
+        self._code_buttons: list[QToolButton] = []
+        self._codes: list[str] = []
+        self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
         self.siblings = SiblingSwitch(self.viewport())
         self.siblings.stepped.connect(self._step)
         self.legend = Legend(self.viewport())
         self.legend.hide()
         self.legend.chosen.connect(self.light)
         self.set_look(theme, scale)
+
+    @Slot()
+    def _ask_for_other_view(self) -> None:
+        self.reading_button.setChecked(self.reading)  # until it is so
+        self.reading_wanted.emit()
 
     @Slot(int)
     def _step(self, by: int) -> None:
@@ -138,7 +156,7 @@ class Transcript(QAbstractScrollArea):
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), lit=self.lit)
         self._measure = round(MEASURE * QFontMetricsF(self._style.text).horizontalAdvance(SAMPLE) / len(SAMPLE))
         self.legend.set_look(theme, scale)
-        for button in (self.latest, self.copy_button, self.regenerate_button):
+        for button in (self.latest, self.copy_button, self.regenerate_button, self.reading_button, *self._code_buttons):
             tint(button, theme, scale)
         self.siblings.set_look(theme, scale)
         self.rebuild()
@@ -161,15 +179,32 @@ class Transcript(QAbstractScrollArea):
         """The kinds of tokens that are left out of the text."""
         return hidden_kinds(self.ghosts, self.lit)
 
-    def rebuild(self) -> None:
+    def set_reading(self, reading: bool) -> None:
+        """Shows answers that are done in the reading view, or their tokens; what was first in view, or pinned, stays there."""
+        if reading == self.reading:
+            return
+        self.reading = reading
+        kept, scrolled = self._turned
+        if scrolled != self.verticalScrollBar().value() or self.pointing.cursor.pin_place is not None:
+            kept = self.pointing.landmarks()
+        if self.session.running is None:
+            self._following = False
+        self.rebuild(kept)
+        self._following = self._following or self.at_end
+        self._turned = (kept, self.verticalScrollBar().value())  # back again, it is the same place
+
+    def rebuild(self, landmarks: list[tuple[Place, int]] | None = None) -> None:
         """Lays out everything anew, for another width, look or conversation; keeps the place in the text."""
         self._settle.stop()
-        share = self.verticalScrollBar().value() / max(1, self.verticalScrollBar().maximum())
+        bar = self.verticalScrollBar()
+        share = bar.value() / max(1, bar.maximum())
+        kept = landmarks or ([] if self._following else self.pointing.landmarks())
         self._blocks, self._answers = [], []
         self._anchor = self._cursor = None
         self.sync()
         if not self._following:
-            self.verticalScrollBar().setValue(round(share * self.verticalScrollBar().maximum()))
+            bar.setValue(round(share * bar.maximum()))
+            self.pointing.return_to(kept)
 
     @Slot()
     def _settled(self) -> None:
@@ -188,13 +223,18 @@ class Transcript(QAbstractScrollArea):
         known = len(self._answers)
         for turn in self.session.turns[known:]:
             self._blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
-            self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts))
+            self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts, self.reading))
             self._answers.append(turn.answer)
         if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
             newest.status, newest.fraction = self.status, self.fraction
             scrolled = self.verticalScrollBar().value()
+            kept = self.pointing.landmarks() if newest.turns and not self._following and newest.shown else []
+            if newest.turns:
+                self._anchor = self._cursor = None  # the other view counts other letters
             newest.grow()
             self._place()
+            if kept:
+                self.pointing.return_to(kept)
             if len(self._answers) == known and self.verticalScrollBar().value() == scrolled:
                 rest = self.viewport().rect()
                 rest.setTop(round(newest.top + newest.changed_top) - scrolled - 4)
@@ -206,7 +246,7 @@ class Transcript(QAbstractScrollArea):
     def _place(self) -> None:
         top = TOP
         for index, block in enumerate(self._blocks):
-            if index == 1:
+            if index == 1 and self._shows_tokens:
                 top += self.legend.heightForWidth(self.column.width()) + LEGEND_GAP
             block.top = top
             top += block.height
@@ -220,9 +260,14 @@ class Transcript(QAbstractScrollArea):
         self._following = following
         self._place_buttons()
 
+    @property
+    def _shows_tokens(self) -> bool:
+        """Whether any answer is shown token by token, with marks that the legend explains."""
+        return any(isinstance(block, AnswerBlock) and not block.reads for block in self._blocks)
+
     def _place_legend(self) -> None:
         """The legend stands above the first answer; while it lights tokens up, it stays in view, so that this can be ended."""
-        if len(self._blocks) < 2:
+        if not self._shows_tokens:
             self.legend.hide()
             return
         width = self.column.width()
@@ -242,11 +287,41 @@ class Transcript(QAbstractScrollArea):
             right = self.column.right()
             self.regenerate_button.setGeometry(right - size, y, size, size)
             self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
+            self.reading_button.setGeometry(right - 3 * size - 8, y, size, size)
         self._place_switch(newest)
+        self._place_code_buttons(size)
         self.copy_button.setVisible(done)
+        self.reading_button.setVisible(done)
+        self.reading_button.setChecked(self.reading)
         self.regenerate_button.setVisible(done and not self.session.replaying)
         self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
         self.latest.setVisible(not self.at_end)
+
+    def _place_code_buttons(self, size: int) -> None:
+        """A button at the right end of the first line of every block of code that is in view and closed."""
+        scrolled, height = self.verticalScrollBar().value(), self.viewport().height()
+        found: list[tuple[int, str]] = []
+        for block in self._blocks[self._block_at(scrolled) :] if self._blocks else []:
+            if block.top > scrolled + height:
+                break
+            if isinstance(block, AnswerBlock) and block.shown:
+                corner = block.top + block.origin.y() - scrolled
+                tops = [(round(corner + top), code) for top, bottom, code in block.flow.codes if corner + bottom > 0]
+                found += [(top, block.code_text(code)) for top, code in tops if -size < top < height]
+        while len(self._code_buttons) < len(found):
+            button = self._tool("Copy the code", "copy")
+            button.clicked.connect(partial(self._copy_code, len(self._code_buttons)))
+            tint(button, self.theme, self.scale)
+            self._code_buttons.append(button)
+        self._codes = [code for _, code in found]
+        for index, button in enumerate(self._code_buttons):
+            button.setVisible(index < len(found))
+            if index < len(found):
+                button.setGeometry(self.column.right() - size, found[index][0], size, size)
+
+    def _copy_code(self, index: int) -> None:
+        if index < len(self._codes):
+            QGuiApplication.clipboard().setText(self._codes[index])
 
     def _place_switch(self, newest: Block | None) -> None:
         """The arrows between siblings stand at the right end of the newest answer's first line."""
@@ -415,6 +490,24 @@ class Transcript(QAbstractScrollArea):
             return True
         return super().viewportEvent(event)
 
+    def _link_at(self, point: QPointF) -> str:
+        """Where the link under a point leads; empty beside links."""
+        place = self.pointing.place_at(point)
+        at = self._place_at(point) if place is not None else None
+        return "" if at is None or at[0] % 2 == 0 else self._blocks[at[0]].flow.link_at(self._letter_at(point))
+
+    def _letter_at(self, point: QPointF) -> int:
+        """The offset of the letter whose left half or right half is under a point."""
+        index = self._block_at(point.y() + self.verticalScrollBar().value())
+        block = self._blocks[index]
+        inside = QPointF(point.x() - self.column.left(), point.y() + self.verticalScrollBar().value() - block.top) - block.origin
+        return block.flow.offset_at(inside, on_letter=True)
+
+    def _link_to_open(self, point: QPointF) -> str:
+        """The link that a click at a point opens: in the reading view, where nothing else is to be clicked."""
+        found = self.turn_at(point.y() + self.verticalScrollBar().value())
+        return self._link_at(point) if found is not None and found[1].reads else ""
+
     def _figure_at(self, point: QPointF) -> tuple[int, str] | None:
         """Turn and definition of the figure below an answer that is at a point of the viewport."""
         below = point.y() + self.verticalScrollBar().value()
@@ -467,7 +560,7 @@ class Transcript(QAbstractScrollArea):
             self.viewport().update()
         elif not event.buttons():
             self.pointing.hover(event.position())
-            over = self._figure_at(event.position()) is not None
+            over = self._figure_at(event.position()) is not None or bool(self._link_to_open(event.position()))
             self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.IBeamCursor)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
@@ -475,6 +568,8 @@ class Transcript(QAbstractScrollArea):
         if pressed is not None and (event.position() - pressed).manhattanLength() < QApplication.startDragDistance():
             if (figure := self._figure_at(event.position())) is not None:
                 self.figure_wanted.emit(*figure, event.globalPosition().toPoint() + QPoint(0, 12))
+            elif link := self._link_to_open(event.position()):
+                self.link_wanted.emit(link)
             else:
                 self.pointing.click(event.position())
 
@@ -514,12 +609,29 @@ class Transcript(QAbstractScrollArea):
         else:
             super().keyPressEvent(event)
 
+    def _code_at(self, point: QPointF) -> str:
+        """The code under a point; empty beside code that is closed."""
+        below = point.y() + self.verticalScrollBar().value()
+        found = self.turn_at(below)
+        if found is None or not found[1].shown:
+            return ""
+        block, inside = found[1], below - found[1].top - found[1].origin.y()
+        return next((block.code_text(code) for top, bottom, code in block.flow.codes if top <= inside < bottom), "")
+
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)
         menu.addAction("Copy", self.copy).setEnabled(self._selection() is not None)
         menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
         menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
+        point = QPointF(event.pos())
+        if code := self._code_at(point):
+            menu.addAction("Copy code", partial(QGuiApplication.clipboard().setText, code))
+        if link := self._link_at(point):
+            menu.addSeparator()
+            menu.addAction("Open link…", partial(self.link_wanted.emit, link))
+            menu.addAction("Copy link", partial(QGuiApplication.clipboard().setText, link))
         menu.addSeparator()
+        menu.addAction("Show tokens" if self.reading else "Reading view", self.reading_wanted.emit)
         idle = bool(self._answers) and self.session.running is None and not self.session.replaying
         menu.addAction("Regenerate", self.regenerate.emit).setEnabled(idle)
         menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from app.look.colours import Theme
 
 _INKS = {
-    "dark": {"keyword": "#c792ea", "string": "#a5d6a7", "comment": "#8a92a3", "number": "#f2b88a", "name": "#82b1ff"},
-    "light": {"keyword": "#7b3fb0", "string": "#1f7a3d", "comment": "#646c7a", "number": "#9c4a14", "name": "#1f5fbf"},
+    "dark": {"keyword": "#c792ea", "string": "#a5d6a7", "comment": "#939bad", "number": "#f2b88a", "name": "#82b1ff"},
+    "light": {"keyword": "#7b3fb0", "string": "#1b7037", "comment": "#5c6472", "number": "#9c4a14", "name": "#1f5fbf"},
 }
 
 

@@ -33,6 +33,7 @@ class Settings:
         text_scale: factor on every text size of the window.
         ghosts: which proposals that did not become text are shown in it; True and False, of older files, are "all" and "none".
         compare_ghosts: the same for comparisons, where the texts themselves are to be compared.
+        reading: answers that are done are shown in the reading view instead of token by token.
         charts: those that are not folded away.
         geometry: x, y, width, height of the window; empty means the default place.
         seed: None draws a new seed for each answer.
@@ -42,6 +43,7 @@ class Settings:
     appearance: Appearance = "system"
     ghosts: Ghosts = "all"
     compare_ghosts: Ghosts = "none"
+    reading: bool = False
     side_panel: bool = True
     panel_page: PanelPage = "rounds"
     charts: tuple[str, ...] = OPEN_CHARTS
@@ -72,7 +74,8 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "compare_ghosts"):
             _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
-        _check(isinstance(self.side_panel, bool), "side_panel", self.side_panel)
+        for name in ("reading", "side_panel"):
+            _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(
             isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale
         )

@@ -61,6 +61,9 @@ class Commanded(Protocol):
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Shows so many of them."""
 
+    def toggle_reading(self) -> None:
+        """Shows answers that are done in the reading view, or their tokens."""
+
     def toggle_panel(self) -> None:
         """Shows or hides the side panel."""
 
@@ -133,6 +136,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
         Command("ghostsAction", "Show more or fewer ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G")),
         *ghosts,
+        Command("readingAction", "Reading view", "View", window.toggle_reading, ("F6",), checked=settings.reading),
         Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
         *appearances,
         Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversation.composer import Composer
+from app.conversation.link_question import LinkQuestion
 from app.conversation.transcript import Transcript
 from app.conversation.verdict_host import VerdictHost
 from app.conversation.welcome import Welcome
@@ -126,7 +127,12 @@ class Window(QMainWindow):
         self.header = Header()
         self.banner = Banner()
         self.transcript = Transcript(
-            self.session, self._theme, self.settings.text_scale, self.settings.ghosts, cursor=self.cursor_place
+            self.session,
+            self._theme,
+            self.settings.text_scale,
+            self.settings.ghosts,
+            cursor=self.cursor_place,
+            reading=self.settings.reading,
         )
         self.welcome = Welcome()
         self.composer = Composer()
@@ -197,6 +203,8 @@ class Window(QMainWindow):
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(chat.show_sibling)
+        self.transcript.reading_wanted.connect(self.toggle_reading)
+        self.transcript.link_wanted.connect(self.ask_to_open)
         self.transcript.figure_wanted.connect(self.explainer.explain_turn)
         self.verdicts.branch_wanted.connect(chat.branch)
         self.status.ghosts.clicked.connect(self.toggle_ghosts)
@@ -436,6 +444,7 @@ class Window(QMainWindow):
         self.status.show_ghosts(self.ghosts)
         self.panel.show_page(settings.panel_page)
         self.actions_by_id[f"{self.ghosts}GhostsAction"].setChecked(True)
+        self.actions_by_id["readingAction"].setChecked(settings.reading)
         self.actions_by_id["panelAction"].setChecked(settings.side_panel)
         self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
         self._show_note()
@@ -495,6 +504,18 @@ class Window(QMainWindow):
         else:
             self.chat.keep(compare_ghosts=ghosts)
             self.pages.set_ghosts(ghosts)
+
+    @Slot()
+    def toggle_reading(self) -> None:
+        """Shows answers that are done as they read, or token by token, and keeps the choice."""
+        self.chat.keep(reading=not self.settings.reading)
+        self.transcript.set_reading(self.settings.reading)
+        self._announce("Reading view" if self.settings.reading else "Token view")
+
+    @Slot(str)
+    def ask_to_open(self, address: str) -> None:
+        """Opens a link of an answer in the browser, if the user says so."""
+        LinkQuestion(address, self).open()
 
     @Slot()
     def toggle_panel(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtGui import QColor
 
+from app.look.code_colours import code_inks
 from app.look.theme import DARK, LIGHT, Theme
 
 BODY = 4.5
@@ -37,3 +38,10 @@ def test_words_can_be_read_on_every_ground_they_stand_on(theme: Theme) -> None:
     pairs += [("on_accent", "accent"), ("on_accepted", "accepted")]
     poor = {pair: contrast(getattr(theme, pair[0]), getattr(theme, pair[1])) for pair in pairs}
     assert {pair: ratio for pair, ratio in poor.items() if ratio < BODY} == {}
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_the_colours_of_code_can_be_read_also_on_accepted_tokens(theme: Theme) -> None:
+    for ink, colour in code_inks(theme).items():
+        for ground in (theme.code, theme.accepted_tint):
+            assert contrast(colour, ground) >= BODY, (ink, ground)
