@@ -17,8 +17,8 @@ from app.conversation.markdown_source import MATH_ENDS, PLAIN, Code, Document, F
 
 LONG_LINE = 1000
 """Letters up to which an open line is read while it grows."""
-LONG_BLOCK = 50_000
-"""Letters from which on a block keeps what its lines got one by one."""
+LONG_BLOCK = 20_000
+"""Letters from which on a block keeps what its lines got one by one: the most hostile of that length takes a second to read."""
 LineKind = Literal["text", "heading", "code", "fence", "table"]
 
 
@@ -249,7 +249,7 @@ class LineLooks:
 
     def _settle(self, source: str) -> list[Code]:
         """Reads lines of the open block as a whole; returns the code in them."""
-        if len(source) > LONG_BLOCK:
+        if len(source) > LONG_BLOCK and self._kind != "fence":
             return []
         document = read(source, references=False)
         for index, look in enumerate(looks_in(document)[: len(self._lines)]):

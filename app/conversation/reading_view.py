@@ -69,6 +69,7 @@ class ReadingFlow(Flow):
         self._size = style.text.pixelSize()
         self.chunks = [*self._chunks()] or self.chunks
         self._lay_out_from(0)
+        self._codes = self._find_codes()
 
     # From parts to chunks
 
@@ -242,6 +243,9 @@ class ReadingFlow(Flow):
     @property
     def codes(self) -> list[tuple[float, float, Code]]:
         """The blocks of code, each with its top and its bottom."""
+        return self._codes
+
+    def _find_codes(self) -> list[tuple[float, float, Code]]:
         found: list[tuple[float, float, Code]] = []
         top = 0.0
         for chunk in self.chunks:
