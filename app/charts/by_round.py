@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
-from app.charts.chart import Band, Chart, Label, cosmetic, smooth
+from app.charts.chart import Band, Chart, Label, cosmetic, set_line
 from app.charts.data import Material, Words, column_spreads, columns, curves, legend, mean_of, said, step_above
 from app.look.theme import Theme
 from engine.lens.bins import proposals_shown
@@ -148,9 +148,9 @@ class ProposalsChart(Chart):
         step = next(step for step in (1, 2, 5, 10, 20) if 5 * step >= top)
         self.set_ticks("left", [(value, str(value)) for value in range(0, int(top) + 1, step)])
         self.set_ticks("strip", [(value, f"{value:g}") for value in (0, below)])
-        self.curves["accepted"].setData(at, accepted, antialias=smooth(at))
+        set_line(self.curves["accepted"], at, accepted)
         for place, rule in enumerate(EXPECTED_RULES):
-            self.curves[rule].setData(at, expected[:, place], antialias=smooth(at))
+            set_line(self.curves[rule], at, expected[:, place])
 
     @staticmethod
     def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
@@ -200,7 +200,7 @@ class AlphaChart(Chart):
         """Draws alpha and the bounds of its interval on an axis from 0 to 1; rounds where they are unknown stay open."""
         x, alphas = curves(material.tally.alphas.rows, material)
         self.band.set_data(x, alphas[:, 1], alphas[:, 2])
-        self.curve.setData(x, alphas[:, 0], antialias=smooth(x))
+        set_line(self.curve, x, alphas[:, 0])
         self.set_rounds(material, 1.0)
 
     @staticmethod
@@ -235,8 +235,8 @@ class TauChart(Chart):
     def draw(self, material: Material) -> None:
         """Draws both curves in tokens per round, on an axis up to the next whole number above them."""
         x, taus = curves(material.tally.taus.rows, material)
-        self.measured.setData(x, taus[:, 0], antialias=smooth(x))
-        self.expected.setData(x, taus[:, 1], antialias=smooth(x))
+        set_line(self.measured, x, taus[:, 0])
+        set_line(self.expected, x, taus[:, 1])
         top = float(math.ceil(np.nanmax(taus, initial=1.0) * 1.05))
         self.set_rounds(material, top)
         step = max(1, math.ceil(top / 4))

@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
-from app.charts.chart import Band, Chart, cosmetic, draw_whiskers, smooth
+from app.charts.chart import Band, Chart, cosmetic, draw_whiskers, set_line
 from app.charts.data import (
     Material,
     Words,
@@ -54,7 +54,7 @@ class ThroughputChart(Chart):
     def draw(self, material: Material) -> None:
         """Draws the speeds in view; the plain run's line is hidden until a plain run has been measured."""
         x, speeds = columns(material.tally.speeds.rows, material.span)
-        self.curve.setData(x, speeds, antialias=smooth(x))
+        set_line(self.curve, x, speeds)
         spreads = column_spreads(material.tally.speeds.rows, material.span)
         self.band.set_data(x[: len(spreads)], spreads[:, 0], spreads[:, 1])
         self.plain.setVisible(material.plain is not None)

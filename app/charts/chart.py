@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QLineF, QObject, QPoint, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -31,7 +32,7 @@ from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStacked
 from app.charts.data import Material, Words, empty_words
 from app.look.theme import Theme, mono_font
 from engine.lens.chart_kinds import CHARTS, ChartName
-from engine.lens.tally import Tally
+from engine.lens.tally import Floats, Tally
 
 KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_PageUp: -10, Qt.Key.Key_PageDown: 10}
 FAR = 10**9
@@ -477,6 +478,13 @@ SMOOTH_COLUMNS = 120
 def smooth(x: Any) -> bool:
     """Whether a line over these places is drawn antialiased: a short one only, for it takes several times as long."""
     return len(x) <= SMOOTH_COLUMNS
+
+
+def set_line(item: pg.PlotDataItem, x: Floats, y: Floats) -> None:
+    """Gives a line its points; one that stands alone, as in the first round, is a dot, which a line would not show."""
+    alone = int(np.isfinite(y).sum()) == 1
+    colour = pg.mkPen(item.opts["pen"]).color()
+    item.setData(x, y, antialias=smooth(x), symbol="o" if alone else None, symbolSize=5, symbolPen=None, symbolBrush=colour)
 
 
 def cosmetic(colour: str | QColor, style: Qt.PenStyle = Qt.PenStyle.SolidLine, width: float = 1) -> QPen:

@@ -379,6 +379,16 @@ def test_one_far_longer_draft_leaves_the_other_rounds_readable(qtbot: QtBot) -> 
     assert made(qtbot, usual).sections["proposals"].chart.view.viewRange()[1][1] > 31, "what was judged is never cut off"
 
 
+def test_the_first_round_shows_in_every_chart_as_a_dot(qtbot: QtBot) -> None:
+    page = made(qtbot, story_rounds()[:1])
+    alpha, tau = page.sections["alpha"].chart, page.sections["tau"].chart
+    assert isinstance(alpha, AlphaChart) and isinstance(tau, TauChart)
+    assert [line.opts["symbol"] for line in (alpha.curve, tau.measured)] == ["o", "o"]
+    page = made(qtbot, LONG)
+    alpha = page.sections["alpha"].chart
+    assert isinstance(alpha, AlphaChart) and alpha.curve.opts["symbol"] is None
+
+
 def test_a_draft_that_does_not_fit_is_marked_with_its_length(qtbot: QtBot) -> None:
     rounds = [make_round(index, ["a"], "b", ["c"] * 3, started=60.0 * index) for index in range(40)]
     usual = made(qtbot, rounds)
