@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app.look.placing import FRAME
 
@@ -162,14 +163,19 @@ class EnterPresses(QObject):
         super().__init__(parent)
         application = QApplication.instance()
         assert isinstance(application, QApplication)
+        self._watched: QAbstractButton | None = None
         application.focusChanged.connect(self._moved)
 
-    @Slot(QWidget, QWidget)
-    def _moved(self, before: QWidget | None, now: QWidget | None) -> None:
-        if before is not None:
-            before.removeEventFilter(self)
-        if isinstance(now, QAbstractButton):
-            now.installEventFilter(self)
+    @Slot()
+    def _moved(self) -> None:
+        """The signal's own widgets are not taken: the one that loses the keyboard may be half destroyed, and making a Python
+        object of it may crash."""
+        if self._watched is not None and isValid(self._watched):
+            self._watched.removeEventFilter(self)
+        now = QApplication.focusWidget()
+        self._watched = now if isinstance(now, QAbstractButton) else None
+        if self._watched is not None:
+            self._watched.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() != QEvent.Type.KeyPress or not isinstance(event, QKeyEvent) or not isinstance(watched, QAbstractButton):
