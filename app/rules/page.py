@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
+from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
 from app.look.widgets import FlowLayout, RuleSelector
 from app.rules.changes import ChangeList
@@ -39,6 +40,7 @@ class RulesPage(QWidget):
         self.gamma = QComboBox()
         self.gamma.setObjectName("againGamma")
         self.gamma.setProperty("look", "choice")
+        keep_from_wheel(self.gamma)
         self.gamma.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.gamma.setAccessibleName("Proposals per round to judge again")
         self.gamma.setToolTip(
