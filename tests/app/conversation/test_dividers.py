@@ -121,20 +121,25 @@ def test_it_keeps_its_place_in_a_list_a_table_and_code(qapp: object) -> None:
         assert block.flow.text_between(0, block.flow.length) == "".join(text)
 
 
+MARGIN = 4
+"""Pixels left of the text, for the mark of a divider before the first token of a line."""
+
+
 @pytest.mark.parametrize("theme", [themes.DARK, themes.LIGHT])
 @pytest.mark.parametrize("width", [130.0, 700.0])
 def test_the_line_is_painted_in_the_rules_colour_across_the_text(qtbot: QtBot, theme: themes.Theme, width: float) -> None:
     answer = Answer(DecodingOptions(), "head", 0.0, state="generating")
     taken(answer, switched(story_rounds(), (6, "rejection")))
     block = AnswerBlock(style(theme), width, answer, "rejected")
-    image = QImage(round(width), round(block.height) + 1, QImage.Format.Format_RGB32)
+    image = QImage(round(width) + MARGIN, round(block.height) + 1, QImage.Format.Format_RGB32)
     image.fill(QColor(theme.background))
     painter = QPainter(image)
+    painter.translate(MARGIN, 0)
     block.paint(painter, QRectF(image.rect()), None)
     painter.end()
     ((chunk, seam),) = [(chunk, seam) for chunk in block.flow.chunks for seam in chunk.seams]
     origin = block.origin + QPointF(0, chunk.top)
     y = round(origin.y() + round(seam.top + block.flow.divider_room / 2))
     colour = QColor(theme.rule("rejection"))
-    assert image.pixelColor(0, y) == colour
-    assert image.pixelColor(round(seam.x) - 1, round(origin.y() + seam.bottom) - 3) == colour
+    assert image.pixelColor(MARGIN, y) == colour
+    assert image.pixelColor(MARGIN + round(seam.x) - 1, round(origin.y() + seam.bottom) - 3) == colour
