@@ -346,6 +346,7 @@ class CompareText(QAbstractScrollArea):
         super().wheelEvent(event)
 
     def event(self, event: QEvent) -> bool:
+        """Notes whether the keyboard came by key, which shows the frame."""
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
             self._keyboard = event.type() == QEvent.Type.FocusIn and self._came_by_key(event)
             self.viewport().update()

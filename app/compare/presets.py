@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.compare.comparison import ColumnSetup, Setup
 from app.session.settings import Settings
-from engine.drafter_kinds import HEAD, NGRAM, NO_DRAFTER, SMALL_DRAFT, default_drafter, may_fit
+from engine.drafter_kinds import DRAFTERS, NGRAM, NO_DRAFTER, default_drafter, may_fit
 from engine.types import Rule
 
 STORY = "Write a short story about a lighthouse keeper who finds a message in a bottle."
@@ -53,8 +53,8 @@ class Preset:
 def _two_drafters(settings: Settings) -> tuple[str, str]:
     """Two that fit the target, as different as there are; the one of the settings first."""
     first = _drafter(settings)
-    fitting = [name for name in (HEAD, SMALL_DRAFT, NGRAM, "ngram-mod") if may_fit(name, settings.target)]
-    return first, next(name for name in fitting if name != first)
+    others = [name for name in DRAFTERS if name not in (first, NO_DRAFTER) and may_fit(name, settings.target)]
+    return first, next((name for name in others if DRAFTERS[name].has_distribution), others[0])
 
 
 def _drafter(settings: Settings) -> str:

@@ -38,6 +38,7 @@ class _State(StateInline):
     nested_end = 0
 
     def pushPending(self) -> Token:
+        """As in the base class; the text that has been waiting gets its place in the source."""
         token = super().pushPending()
         token.meta["span"] = (self.waiting_from, self.waiting_from + len(token.content))
         return token
@@ -47,6 +48,7 @@ class _Inline(ParserInline):
     """markdown-it's own loop, with a note of where each rule began and ended."""
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
+        """As in the base class, with a state that keeps places."""
         state = _State(src, md, env, tokens)
         self.tokenize(state)
         for rule in self.ruler2.getRules(""):
@@ -54,6 +56,7 @@ class _Inline(ParserInline):
         return state.tokens
 
     def tokenize(self, state: StateInline) -> None:
+        """As in the base class, noting where each token begins and ends."""
         assert isinstance(state, _State)
         rules = self.ruler.getRules("")
         end, deepest = state.posMax, state.md.options["maxNesting"]

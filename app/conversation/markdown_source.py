@@ -173,6 +173,7 @@ class _Reader:
         self.group = 0
 
     def read(self, parser: MarkdownIt) -> Document:
+        """The source as parts, read with this parser."""
         level, head, align, cursor = 0, False, "", 0
         row: list[tuple[tuple[Segment, ...], str]] | None = None
         for token in parser.parse(self.source):

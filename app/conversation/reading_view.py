@@ -181,6 +181,7 @@ class ReadingFlow(Flow):
         metrics, code = QFontMetricsF(bold), QFontMetricsF(self.style.code)
 
         def advance(segment: Segment) -> float:
+            """Width of a part of a cell, in pixels."""
             return (code if segment.flags & (Flag.CODE | Flag.MATH) else metrics).horizontalAdvance(segment.text)
 
         wanted = [

@@ -72,6 +72,7 @@ class _Converter:
         self.depth = 0
 
     def all(self) -> str:
+        """The whole formula in Unicode, a closing brace without its opening one included."""
         parts = []
         while self.at < len(self.tex):
             parts.append("}" if self.tex[self.at] == "}" else "")

@@ -577,6 +577,7 @@ def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -
 
 
 def format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+    """A look for `length` letters from `start` on, as Qt wants it."""
     result = QTextLayout.FormatRange()
     result.start, result.length = start, length
     result.format = look

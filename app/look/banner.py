@@ -126,6 +126,7 @@ class Banner(QWidget):
         self._count_down()
 
     def hideEvent(self, event: QHideEvent) -> None:
+        """A message that is not seen does not run out of time."""
         super().hideEvent(event)
         self.timer.stop()
 

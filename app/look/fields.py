@@ -22,6 +22,7 @@ class GammaBox(QSpinBox):
         self.setSpecialValueText(AUTO)
 
     def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
+        """Takes "auto" and what it begins with besides numbers."""
         typed = text.strip().lower()
         if typed and AUTO.startswith(typed):
             whole = typed == AUTO
@@ -29,10 +30,12 @@ class GammaBox(QSpinBox):
         return super().validate(text, position)
 
     def fixup(self, text: str) -> str:
+        """Makes "auto" of what it begins with."""
         typed = text.strip().lower()
         return AUTO if typed and AUTO.startswith(typed) else super().fixup(text)
 
     def valueFromText(self, text: str) -> int:
+        """The number that is typed, 0 for "auto"."""
         return 0 if text.strip().lower() == AUTO else super().valueFromText(text)
 
 

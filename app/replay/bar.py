@@ -260,6 +260,7 @@ class _Place:
         return _Place(self.count, self.count, self.total, self.total)
 
     def words(self, short: bool = False) -> str:
+        """Round and time, shorter where there is little room."""
         if short:
             return f"{self.shown:,} of {self.count:,}  ·  {_clock(self.seconds)}"
         return f"Round {self.shown:,} of {self.count:,}  ·  {_clock(self.seconds)} of {_clock(self.total)}"

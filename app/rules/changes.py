@@ -126,6 +126,7 @@ class ChangeModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._changes)
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
+        """A change in words, for screen readers and tooltips; the delegate paints it."""
         if not index.isValid():
             return None
         if role in (Role.DisplayRole, Role.AccessibleTextRole, Role.ToolTipRole):
@@ -175,6 +176,7 @@ class ChangeDelegate(QStyledItemDelegate):
         return QSize(0, lines + round(15 * self.scale))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paints one change: its sign, the token among its neighbours, what changed and the figures."""
         theme = self.theme
         if theme is None:
             return

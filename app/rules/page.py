@@ -185,5 +185,6 @@ class RulesPage(QWidget):
         self._mark()
 
     def hideEvent(self, event: QHideEvent) -> None:
+        """Marks in the text go with the page, unless they are kept."""
         super().hideEvent(event)
         self._mark()
