@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -53,7 +54,8 @@ def test_the_settings_keep_whether_it_is_open(tmp_path: Path) -> None:
     assert stored.load(tmp_path / "settings.json") == (Settings(charts=("accepts",)), "")
 
 
-def test_report_picture_and_command_line_draw_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_picture_and_command_line_draw_it(qapp: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the application of all tests: a picture would make one of its own, beside which no window can be made any more."""
     path = write_trace(tmp_path / "story.jsonl", story_rounds())
     (trace,) = read_traces([path])
     assert KIND.title in to_html([trace]) and KIND.definition in to_html([trace])
