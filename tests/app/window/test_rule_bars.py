@@ -229,5 +229,8 @@ def test_the_view_of_a_session_costs_no_more_for_a_longer_answer(qtbot: QtBot, o
     answer(qtbot, window)
     shown = window.session.turns[0].answer
     before = rule_bars(window.session, window.settings)
+    rounds = list(shown.rounds)
     shown.rounds[:-1] = []
-    assert rule_bars(window.session, window.settings) == before
+    after = rule_bars(window.session, window.settings)
+    shown.rounds[:] = rounds  # before anything is painted: the views rely on the rounds that were counted
+    assert after == before
