@@ -56,7 +56,7 @@ def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
     timers = _record_starts(monkeypatch, QTimer)
     threads = _record_starts(monkeypatch, QThread)
-    before = [*QApplication.topLevelWidgets()]
+    before, font = [*QApplication.topLevelWidgets()], QApplication.font()
 
     yield
 
@@ -77,6 +77,8 @@ def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     if left_over():
         gc.collect()  # a window in a reference cycle is garbage, not a leak
         settle()
+
+    QApplication.setFont(font)  # a window sets it for its text size, and widgets made without a window take it over
 
     problems = [f"QTimer still active, started at {where}" for timer, where in alive(timers) if timer.isActive()]
     problems += [f"QThread still running, started at {where}" for thread, where in alive(threads) if thread.isRunning()]
