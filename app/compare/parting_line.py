@@ -37,7 +37,9 @@ class PartingLine(QFrame):
         """A sentence that stands out, and more; hidden while there is nothing to say."""
         whole = " ".join(filter(None, (headline, words)))
         if whole != self.words.accessibleDescription():
-            self.words.setText(f"<b>{escape(headline)}</b> {escape(words)}" if headline else escape(words))
+            self.words.setText(
+                f'<span style="font-weight:600">{escape(headline)}</span> {escape(words)}' if headline else escape(words)
+            )
             self.words.setAccessibleDescription(whole)
         self.setVisible(bool(whole))
 
