@@ -88,7 +88,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def run(qtbot: QtBot, view: CompareView) -> None:
     """Starts what is set up and waits for its end."""
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
-    assert view.running
+    assert view.comparison is not None or view.tallies, "it may have ended already where the machine is slow"
     qtbot.waitUntil(lambda: not view.running)
     view.refresh()
 
