@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from app.compare.comparison import LETTERS, Comparison, Kind, drafter_words
 from app.look.wording import RULE_TITLES
-from engine.lens.rule_comparison import RuleComparisons, share
+from engine.lens.rule_comparison import share
 from engine.types import Rule
 
 
@@ -87,7 +87,7 @@ def _acceptance(comparison: Comparison) -> str:
     parts, doubtful, contrary = [], False, False
     for index in rules["gumbel"]:
         column = comparison.columns[index]
-        found = RuleComparisons.of(column.answer.rounds).newest
+        found = column.answer.tally.comparisons.newest
         if found is None or found.all_copied:
             continue
         more = found.differences["rejection"]

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,36 @@ def fonts(qapp: Any) -> None:
 
     if not QFontInfo(QFont()).family():
         pytest.skip("needs a font (apt-get install fonts-dejavu-core)")
+
+
+@pytest.fixture
+def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Shows a window on a scripted engine, which speaks faster than real ones, and waits for its model; closes it in the end.
+
+    Takes the engine, perhaps the path of the settings file and a note, the size, and settings by name.
+    """
+    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+    from app.session.settings import Settings
+    from app.window.window import Window
+
+    windows: list[Window] = []
+
+    def show(
+        engine: Any, path: Path | None = None, note: str = "", *, size: tuple[int, int] = (1440, 900), **settings: Any
+    ) -> Window:
+        window = Window(engine, Settings(**{"appearance": "dark", **settings}), path, note)
+        qtbot.addWidget(window)
+        windows.append(window)
+        window.resize(*size)
+        window.show()
+        qtbot.waitExposed(window)
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: window.session.model is not None)
+        return window
+
+    yield show
+    for window in windows:
+        window.close()
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,24 +43,15 @@ def two_rules(settings: Settings) -> Setup:
 
 
 @pytest.fixture
-def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Opens windows on the comparison, and closes them."""
-    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
+def open_compare(qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Opens windows on the comparison."""
     monkeypatch.setattr("app.compare.view.REFRESH_MS", 5)
-    windows: list[Window] = []
 
     def opened(
         scripts: Sequence[Sequence[Round]] = (), preset: str | None = None, asked: str = "", **settings: Any
     ) -> tuple[Window, CompareView, TurnsEngine]:
         engine = TurnsEngine(scripts)
-        window = Window(engine, Settings(**{"appearance": "dark", "drafter": "builtin-draft", **settings}))
-        qtbot.addWidget(window)
-        windows.append(window)
-        window.resize(1280, 800)
-        window.show()
-        qtbot.waitExposed(window)
-        window.chat.load_models()
-        qtbot.waitUntil(lambda: window.session.model is not None)
+        window = show_window(engine, size=(1280, 800), **{"drafter": "builtin-draft", **settings})
         if asked:
             window.send(asked)
             qtbot.waitUntil(lambda: window.session.running is None)
@@ -71,9 +62,7 @@ def open_compare(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> I
             view.show_setup(two_rules(window.settings), "")
         return window, view, engine
 
-    yield opened
-    for window in windows:
-        window.close()
+    return opened
 
 
 @pytest.fixture(scope="module")

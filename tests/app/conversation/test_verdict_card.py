@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from app.conversation import screen_reader
 from app.conversation.verdict_host import corner
 from app.look.placing import part_on_screen
 from app.session.cursor import Place
-from app.session.settings import Settings
 from app.session.token_walk import neighbour, place_of, spot_of
 from app.window.window import Window
 from engine.lens.pieces import Ghosts, Spot, visible
@@ -56,28 +54,17 @@ def told_rounds() -> list[Round]:
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Open:
     """Opens windows with a whole answer in them."""
-    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
-    windows: list[Window] = []
 
     def opened(size: tuple[int, int] = (1440, 900), **settings: Any) -> tuple[Window, FakeEngine]:
         engine = FakeEngine(told_rounds())
-        window = Window(engine, Settings(**{"appearance": "dark", **settings}))
-        qtbot.addWidget(window)
-        windows.append(window)
-        window.resize(*size)
-        window.show()
-        qtbot.waitExposed(window)
-        window.chat.load_models()
-        qtbot.waitUntil(lambda: window.session.model is not None)
+        window = show_window(engine, size=size, **settings)
         window.send("Tell me a story.")
         finished(qtbot, window)
         return window, engine
 
-    yield opened
-    for window in windows:
-        window.close()
+    return opened
 
 
 def finished(qtbot: QtBot, window: Window) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from pytestqt.qtbot import QtBot
 
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES
-from app.session.settings import Settings
 from app.window.window import Window
 from tests.app.fakes import FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
@@ -24,28 +23,16 @@ Opened = tuple[Window, FakeEngine]
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Opened]]:
-    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
-    windows: list[Window] = []
-
+def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Callable[..., Opened]:
     def opened(path: Path | None = None, **settings: Any) -> Opened:
         engine = FakeEngine(story_rounds())
-        window = Window(engine, Settings(**{"appearance": "dark", "panel_page": "charts", **settings}), path)
-        qtbot.addWidget(window)
-        windows.append(window)
-        window.resize(1440, 900)
-        window.show()
-        qtbot.waitExposed(window)
-        window.chat.load_models()
-        qtbot.waitUntil(lambda: window.session.model is not None)
+        window = show_window(engine, path, **{"panel_page": "charts", **settings})
         window.send("Tell me a story.")
         qtbot.waitUntil(lambda: window.session.running is None)
         window.panel.refresh()
         return window, engine
 
-    yield opened
-    for window in windows:
-        window.close()
+    return opened
 
 
 def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:

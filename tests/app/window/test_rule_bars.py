@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
 from app.look import theme as themes
-from app.session.settings import Settings
 from app.window.rule_bars import rule_bars
 from app.window.window import Window
 from engine.lens.rule_comparison import FEWEST_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence
@@ -26,27 +25,14 @@ Open = Callable[..., tuple[Window, FakeEngine]]
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
-    windows: list[Window] = []
-
+def open_window(show_window: Callable[..., Window]) -> Open:
     def opened(
         rounds: list[Round] | None = None, size: tuple[int, int] = (1280, 800), **settings: Any
     ) -> tuple[Window, FakeEngine]:
         engine = FakeEngine(rounds)
-        window = Window(engine, Settings(**{"appearance": "dark", **settings}), None)
-        qtbot.addWidget(window)
-        windows.append(window)
-        window.resize(*size)
-        window.show()
-        qtbot.waitExposed(window)
-        window.chat.load_models()
-        qtbot.waitUntil(lambda: window.session.model is not None)
-        return window, engine
+        return show_window(engine, size=size, **settings), engine
 
-    yield opened
-    for window in windows:
-        window.close()
+    return opened
 
 
 def answer(qtbot: QtBot, window: Window) -> None:

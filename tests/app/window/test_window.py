@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,28 +80,16 @@ NAMES = (
 
 
 @pytest.fixture
-def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Opens windows on scripted engines, which speak faster than real ones, and closes them."""
-    monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
-    windows: list[Window] = []
+def open_window(show_window: Callable[..., Window]) -> Open:
+    """Opens windows on scripted engines."""
 
     def opened(
         rounds: list[Round] | None = None, path: Path | None = None, note: str = "", **settings: Any
     ) -> tuple[Window, FakeEngine]:
         engine = FakeEngine(rounds)
-        window = Window(engine, Settings(**{"appearance": "dark", **settings}), path, note)
-        qtbot.addWidget(window)
-        windows.append(window)
-        window.resize(1440, 900)
-        window.show()
-        qtbot.waitExposed(window)
-        window.chat.load_models()
-        qtbot.waitUntil(lambda: window.session.model is not None)
-        return window, engine
+        return show_window(engine, path, note, **settings), engine
 
-    yield opened
-    for window in windows:
-        window.close()
+    return opened
 
 
 def ask(qtbot: QtBot, window: Window, text: str = "Tell me a story.") -> None:
