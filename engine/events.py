@@ -97,6 +97,8 @@ class RunStarted(RunEvent):
     """The text the answer begins with."""
     logits: str | None = None
     """Type of the target's logits, as in `Numerics`."""
+    template: bool = True
+    """Whether the prompt was written in the model's chat template; else the last message's text is the prompt as it stands."""
 
 
 @dataclass(frozen=True, slots=True)

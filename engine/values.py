@@ -323,6 +323,7 @@ class Request:
         trace_path: where the trace goes; None writes it to the data folder.
         given: ids of the tokens the answer begins with, decided already; the first round goes on behind them.
         template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
+            So does a model that has no chat template.
     """
 
     messages: tuple[Message, ...]
@@ -337,13 +338,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What the window may know of a loaded target."""
+    """What the window may know of a loaded target. Without a template it goes on with texts instead of answering messages."""
 
     name: str
     path: str
     sha256: str
     context_length: int
     vocabulary_size: int
+    has_template: bool = True
 
 
 @dataclass(frozen=True, slots=True)

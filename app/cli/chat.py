@@ -11,10 +11,13 @@ from types import FrameType
 
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
+from engine.lens.shared_wording import no_template
 from engine.metrics import Totals
 from engine.types import (
     Event,
+    LoadFinished,
     LoadProgress,
+    ModelInfo,
     PrefillProgress,
     Request,
     RoundFinished,
@@ -33,8 +36,15 @@ def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False) -> 
     engine = Engine()
     try:
         view = _JsonLines() if json_lines else _Text(ghosts)
+        notes = _Notes(request)
+
+        def take(event: Event) -> None:
+            """Says what there is to say before the answer, and shows the event."""
+            notes.take(event)
+            view.take(event)
+
         with interruptions() as interrupted:
-            end = follow(engine, engine.submit(request), view.take, interrupted)
+            end = follow(engine, engine.submit(request), take, interrupted)
     finally:
         engine.close()
     view.end(end)
@@ -108,6 +118,28 @@ class _Progress:
                 self.clear()
             case _:
                 pass
+
+
+class _Notes:
+    """What a user should know of how the request is carried out, on standard error before the answer begins."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._model: ModelInfo | None = None
+
+    def take(self, event: Event) -> None:
+        """Remembers what model was loaded, and speaks when the answer starts."""
+        match event:
+            case LoadFinished(model):
+                self._model = model
+            case RunStarted(template=False) if self._request.template and self._model is not None:
+                unused = ", and the system prompt is not used" if self._request.messages[0].role == "system" else ""
+                self._say(f"{no_template(self._model.name)}{unused}.")
+            case _:
+                pass
+
+    def _say(self, words: str) -> None:
+        print(f"draftlight: {words}", file=sys.stderr)
 
 
 class _Text:

@@ -24,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="the prompt, or - to read it from standard input")
     add_models(parser)
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="go on with the prompt as it stands, without the model's chat template; so do models that have none",
+    )
     parser.add_argument("--rule", choices=RULES, default=_DEFAULTS.rule, help="how proposals are judged (default: %(default)s)")
     parser.add_argument(
         "--gamma",
@@ -79,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         prompt = sys.stdin.buffer.read().decode("utf-8", errors="replace")
     if not prompt.strip():
         arguments.error("the prompt is empty")
+    if arguments.raw and arguments.system:
+        arguments.error("a system prompt needs the chat template, which --raw leaves out")
     target = arguments.target or "builtin"
     if target == "builtin":
         arguments.temperature = TEMPERATURE if arguments.temperature is None else arguments.temperature
@@ -90,5 +97,6 @@ def run(arguments: argparse.Namespace) -> int:
         options=options,
         target=target,
         drafter=arguments.drafter or default_drafter(target),
+        template=not arguments.raw,
     )
     return chat(request, ghosts=arguments.ghosts, json_lines=arguments.json_lines)

@@ -67,6 +67,7 @@ class Composer(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._running = False
+        self._raw = False
         self._room = 1000
         self._theme: Theme | None = None
         self.frame = FocusFrame()
@@ -132,6 +133,11 @@ class Composer(QWidget):
             (self.stop if running else self.edit).setFocus()
         self._refresh()
 
+    def set_raw(self, raw: bool) -> None:
+        """Whether the model goes on with what is written, so that blanks and line breaks at its ends count."""
+        self._raw = raw
+        self.edit.setPlaceholderText("Write the beginning of a text" if raw else "Ask something")
+
     def show_hint(self, words: str) -> None:
         """What to know while writing; empty for what the keys do."""
         self.hint.setText(words or ("Esc to stop" if self._running else "Enter to send, Shift+Enter for a new line"))
@@ -149,7 +155,7 @@ class Composer(QWidget):
 
     def _send(self) -> None:
         if self.text.strip() and not self._running:
-            self.sent.emit(self.text.strip())
+            self.sent.emit(self.text if self._raw else self.text.strip())
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets the prompt in the reading font, fits the field's height to it, and recolours the buttons."""

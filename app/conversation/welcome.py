@@ -40,9 +40,10 @@ class Welcome(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        title = QLabel("What would you like to ask?")
+        title = self.title = QLabel()
         title.setObjectName("emptyTitle")
         title.setWordWrap(True)
+        self.set_raw(False)
         text = QLabel(
             "A small drafter proposes a few tokens and the target model checks them all at once. "
             "Accepted tokens are tinted; rejected ones stay visible as ghosts where they were proposed."
@@ -72,6 +73,10 @@ class Welcome(QScrollArea):
         self.setWidget(self.body)
         self._columns = 0
         self._arrange(2)
+
+    def set_raw(self, raw: bool) -> None:
+        """Whether the model goes on with texts, or answers messages."""
+        self.title.setText("Which text should the model continue?" if raw else "What would you like to ask?")
 
     def _arrange(self, columns: int) -> None:
         if columns == self._columns:

@@ -74,6 +74,13 @@ def drafter_note(kind: DrafterKind) -> str:
     return " ".join(filter(None, (kind.does, own_length, FITS_WORDS[kind.fits])))
 
 
+def raw_note(raw: bool, has_template: bool) -> str:
+    """What becomes of a message where no chat template is used; empty where one is."""
+    if not has_template:
+        return "This model has no chat template. It continues your text as it stands."
+    return "Raw completion: the model continues your text as it stands." if raw else ""
+
+
 def target_title(name: str) -> str:
     """A target's name as a person would say it; a path gives its last part."""
     return "SmolLM2 135M" if name == "builtin" else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]

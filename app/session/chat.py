@@ -123,6 +123,7 @@ class Chat(QObject):
             drafter=settings.drafter,
             conversation=f"window-{session.conversation}",
             given=given,
+            template=not settings.raw,
         )
         answer.request = request
         self.seed_drawn.emit(None)

@@ -184,6 +184,11 @@ class Session:
         return self.turns[-1].answer if self.turns else None
 
     @property
+    def answers_messages(self) -> bool:
+        """Whether the target has a chat template; taken for granted until one is loaded."""
+        return self.model is None or self.model.has_template
+
+    @property
     def running(self) -> Answer | None:
         """The newest answer while it is under way; None once it has ended, and during a replay."""
         answer = self.answer

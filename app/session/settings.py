@@ -37,6 +37,7 @@ class Settings:
         charts: those that are not folded away.
         geometry: x, y, width, height of the window; empty means the default place.
         seed: None draws a new seed for each answer.
+        raw: messages are texts to go on with, without the model's chat template.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
 
@@ -62,6 +63,7 @@ class Settings:
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     system_prompt: str = ""
+    raw: bool = False
     export_folder: str = ""
     export_kind: str = "html"
 
@@ -74,7 +76,7 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "compare_ghosts"):
             _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
-        for name in ("reading", "side_panel"):
+        for name in ("reading", "side_panel", "raw"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(
             isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale

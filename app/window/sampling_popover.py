@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
+    QComboBox,
     QDoubleSpinBox,
     QFormLayout,
     QFrame,
@@ -26,6 +27,16 @@ NUMBERS = (
     ("min_p", "Min-p", "Drops tokens below this share of the most likely one's probability. 0 turns it off.", 0.0, 1.0, 0.01, 2),
     ("repetition_penalty", "Repetition penalty", "Above 1 makes recent tokens less likely. 1 turns it off.", 0.1, 3.0, 0.05, 2),
     ("max_tokens", "Max tokens", "Maximum number of tokens in an answer.", 1, 100_000, 64, 0),
+)
+
+CHOICES: tuple[tuple[str, str, str, tuple[tuple[str, object], ...]], ...] = (
+    # setting, title, what it does, entries with their values
+    (
+        "raw",
+        "Prompt",
+        "As raw text, each message is continued as it stands; neither earlier messages nor the system prompt are read.",
+        (("In the model's chat template", False), ("Raw text to continue", True)),
+    ),
 )
 
 
@@ -57,6 +68,9 @@ class OptionsPopover(QFrame):
         )
         form.addRow("Stop sequences", self.stop)
         form.addRow("System prompt", self.system)
+        self.choices: dict[str, QComboBox] = {}
+        for name, title, words, entries in CHOICES:
+            form.addRow(title, self._choice(name, title, words, entries))
         hint = QLabel("These take effect with the next answer.")
         hint.setObjectName("fieldHint")
         reset = QPushButton("Reset to defaults")
@@ -94,6 +108,19 @@ class OptionsPopover(QFrame):
         self.numbers[name] = box
         return box
 
+    def _choice(self, name: str, title: str, words: str, entries: tuple[tuple[str, object], ...]) -> QComboBox:
+        box = QComboBox()
+        box.setProperty("look", "choice")
+        for text, value in entries:
+            box.addItem(text, value)
+        box.setAccessibleName(title)
+        box.setAccessibleDescription(words)
+        box.setToolTip(f"<p>{words}</p>")
+        box.currentIndexChanged.connect(lambda index: self.changed.emit(name, box.itemData(index)))
+        keep_from_wheel(box)
+        self.choices[name] = box
+        return box
+
     def _text(self, name: str, title: str, words: str, lines: int) -> QPlainTextEdit:
         edit = QPlainTextEdit()
         edit.setAccessibleName(title)
@@ -107,18 +134,20 @@ class OptionsPopover(QFrame):
 
     def show_settings(self, settings: Settings) -> None:
         """Brings the fields to the settings, without reporting a change."""
-        blockers = [QSignalBlocker(field) for field in (*self.numbers.values(), self.stop, self.system)]
+        blockers = [QSignalBlocker(field) for field in (*self.numbers.values(), *self.choices.values(), self.stop, self.system)]
         for name, box in self.numbers.items():
             box.setValue(getattr(settings, name))
         if _value("stop", self.stop.toPlainText()) != settings.stop:
             self.stop.setPlainText("\n".join(text.replace("\n", "\\n") for text in settings.stop))
         if self.system.toPlainText() != settings.system_prompt:
             self.system.setPlainText(settings.system_prompt)
+        for name, choice in self.choices.items():
+            choice.setCurrentIndex(choice.findData(getattr(settings, name)))
         del blockers
 
     def _reset(self) -> None:
         defaults = Settings()
-        for name in (*self.numbers, "stop", "system_prompt"):
+        for name in (*self.numbers, *self.choices, "stop", "system_prompt"):
             self.changed.emit(name, getattr(defaults, name))
         self.show_settings(defaults)
 

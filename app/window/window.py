@@ -32,7 +32,7 @@ from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_men
 from app.look.placing import FRAME, fitted, frame_of
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
-from app.look.wording import GHOST_TITLES
+from app.look.wording import GHOST_TITLES, raw_note
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.panel.picture_menu import PictureMenu
@@ -218,7 +218,7 @@ class Window(QMainWindow):
     def send(self, text: str) -> None:
         """Sends a message, in place of the last prompt if that is being edited."""
         editing = self._editing
-        if editing or text == self.composer.text.strip():  # an example leaves what is being written
+        if editing or text.strip() == self.composer.text.strip():  # an example leaves what is being written
             self._leave_editing()
         self.banner.hide()
         self.transcript.follow()
@@ -378,7 +378,10 @@ class Window(QMainWindow):
         self._show_status()
         self.header.strip.show_rules(rule_bars(session, self.settings))
         waiting = session.model is None and session.loading is not None
-        self.composer.show_hint("You can type while the model loads." if waiting else "")
+        raw = raw_note(self.settings.raw, session.answers_messages)
+        self.composer.set_raw(bool(raw))
+        self.welcome.set_raw(bool(raw))
+        self.composer.show_hint("You can type while the model loads." if waiting else raw if answer is None else "")
         self._show_what_can_be_done(answer)
         self.banner.check()
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")

@@ -19,6 +19,7 @@ from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, Bench
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
 from engine.serving.model_slots import ModelSlots
+from engine.serving.prompt import prompt_ids
 from engine.types import (
     INVARIANT_RULES,
     SEED_LIMIT,
@@ -191,11 +192,11 @@ class _Bench:
         return ids, answers
 
     def _ids(self, prompt: BenchPrompt, answers: Sequence[str]) -> list[int] | None:
-        """The conversation up to the turn after these answers, in the chat template; None if the model cannot read so much."""
+        """The conversation up to the turn after these answers, in its chat template; None if the model cannot read so much."""
         messages = [Message("user", prompt.turns[0])]
         for answer, turn in zip(answers, prompt.turns[1:], strict=False):
             messages += [Message("assistant", answer), Message("user", turn)]
-        ids = [int(token) for token in self._target.tokenizer.apply_chat_template(messages, add_generation_prompt=True)]
+        ids = prompt_ids(self._target, messages)
         return ids if len(ids) < self._target.context_length else None
 
     def _answers(self, setting: BenchSetting, index: int, prompts: Sequence[Sequence[int]]) -> list[MeasuredAnswer]:

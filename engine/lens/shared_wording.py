@@ -42,6 +42,11 @@ def drafter_title(name: str) -> str:
     return DRAFTERS[name].title if name in DRAFTERS else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
+def no_template(model: str) -> str:
+    """That a model continues texts instead of answering, as a sentence without its full stop."""
+    return f"{model} has no chat template: it continues your text as it stands"
+
+
 def stretch_title(stretch: Stretch, before: Stretch | None = None) -> str:
     """What sets a stretch apart from the one before it: its rule, its drafter, or both; the rule where nothing is before it."""
     if stretch.drafter == NO_DRAFTER:

@@ -54,6 +54,7 @@ class Tokenizer:
         named: texts of tokens by the names that templates know them by ("bos_token"), as far as the model's files name them.
         bos_id, eos_id: as the model's files name them, or None.
         eos_ids: every token that the files name as an end.
+        prefix: ids that the model's own tokenizer puts before a text, often the token of the beginning.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Tokenizer:
         eos_id: int | None = None,
         turn_end_id: int | None = None,
         named: Mapping[str, str] | None = None,
+        prefix: Iterable[int] = (),
     ) -> None:
         """`plain` knows no control token, `full` knows them all."""
         self._plain = plain
@@ -78,6 +80,7 @@ class Tokenizer:
         self.bos_id = bos_id
         self.eos_id = eos_id
         self.eos_ids = frozenset(token for token in (eos_id, turn_end_id) if token is not None)
+        self.prefix = tuple(prefix)
         self._ids = {token.text: token.id for token in self.special.values()}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:
@@ -89,6 +92,11 @@ class Tokenizer:
         text = text.encode("utf-8", "replace").decode()
         ids: list[int] = (self._full if allow_special else self._plain).encode(text, add_special_tokens=False).ids
         return ids
+
+    def raw_prompt(self, text: str) -> list[int]:
+        """Token ids of a text that the model is to go on with, without a chat template; empty for an empty text."""
+        ids = self.encode(text)
+        return [*self.prefix, *ids] if ids else []
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`, control tokens included; bytes that are no character become U+FFFD."""

@@ -46,6 +46,8 @@ _WORD_SPLITS = {
 """How text is cut before merging, by the name in `tokenizer.ggml.pre` (llama.cpp, `llama-vocab.cpp`)."""
 _WHOLE_WORDS_FIRST = {"llama-bpe"}
 """Vocabularies whose words are taken whole where the vocabulary has them, without merging."""
+_BOS_FIRST = {"llama-bpe"}
+"""Vocabularies whose texts begin with the token of the beginning where the file does not say (llama.cpp, `llama-vocab.cpp`)."""
 
 
 def _byte_characters() -> dict[str, int]:
@@ -129,6 +131,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         eos,
         turn_end,
         {name: tokens[index] for name, index in named.items() if isinstance(index, int) and 0 <= index < len(tokens)},
+        prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", pre in _BOS_FIRST) else [],
     )
 
 
@@ -195,7 +198,16 @@ def from_folder(folder: Path, width: int) -> Tokenizer:
         known.get(named.get("bos_token", "")),
         known.get(named.get("eos_token", "")),
         named=named,
+        prefix=_prefix(full),
     )
+
+
+def _prefix(backend: Backend) -> list[int]:
+    """What the tokenizer's post-processor puts before a text; what it puts behind one is no part of a text to go on with."""
+    alone, whole = (backend.encode("a", add_special_tokens=added).ids for added in (False, True))
+    places = range(len(whole) - len(alone) + 1)
+    start = next((place for place in places if whole[place : place + len(alone)] == alone), 0)
+    return list(whole[:start]) if alone else []
 
 
 def read_json(path: Path, required: bool = True) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from engine.drafters.base import Drafter, DraftPen
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
+from engine.serving.prompt import prompt_ids
 from engine.target import prompt_cache as caches
 from engine.target.distribution import OneHot, Shaper, onto_target_ids
 from engine.types import DecodingOptions, Message
@@ -76,9 +77,8 @@ class _WatchedPen(DraftPen):
 
 
 def built_in_prompt(target: LoadedModel, index: int) -> list[int]:
-    """One of the built-in prompts in the model's chat template."""
-    message = Message("user", PROMPTS[index % len(PROMPTS)])
-    return [int(token) for token in target.tokenizer.apply_chat_template([message], add_generation_prompt=True)]
+    """One of the built-in prompts in the model's chat template, if it has one."""
+    return prompt_ids(target, [Message("user", PROMPTS[index % len(PROMPTS)])])
 
 
 def continued(target: LoadedModel, index: int) -> list[int]:

@@ -27,6 +27,7 @@ from engine.serving.backend import Backend
 from engine.serving.branching import Beginning, beginning
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
+from engine.serving.prompt import prompt_of, uses_template
 from engine.trace import Writer
 from engine.types import (
     SEED_LIMIT,
@@ -110,6 +111,7 @@ class _Answer:
         self._prompt = prompt
         self._given = given
         self._read = [*prompt, *given.ids]
+        self._template = uses_template(target, request.template)
         self._backend = backend
         self._slots = slots
         self._emit = emit
@@ -144,6 +146,7 @@ class _Answer:
                 None if writer.failure else str(path),
                 self._given.text,
                 self._numerics.logits,
+                self._template,
             )
         )
         finish: Finish | None = None
@@ -287,7 +290,8 @@ class _Answer:
             "seed": request.options.seed,
             "conversation": request.conversation,
             "prompt": {
-                "messages": plain(request.messages),
+                "messages": plain(request.messages if self._template else request.messages[-1:]),
+                "template": self._template,
                 "text": self._target.tokenizer.decode(self._prompt),
                 "ids": self._prompt,
             },
@@ -308,25 +312,6 @@ class _Answer:
             "seconds_to_first_token": self._first_token,
             "metrics": plain(metrics),
         }
-
-
-def prompt_of(target: Any, request: Request) -> list[int]:
-    """Token ids of the conversation in the model's chat template. Raises DraftlightError where it does not fit."""
-    if not request.messages:
-        raise DraftlightError("There is nothing to answer: the conversation is empty.")
-    if request.template:
-        read = target.tokenizer.apply_chat_template(list(request.messages), add_generation_prompt=True)
-    else:
-        read = target.tokenizer.encode(request.messages[-1].content)
-    prompt = [int(token) for token in read]
-    if not prompt:
-        raise DraftlightError("The prompt is empty. Type some text first.")
-    if len(prompt) >= target.context_length:
-        raise DraftlightError(
-            f"The conversation is {len(prompt):,} tokens long, but {target.name} reads at most {target.context_length:,}. "
-            "Start a new chat or shorten the message."
-        )
-    return prompt
 
 
 def _with_changes(request: Request, changes: dict[str, Any]) -> Request:

@@ -136,4 +136,5 @@ def _describe(target: Any) -> ModelInfo:
         sha256=target.sha256,
         context_length=target.context_length,
         vocabulary_size=len(target.vocabulary),
+        has_template=target.tokenizer.chat_template is not None,
     )

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.requests.compare import Sample, SampleRequest
-from engine.serving.answer import prompt_of
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
 from engine.serving.model_slots import ModelSlots
+from engine.serving.prompt import prompt_of
 from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished
 
 

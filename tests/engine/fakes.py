@@ -19,12 +19,18 @@ shorter than `faulthandler_timeout` in pyproject.toml, so that a test that waits
 class FakeTokenizer:
     """One token per character."""
 
+    def __init__(self, chat_template: str | None = "<role>content") -> None:
+        self.chat_template = chat_template
+
     def apply_chat_template(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> list[int]:
         text = "".join(f"<{message.role}>{message.content}" for message in messages)
         return [ord(letter) for letter in text + ("<assistant>" if add_generation_prompt else "")]
 
     def encode(self, text: str) -> list[int]:
         return [ord(letter) for letter in text]
+
+    def raw_prompt(self, text: str) -> list[int]:
+        return self.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(chr(token) for token in ids)
@@ -53,7 +59,8 @@ class FakeCache:
 
 
 class FakeBackend:
-    """Answers "abc..." a letter a round, reads prompts in chunks of four, and notes who called.
+    """Answers "abc..." a letter a round, reads prompts in chunks of four, and notes who called. A model named "base" has no chat
+    template.
 
     `gate`, if given, is passed once per round and chunk, so that a test holds the answer where it wants it.
     """
@@ -87,7 +94,7 @@ class FakeBackend:
             raise DraftlightError("broken is not a model. Choose another file.")
         if name == "crash":
             raise KeyError("layers")
-        return FakeTarget(name)
+        return FakeTarget(name, tokenizer=FakeTokenizer(None)) if name == "base" else FakeTarget(name)
 
     def drafter(self, name: str, target: FakeTarget, progress: Callable[[str, float | None], None]) -> LoadedDrafter:
         self.threads.add(threading.get_ident())

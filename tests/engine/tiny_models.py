@@ -15,7 +15,7 @@ import numpy as np
 from gguf.quants import dequantize, quantize
 from mlx_lm.utils import save_model
 from safetensors.numpy import save_file
-from tokenizers import AddedToken, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, decoders, models, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
 HIDDEN, HEADS, KEY_VALUE_HEADS, LAYERS, FEED_FORWARD, CONTEXT = 64, 4, 2, 2, 96, 128
@@ -215,6 +215,20 @@ def write_model(folder: Path, model: nn.Module, described: dict[str, Any]) -> Pa
     _describe(folder, described)
     save_model(folder, model)
     return folder
+
+
+def make_base(folder: Path) -> None:
+    """Takes the chat template away from a folder; as with many base models, the tokenizer then begins texts with a token of its
+    own."""
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    del settings["chat_template"]
+    path.write_text(json.dumps(settings))
+    made = backend()
+    made.post_processor = processors.TemplateProcessing(
+        single="<|im_start|> $A <|endoftext|>", special_tokens=[("<|im_start|>", 1), ("<|endoftext|>", 0)]
+    )
+    made.save((folder / "tokenizer.json").as_posix())
 
 
 def _describe(folder: Path, described: dict[str, Any]) -> None:

@@ -101,6 +101,38 @@ def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys
     assert header["prompt"]["messages"] == [{"role": "system", "content": "be-brief"}, {"role": "user", "content": "hi"}]
 
 
+def prompt_read(home: Path) -> str:
+    (path,) = (home / "traces").iterdir()
+    return str(read(path).header["prompt"]["text"])
+
+
+def test_a_model_without_a_template_continues_the_text_and_chat_says_so(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", "Once upon", "--target", "base", "--max-tokens", "2", "--system", "Be brief."]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "ab\n"
+    said, _ = printed.err.splitlines()
+    assert said == (
+        "draftlight: base has no chat template: it continues your text as it stands, and the system prompt is not used."
+    )
+    assert prompt_read(home) == "Once upon"
+
+
+def test_raw_leaves_the_template_out_and_says_nothing_of_it(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", "Once upon", "--target", "other", "--max-tokens", "2", "--raw"]) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert prompt_read(home) == "Once upon"
+
+
+def test_raw_and_a_system_prompt_contradict_each_other(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["chat", "Once upon", "--raw", "--system", "Be brief."])
+    assert "--raw leaves out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments, target, drafter",
     [
@@ -205,7 +237,7 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 @pytest.mark.parametrize(
     ("command", "kind", "others"),
     [
-        ("chat", DecodingOptions, {"prompt", "target", "drafter", "system", "ghosts", "json_lines"}),
+        ("chat", DecodingOptions, {"prompt", "target", "drafter", "system", "raw", "ghosts", "json_lines"}),
         ("prove", ProveRequest, {"json_path"}),
         ("bench", BenchRequest, {"limit", "json_path"}),
         ("train-drafter", TrainRequest, set()),

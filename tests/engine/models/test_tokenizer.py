@@ -376,6 +376,21 @@ def test_templates_that_cannot_be_used_say_why(template: str | None, message: st
         tokenizer.apply_chat_template([Message("user", "hello")])
 
 
+@pytest.mark.parametrize(
+    ("pre", "said", "prefix"), [("llama-bpe", None, (1,)), ("llama-bpe", False, ()), ("smollm", None, ()), ("smollm", True, (1,))]
+)
+def test_a_gguf_file_says_what_a_text_to_go_on_with_begins_with(
+    pre: str, said: bool | None, prefix: tuple[int, ...], metadata: dict[str, Any]
+) -> None:
+    """Where it does not say, as in llama.cpp: the vocabulary of llama 3 has the token of the beginning, others have none."""
+    changes = {"tokenizer.ggml.pre": pre} | ({} if said is None else {"tokenizer.ggml.add_bos_token": said})
+    kept = {key: value for key, value in metadata.items() if key != "tokenizer.ggml.add_bos_token"}
+    tokenizer = from_gguf(kept | changes, WIDTH)
+    assert tokenizer.prefix == prefix
+    assert tokenizer.raw_prompt("a b") == [*prefix, *tokenizer.encode("a b")]
+    assert tokenizer.raw_prompt("") == []
+
+
 def test_user_defined_tokens_are_matched_and_unused_ones_unknown(metadata: dict[str, Any]) -> None:
     tokens, types = [*metadata["tokenizer.ggml.tokens"], "<think>", "[PAD1]"], [*metadata["tokenizer.ggml.token_type"], 4, 5]
     tokenizer = from_gguf(metadata | {"tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}, WIDTH + 2)
