@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine import garbage
 from engine.clock import Clock
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind
 from engine.errors import DraftlightError
@@ -130,7 +130,7 @@ class MlxBackend:
     def settle(self) -> None:
         """As in `Backend`; collects Python's garbage too, so that arrays nobody holds are given back."""
         self._mx.synchronize()
-        gc.collect()
+        garbage.collect()
         self._mx.clear_cache()
 
     def make_cache(self, target: Any) -> Any:

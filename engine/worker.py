@@ -10,7 +10,6 @@ the middle of a computation, the program's exit closes an engine that is still o
 from __future__ import annotations
 
 import atexit
-import gc
 import itertools
 import queue
 import threading
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine import garbage
 from engine.bench.job import BenchTask
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
@@ -250,7 +250,7 @@ class Engine:
             except Exception as error:
                 self._report(command, explain(error, "starting the engine" if backend is None else "serving a request"))
         del slots
-        gc.collect()
+        garbage.collect()
         if backend is not None:
             try:
                 backend.close()

@@ -5,6 +5,8 @@ Nothing here imports Qt or MLX: the engine's tests run on a machine without Qt (
 
 from __future__ import annotations
 
+import gc
+import itertools
 import logging
 import os
 import platform
@@ -138,6 +140,31 @@ def mlx_draws_the_same() -> None:
     """MLX's own generator starts from the clock and goes on from test to test. pytest-randomly resets Python's and numpy's."""
     if "mlx.core" in sys.modules:
         sys.modules["mlx.core"].random.seed(0)
+
+
+TESTS_BETWEEN_COLLECTIONS = 10
+"""Windows that were closed stay in memory until then. A full collection takes a twentieth of a second."""
+_tests_since_collection = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def garbage_of_qt_is_collected_between_tests() -> Iterator[None]:
+    """Once there is an application, garbage is collected here only, and where a window does so (`app.window.gc_scheduler`).
+
+    Windows of earlier tests are garbage. Collected wherever an object happens to be made, in the middle of a call from Qt or in
+    another thread, they crash a later test.
+    """
+    _hold_garbage_of_qt()
+    yield
+    _hold_garbage_of_qt()
+    if not gc.isenabled() and next(_tests_since_collection) % TESTS_BETWEEN_COLLECTIONS == 0:
+        gc.collect()
+
+
+def _hold_garbage_of_qt() -> None:
+    core = sys.modules.get("PySide6.QtCore")
+    if core is not None and core.QCoreApplication.instance() is not None:
+        gc.disable()
 
 
 @pytest.fixture(autouse=True)

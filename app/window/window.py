@@ -42,7 +42,7 @@ from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.window.commands import window_commands
-from app.window.gc_scheduler import IdleCollector
+from app.window.gc_scheduler import GarbageCollector
 from app.window.header import Header, model_path
 from app.window.pages import Pages
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
@@ -96,7 +96,7 @@ class Window(QMainWindow):
         self._theme = themes.resolve(settings.appearance)
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
-        self._collector = IdleCollector(self)
+        self._collector = GarbageCollector(self)
         self._enter_presses = EnterPresses(self)
         self._build()
         self.commands = window_commands(self)

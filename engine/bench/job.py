@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 
+from engine import garbage
 from engine.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
 from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter
 from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetting, BenchSetup
@@ -104,7 +105,7 @@ class _Bench:
         """All of it. Raises Stopped when the task was stopped."""
         self._emit(BenchStarted(self._task.id, self._setup()))
         # What is loaded stays: without it, collecting garbage before every measurement takes no time.
-        gc.collect()
+        garbage.collect()
         gc.freeze()
         try:
             self._warm_up()

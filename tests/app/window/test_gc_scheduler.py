@@ -1,46 +1,75 @@
-"""Full collections wait until nothing is under way, and leave no trace behind."""
+"""Garbage is collected between two events of the window's thread only, and thoroughly while nothing is under way."""
 
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from app.window.gc_scheduler import NEVER, IdleCollector
+from app.window.gc_scheduler import GarbageCollector
+from engine import garbage
 
 
 @pytest.fixture
-def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[IdleCollector]:
+def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[GarbageCollector]:
     monkeypatch.setattr("app.window.gc_scheduler.IDLE_MS", 1)
     parent = QObject()
-    collector = IdleCollector(parent)
+    gc.enable()
+    collector = GarbageCollector(parent)
     yield collector
     collector.stop()
     parent.deleteLater()
+    gc.disable()  # as for every test that has an application
 
 
-def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, collector: IdleCollector) -> None:
-    usual = gc.get_threshold()
+def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, collector: GarbageCollector) -> None:
     collector.show_state(busy=True, empty=False)
-    assert gc.get_threshold() == (*usual[:2], NEVER)
-    assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() > 0 and not collector._timer.isActive()
     gc.unfreeze()
     collector.show_state(busy=False, empty=False)
-    assert gc.get_threshold() == usual
     qtbot.waitUntil(lambda: gc.get_freeze_count() > 0)
 
 
-def test_another_answer_puts_the_collection_off_again(collector: IdleCollector) -> None:
+def test_garbage_waits_for_the_event_loop_and_dies_in_its_thread(qtbot: QtBot, collector: GarbageCollector) -> None:
+    died: list[threading.Thread] = []
+
+    class Loop:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            died.append(threading.current_thread())
+
+    def make() -> None:
+        for _ in range(2 * gc.get_threshold()[0]):
+            Loop()
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    make()
+    assert not died, "nothing is collected where objects are made"
+    with garbage.without_collecting():
+        qtbot.wait(20)
+        assert not died, "held off"
+    garbage.collect()
+    assert not died, "the engine leaves it to the window"
+    qtbot.waitUntil(lambda: len(died) == 4 * gc.get_threshold()[0])
+    assert set(died) == {threading.current_thread()}
+
+
+def test_another_answer_puts_the_collection_off_again(collector: GarbageCollector) -> None:
     collector.show_state(busy=True, empty=False)
     collector.show_state(busy=False, empty=False)
     collector.show_state(busy=True, empty=False)
     assert not collector._timer.isActive()
 
 
-def test_garbage_of_earlier_conversations_is_found_in_an_empty_one(collector: IdleCollector) -> None:
+def test_garbage_of_earlier_conversations_is_found_in_an_empty_one(collector: GarbageCollector) -> None:
     class Loop:
         def __init__(self) -> None:
             self.itself = self
@@ -64,9 +93,13 @@ def _everything() -> list[object]:
     return found
 
 
-def test_closing_leaves_everything_as_it_was(collector: IdleCollector) -> None:
-    usual = gc.get_threshold()
+def test_closing_leaves_everything_as_it_was(qapp: object) -> None:
+    gc.enable()
+    parent = QObject()
+    collector = GarbageCollector(parent)
     collector.show_state(busy=True, empty=False)
     collector.collect()
+    assert not gc.isenabled()
     collector.stop()
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (usual, 0)
+    assert gc.isenabled() and gc.get_freeze_count() == 0
+    parent.deleteLater()
