@@ -189,8 +189,10 @@ class _Run:
             raise
         finally:
             # After an error the caches are of unknown content; whoever owns them drops them.
-            if sound and self.drafter is not None:
-                self.drafter.finish()
+            if sound:
+                caches.mark(self.cache)
+                if self.drafter is not None:
+                    self.drafter.finish()
 
     def _prefill(self) -> bool:
         """Reads all but the last prompt token; the first round verifies from there. False if cancelled."""
@@ -208,6 +210,8 @@ class _Run:
         if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], heard):
             return False
         caches.check_cache(self.cache, self.prompt_length - 1, "target")
+        caches.mark(self.cache)
+        caches.watch(self.cache)
         return self.drafter is None or self.drafter.begin(self.committed, self._proceed)
 
     def _proceed(self, done: int, total: int) -> bool:

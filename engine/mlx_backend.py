@@ -141,12 +141,9 @@ class MlxBackend:
         """As in `Backend`, by `engine.target.prompt_cache`."""
         return self._cache.cache_length(cache)
 
-    def trim(self, cache: Any, length: int) -> bool:
-        """As in `Backend`; False leaves the cache untouched."""
-        if self._cache.refusal(cache) is not None:
-            return False
-        self._cache.trim_to(cache, length, "target")
-        return True
+    def trim(self, cache: Any, length: int) -> int:
+        """As in `Backend`; where no layer can be rolled back the cache stays untouched."""
+        return 0 if self._cache.refusal(cache) is not None else self._cache.rewind(cache, length, "target")
 
     def device(self) -> str:
         """As in `Backend`: the name of the processor or graphics chip as MLX reports it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import generate_step, generation_stream, speculative_generate_step
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
 from engine.models.loaded import LoadedModel
@@ -31,7 +32,7 @@ class OnTargetIds:
 
     def make_cache(self) -> list[Any]:
         """A cache for the draft model itself."""
-        cache: list[Any] = caches.make_prompt_cache(self._model)
+        cache: list[Any] = make_prompt_cache(self._model)
         return cache
 
     def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
@@ -103,6 +104,6 @@ def _read(model: Any, prompt: Sequence[int], proceed: Callable[[], None]) -> lis
         proceed()
         return True
 
-    cache: list[Any] = list(caches.make_prompt_cache(model))
+    cache: list[Any] = list(make_prompt_cache(model))
     caches.read_prompt(model, cache, prompt[:-1], report)
     return cache

@@ -18,9 +18,12 @@ from engine.target.prompt_cache import (
     chunk_size,
     logits_width,
     make_prompt_cache,
+    mark,
     read_prompt,
     require_rollback,
+    rewind,
     trim_to,
+    watch,
 )
 
 
@@ -68,7 +71,7 @@ class DraftModel:
         common = 0
         while common < min(self._read, len(tokens) - 1) and self._committed[common] == tokens[common]:
             common += 1
-        trim_to(self._cache, common, "drafter")
+        common = rewind(self._cache, common, "drafter")
         self._committed, self._read = list(tokens), common
         if self._is_full:
             return True
@@ -77,6 +80,8 @@ class DraftModel:
             self._reset()
             return False
         self._read = len(self._committed) - 1
+        mark(self._cache)
+        watch(self._cache)
         return True
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
@@ -124,6 +129,7 @@ class DraftModel:
             self._read = target
         self._queued = None
         check_cache(self._cache, self._read, "drafter")
+        mark(self._cache)
 
     @property
     def _is_full(self) -> bool:
@@ -149,9 +155,8 @@ class DraftModel:
         return self._model(known, cache=cache)
 
     def _drop_drafts(self) -> None:
-        if self._ahead:
-            trim_to(self._cache, self._read, "drafter")
-            self._ahead = 0
+        trim_to(self._cache, self._read, "drafter")
+        self._ahead = 0
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:

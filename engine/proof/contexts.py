@@ -162,7 +162,8 @@ class Contexts:
         proposals = self._drafter.propose(wanted, pen)
         if proposals is None:
             return None
-        caches.trim_to(self._cache, len(tokens) - 1, "target")
+        held = caches.rewind(self._cache, len(tokens) - 1, "target")
+        caches.read_prompt(self._target.model, self._cache, tokens[held:-1], lambda done, total: True)
         inputs = mx.concatenate([mx.array(list(tokens[-1:]), dtype=mx.int32), proposals.tokens])
         logits = self._target.model(inputs[None], cache=self._cache)[0]
         p = self._shaper.shape(logits, tokens, proposals.tokens).probabilities

@@ -49,6 +49,8 @@ def decodes(
     tokens = built_in_prompt(target, prompt)
     cache = caches.make_prompt_cache(target.model)
     caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True)
+    caches.mark(cache)
+    caches.watch(cache)
     bins = _bins(target, tokens, cache)
     label = "T 0.8, all filters, auto, two tokens"
     rules = RULES if drafter is not None else RULES[:1]

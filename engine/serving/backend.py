@@ -69,8 +69,8 @@ class Backend(Protocol):
     def cache_length(self, cache: Any) -> int | None:
         """Tokens the cache has read; None for one that keeps no count, such as a purely recurrent state."""
 
-    def trim(self, cache: Any, length: int) -> bool:
-        """Forget all but the first `length` tokens; False where that cannot be done rightly."""
+    def trim(self, cache: Any, length: int) -> int:
+        """Forget all but the first `length` tokens, or fewer where a layer has lost what that takes; how many are left."""
 
     def device(self) -> str:
         """What MLX computes on."""

@@ -26,8 +26,8 @@ class CacheTools(Protocol):
     def cache_length(self, cache: Any) -> int | None:
         """Tokens the cache has read; None for one that keeps no count."""
 
-    def trim(self, cache: Any, length: int) -> bool:
-        """Forget all but the first `length` tokens. False, and the cache is useless, where that cannot be done rightly."""
+    def trim(self, cache: Any, length: int) -> int:
+        """Forget all but the first `length` tokens, or fewer; how many are left. With 0 the cache is useless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class ConversationCaches:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def take(self, conversation: str, prompt: Sequence[int]) -> Any | None:
-        """The conversation's cache, cut back to what it shares with the prompt; None where nothing can be reused.
+        """The conversation's cache, cut back to what it shares with the prompt, or where its layers forget, to a mark before
+        that (`engine.target.prompt_cache.rewind`); None where nothing can be reused.
 
         It holds at most all tokens but the last, which the first forward pass needs. The caller owns it from then on, and
         hands it to `keep` again once it is done: an answer that fails in between leaves nothing behind.
@@ -56,9 +57,10 @@ class ConversationCaches:
         if shared < 1:
             return None
         try:
-            if shared < len(kept.tokens) and not self._tools.trim(kept.cache, shared):
+            held = self._tools.trim(kept.cache, shared) if shared < len(kept.tokens) else shared
+            if held < 1:
                 return None
-            self._check(kept.cache, shared)
+            self._check(kept.cache, held)
         except AssertionError:  # never used again, so the answer is right; it only reads more
             _log.exception("The cache of a conversation was dropped")
             return None

@@ -1,7 +1,15 @@
-"""What the decode loop asks of mlx-lm's prompt caches: how long they are, whether they can be rolled back, doing so.
+"""What the decode loop and draft models ask of prompt caches: how long they are, and to take tokens back.
 
 mlx-lm's `trim_prompt_cache` returns 0 instead of failing where a layer cannot be trimmed, which turns into silently wrong
-text; here every roll-back is checked.
+text; here every roll-back is checked. How a layer takes tokens back depends on what it keeps:
+
+| layer | taking back the newest n tokens | cost |
+|---|---|---|
+| keys and values, quantised or not | moves the end | none |
+| sliding window, chunks (`window_cache`) | moves the end; as many rows as a round reads are kept beside the window | none |
+| recurrent state (`recurrent_cache`) | the state before the pass; the layer reads the kept tokens again | less than a pass |
+
+Farther back there are marks: what such layers held when a prompt had been read and when an answer ended.
 """
 
 from __future__ import annotations
@@ -12,10 +20,14 @@ from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
-from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache
+from mlx.utils import tree_reduce
+from mlx_lm.models import cache as mlx_caches
+from mlx_lm.models.cache import ArraysCache, CacheList, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 from mlx_lm.utils import get_total_parameters
 
 from engine.errors import DraftlightError
+from engine.target.recurrent_cache import RecurrentCache, tell_caches
+from engine.target.window_cache import ChunkCache, WindowCache
 
 CHUNK_SECONDS = 0.5
 """A chunk of a prompt may take about this long, so that cancelling and progress stay prompt."""
@@ -25,12 +37,18 @@ sooner. Assumed and not measured, because the size of a chunk decides how wide t
 follows: sized by the clock, one seed would have as many texts as a machine has moods."""
 SMALLEST_CHUNK, LARGEST_CHUNK = 16, 2048
 
-UNTRIMMABLE = {
+MARKED_BYTES = 2**29
+"""What the marks of one cache may take; the oldest go first."""
+
+OURS = (WindowCache, ChunkCache, RecurrentCache)
+
+REFUSED = {
     "RotatingKVCache": "it drops the oldest tokens (sliding window), so rejected tokens cannot be rolled back past the window",
     "ChunkedKVCache": "it drops whole chunks, so rejected tokens cannot be rolled back across a chunk",
     "ArraysCache": "it is a recurrent state, which cannot be rolled back",
-    "MambaCache": "it is a recurrent state, which cannot be rolled back",
+    "LayerCache": "it merges tokens into groups, which cannot be taken apart again",
 }
+"""Why a cache that stays as mlx-lm made it cannot take tokens back. `make_prompt_cache` replaces the first three where it can."""
 
 __all__ = [
     "cache_length",
@@ -39,10 +57,34 @@ __all__ = [
     "logits_type",
     "logits_width",
     "make_prompt_cache",
+    "mark",
     "read_prompt",
     "refusal",
+    "rewind",
     "trim_to",
+    "watch",
 ]
+
+
+def make_prompt_cache(model: Any) -> list[Any]:
+    """An empty cache, as the model itself or mlx-lm makes it, but of layers that can take tokens back."""
+    made: list[Any] = mlx_caches.make_prompt_cache(model)
+    cache = [_replaced(layer) for layer in made]
+    if any(isinstance(leaf, RecurrentCache) for leaf in _leaves(cache)):
+        tell_caches(model)
+    return cache
+
+
+def _replaced(layer: Any) -> Any:
+    if type(layer) is CacheList:
+        return CacheList(*map(_replaced, layer.caches))
+    if type(layer) is RotatingKVCache and layer.keep == 0:
+        return WindowCache(layer.max_size)
+    if type(layer) is ChunkedKVCache:
+        return ChunkCache(layer.chunk_size)
+    if type(layer) is ArraysCache:
+        return RecurrentCache(len(layer.cache))
+    return layer
 
 
 def logits_width(model: Any) -> int:
@@ -79,18 +121,21 @@ def _leaves(cache: Sequence[Any]) -> list[Any]:
 def refusal(cache: Sequence[Any]) -> str | None:
     """Why tokens cannot be taken back from this cache, or None if they can."""
     for layer in _leaves(cache):
+        if isinstance(layer, OURS):
+            continue
         name = type(layer).__name__
         for parent in type(layer).__mro__:
-            if parent.__name__ in UNTRIMMABLE:
-                return f"its cache is a {name}: {UNTRIMMABLE[parent.__name__]}"
+            if parent.__name__ in REFUSED:
+                return f"its cache is a {name}: {REFUSED[parent.__name__]}"
         if not (hasattr(layer, "trim") and layer.is_trimmable()):
             return f"its cache is a {name}, which cannot be rolled back"
     return None
 
 
 def _is_unused(layer: Any) -> bool:
-    """Whether the model never writes to this cache, as models without attention do."""
-    return getattr(layer, "offset", 0) == 0 and getattr(layer, "keys", None) is None
+    """Whether the model never wrote to this cache, as models without attention do."""
+    written = getattr(layer, "keys", None) is not None or any(part is not None for part in getattr(layer, "cache", ()))
+    return getattr(layer, "offset", 0) == 0 and not written
 
 
 def cache_length(cache: Sequence[Any]) -> int | None:
@@ -113,34 +158,103 @@ def check_cache(cache: Sequence[Any], length: int, whose: str) -> None:
             raise AssertionError(f"the {whose}'s cache holds {int(layer.offset)} tokens instead of {length}")
 
 
-def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
-    """Rolls the cache back to its first `length` tokens; raises AssertionError where that did not happen."""
+def watch(cache: Sequence[Any], is_on: bool = True) -> None:
+    """From now on the tokens of a pass may be taken back, until they are settled by `trim_to`; or no longer."""
     for layer in _leaves(cache):
-        if hasattr(layer, "offset") and int(layer.offset) > length:
+        if isinstance(layer, OURS):
+            layer.watched = is_on
+
+
+def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
+    """Rolls the cache back to its first `length` tokens, which are to stay; raises AssertionError where that did not happen."""
+    for layer in _leaves(cache):
+        if isinstance(layer, OURS):
+            _trim(layer, length)
+        elif hasattr(layer, "offset") and int(layer.offset) > length:
             layer.trim(int(layer.offset) - length)
     check_cache(cache, length, whose)
 
 
+def _trim(layer: Any, length: int) -> None:
+    if layer.offset > length:
+        if layer.reaches(length):
+            layer.cut(length)
+        elif length in layer.marks:
+            layer.restore(layer.marks[length])
+        elif length == 0:
+            layer.reset()
+        layer.marks = {position: marked for position, marked in layer.marks.items() if position <= length}
+    if isinstance(layer, RecurrentCache):
+        layer.settle()
+
+
+def _reaches(layer: Any, length: int) -> bool:
+    return _is_unused(layer) or length == 0 or length in layer.marks or layer.reaches(length)
+
+
+def rewind(cache: Sequence[Any], length: int, whose: str) -> int:
+    """Rolls back to the first `length` tokens, or where a layer has lost what that takes, to the nearest mark before.
+
+    Returns:
+        How many tokens the cache holds now; the others are to be read again. 0 if nothing nearer is left.
+    """
+    layers = [layer for layer in _leaves(cache) if isinstance(layer, OURS)]
+    marked = {position for layer in layers for position in layer.marks if position < length}
+    for position in (length, *sorted(marked, reverse=True), 0):
+        if all(_reaches(layer, position) for layer in layers):
+            break
+    trim_to(cache, position, whose)
+    return position
+
+
+def mark(cache: Sequence[Any]) -> None:
+    """Has the cache remember this place, for `rewind`. Layers that can always be cut need no mark.
+
+    Beyond `MARKED_BYTES` the oldest marks are forgotten, this one last.
+    """
+    layers = [layer for layer in _leaves(cache) if isinstance(layer, OURS) and not _is_unused(layer)]
+    for layer in layers:
+        if layer.offset not in layer.marks:
+            layer.marks[layer.offset] = layer.mark()
+            mx.eval(layer.marks[layer.offset])
+    positions = sorted({position for layer in layers for position in layer.marks})
+    while positions and _marked_bytes(layers) > MARKED_BYTES:
+        oldest = positions.pop(0)
+        for layer in layers:
+            layer.marks.pop(oldest, None)
+
+
+def _marked_bytes(layers: Sequence[Any]) -> int:
+    marks = [list(layer.marks.values()) for layer in layers]
+    return int(tree_reduce(lambda total, part: total + getattr(part, "nbytes", 0), marks, 0))
+
+
 def can_hide(cache: Sequence[Any]) -> bool:
-    """Whether `hide_newest` is right for this cache: its layers keep rows beyond their offset until they are overwritten."""
-    return all(type(layer) in (KVCache, QuantizedKVCache) for layer in _leaves(cache))
+    """Whether `hide_newest` is right for this cache: its layers keep what they held before the newest token."""
+    return all(isinstance(layer, OURS) or type(layer) in (KVCache, QuantizedKVCache) for layer in _leaves(cache))
 
 
 def hide_newest(cache: Sequence[Any]) -> None:
     """Rolls one token back that `show_newest` may bring again, as long as nothing was written in between.
 
     So a plain round can queue the next one's forward pass, and the cache still holds exactly the committed tokens less the
-    newest for whoever looks at it between two rounds.
+    newest for whoever looks at it between two rounds. The cache is being watched.
     """
     for layer in _leaves(cache):
-        if not _is_unused(layer):
+        if isinstance(layer, OURS):
+            if not _is_unused(layer):
+                layer.hide()
+        elif not _is_unused(layer):
             layer.offset -= 1
 
 
 def show_newest(cache: Sequence[Any]) -> None:
     """Takes `hide_newest` back."""
     for layer in _leaves(cache):
-        if getattr(layer, "keys", None) is not None:
+        if isinstance(layer, OURS):
+            if not _is_unused(layer):
+                layer.show()
+        elif getattr(layer, "keys", None) is not None:
             layer.offset += 1
 
 
@@ -166,6 +280,7 @@ def read_prompt(
         Whether all were read; a cancelled cache holds a prefix of them.
     """
     total, done = len(tokens), 0
+    watch(cache, False)
     if not proceed(0, total):
         return False
     if not total:

@@ -166,9 +166,9 @@ class FakeBackend:
     def cache_length(self, cache: FakeCache) -> int:
         return len(cache.tokens)
 
-    def trim(self, cache: FakeCache, length: int) -> bool:
+    def trim(self, cache: FakeCache, length: int) -> int:
         del cache.tokens[length:]
-        return True
+        return length
 
     def finish_queued(self) -> None:
         self.threads.add(threading.get_ident())

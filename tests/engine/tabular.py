@@ -1,18 +1,20 @@
 """A tiny language model whose every conditional is a row of a table, so the law of its texts can be enumerated.
 
 `TabularModel` looks like any mlx-lm model: tokens in, logits out, with mlx-lm's own cache underneath. Its memory of earlier
-tokens is only what it finds in that cache, so a cache rolled back wrongly gives wrong conditionals and shows in the law.
+tokens is only what it finds in that cache, so a cache rolled back wrongly gives wrong conditionals and shows in the law. There
+is one for each way in which layers remember: all keys and values, those in a window, and a state.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
-from mlx_lm.models.cache import KVCache
+from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache
 
 ORDER = 2
 DRAFTERS = ("good", "bad", "one-hot", "disjoint", "narrow", "wide")
@@ -42,7 +44,7 @@ class TabularModel(nn.Module):
         assert batch == 1
         text = tokens.astype(mx.float32).reshape(1, 1, rows, 1)
         if cache is not None:
-            text, _ = cache[0].update_and_fetch(text, text)
+            text = self._with_earlier(text, cache[0])
         ids = mx.minimum(text.reshape(-1).astype(mx.int32), self.contexts - 1)
         padded = mx.concatenate([mx.zeros((ORDER - 1,), dtype=mx.int32), ids])
         length = ids.shape[0]
@@ -50,6 +52,45 @@ class TabularModel(nn.Module):
         for lag in range(ORDER):
             index = index * self.contexts + padded[lag : lag + length]
         return self.table[index[length - rows :]][None]
+
+    def _with_earlier(self, text: mx.array, cache: Any) -> mx.array:
+        """(1, 1, rows, 1) tokens behind the earlier ones that the cache has; it takes them in."""
+        remembered: mx.array = cache.update_and_fetch(text, text)[0]
+        return remembered
+
+
+class WindowModel(TabularModel):
+    """The same law from a sliding window that is just long enough."""
+
+    def make_cache(self) -> list[Any]:
+        return [RotatingKVCache(max_size=ORDER)]
+
+
+class RecurrentModel(TabularModel):
+    """The same law from a recurrent state: the last tokens but one."""
+
+    def __init__(self, table: np.ndarray) -> None:
+        super().__init__(table)
+        self.memory = Memory()
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        return [self.memory]
+
+    def make_cache(self) -> list[Any]:
+        return [ArraysCache(size=1)]
+
+    def _with_earlier(self, text: mx.array, cache: Any) -> mx.array:
+        return self.memory(text.reshape(1, -1, 1), cache)
+
+
+class Memory(nn.Module):
+    """A recurrent layer that passes on what it remembers with what it is given, (1, rows, 1)."""
+
+    def __call__(self, text: mx.array, cache: ArraysCache) -> mx.array:
+        joined = mx.concatenate([mx.zeros((1, ORDER - 1, 1)) if cache[0] is None else cache[0], text], axis=1)
+        cache[0] = joined[:, 1 - ORDER :]
+        return joined
 
 
 @dataclass(frozen=True)

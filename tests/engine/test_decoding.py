@@ -10,7 +10,8 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 from mlx_lm.models import mamba
-from mlx_lm.models.cache import QuantizedKVCache
+from mlx_lm.models.cache import QuantizedKVCache, RotatingKVCache
+from mlx_lm.models.cache import make_prompt_cache as made_by_mlx_lm
 from mlx_lm.sample_utils import make_logits_processors
 
 from engine import metrics
@@ -442,7 +443,8 @@ def test_a_trimmed_drafter_reads_the_noise_of_the_targets_ids():
 def test_caches_that_cannot_be_rolled_back_are_refused_with_the_reason():
     sliding = tiny_sliding_window(1)
     with pytest.raises(DraftlightError, match="sliding window"):
-        list(decode(sliding, PROMPT, NGram(), DecodingOptions()))
+        list(decode(sliding, PROMPT, NGram(), DecodingOptions(), cache=made_by_mlx_lm(sliding)))
+    sliding.make_cache = lambda: [RotatingKVCache(max_size=16, keep=4) for _ in range(2)]
     with pytest.raises(DraftlightError, match="sliding window"):
         DraftModel(sliding)
     plain = list(decode(sliding, PROMPT, None, DecodingOptions(temperature=0, max_tokens=40)))
@@ -469,7 +471,7 @@ def test_a_cache_that_keeps_no_count_must_be_empty():
     shape = {"hidden_size": 32, "intermediate_size": 64, "state_size": 8, "conv_kernel": 4, "time_step_rank": 4}
     biases = {"use_bias": False, "use_conv_bias": True}
     recurrent = mamba.Model(mamba.ModelArgs(model_type="mamba", vocab_size=97, num_hidden_layers=1, **shape, **biases))
-    cache = make_prompt_cache(recurrent)
+    cache = made_by_mlx_lm(recurrent)
     list(decode(recurrent, PROMPT, None, DecodingOptions(max_tokens=2), cache=cache))
     with pytest.raises(ValueError, match="cache must be empty"):
         decode(recurrent, PROMPT * 2, None, DecodingOptions(), cache=cache)

@@ -17,7 +17,7 @@ import mlx_lm
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten, tree_map_with_path
-from mlx_lm.models import glm4_moe, nemotron_h
+from mlx_lm.models import deepseek_v41, glm4_moe, nemotron_h
 from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
@@ -438,10 +438,9 @@ def test_vocabularies_without_a_common_token_are_refused(tiny: LoadedModel) -> N
 @pytest.mark.parametrize(
     ("caches", "reason"),
     [
-        ((KVCache(), RotatingKVCache(max_size=8)), "sliding window"),
-        ((ArraysCache(2), KVCache()), "recurrent state"),
-        ((ChunkedKVCache(8),), "chunks"),
-        ((CacheList(KVCache(), ArraysCache(1)),), "recurrent state"),
+        ((KVCache(), RotatingKVCache(max_size=8, keep=4)), "sliding window"),
+        ((CacheList(KVCache(), RotatingKVCache(max_size=8, keep=4)),), "sliding window"),
+        ((deepseek_v41.LayerCache(8),), "groups"),
         ((object(),), "cannot be rolled back"),
     ],
 )
@@ -454,12 +453,21 @@ def test_caches_that_cannot_be_rolled_back_are_refused(caches: Any, reason: str,
     assert reason in report.reasons[0]
 
 
-def test_plain_and_quantised_caches_are_taken(tiny: LoadedModel) -> None:
-    assert check_pair(tiny, other(tiny, model=with_caches(KVCache(), QuantizedKVCache()))).usable
+@pytest.mark.parametrize(
+    "caches",
+    [
+        (KVCache(), QuantizedKVCache()),
+        (KVCache(), RotatingKVCache(max_size=8)),
+        (ChunkedKVCache(8),),
+        (ArraysCache(2), CacheList(KVCache(), ArraysCache(1))),
+    ],
+)
+def test_caches_that_can_be_rolled_back_are_taken(caches: Any, tiny: LoadedModel) -> None:
+    assert check_pair(tiny, other(tiny, model=with_caches(*caches))).usable
 
 
 def test_every_reason_is_reported(tiny: LoadedModel) -> None:
-    bad = other(tiny, vocabulary=with_token(tiny, 50, b"?"), model=with_caches(ArraysCache(1)), target_ids=mx.array([0, 271]))
+    bad = other(tiny, vocabulary=with_token(tiny, 50, b"?"), model=with_caches(object()), target_ids=mx.array([0, 271]))
     assert len(check_pair(tiny, bad).reasons) == 3
 
 

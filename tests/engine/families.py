@@ -1,0 +1,183 @@
+"""Tiny random models of every architecture that mlx-lm has, made from its own model files.
+
+Sizes follow from the names of an architecture's settings (`SIZES`); what one needs beyond that stands in `FAMILIES`. Windows and
+chunks are `WINDOW` tokens, so that a short text leaves them behind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx_lm.models
+from mlx.utils import tree_map_with_path
+
+from engine.acceptance import OneHot
+from engine.drafters.base import DraftPen, Proposals
+
+VOCAB = 97
+WINDOW = 16
+LAYERS = 4
+ALTERNATING = ["sliding_attention", "full_attention"] * (LAYERS // 2)
+
+SIZES: dict[str, Any] = {
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCAB),
+    **dict.fromkeys(("num_hidden_layers", "num_layers", "n_layers", "n_layer"), LAYERS),
+    **dict.fromkeys(("hidden_size", "hidden_dim", "d_model", "n_embd", "dim_model_base", "block_dim", "embedding_dim"), 64),
+    **dict.fromkeys(("intermediate_size", "ffn_hidden_size", "intermediate_size_mlp", "block_ff_dim"), 96),
+    **dict.fromkeys(("moe_intermediate_size", "shared_intermediate_size", "expert_ffn_hidden_size"), 32),
+    **dict.fromkeys(("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"), 32),
+    **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads", "n_head", "swa_num_attention_heads"), 4),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "n_kv_heads", "swa_num_key_value_heads"), 2),
+    **dict.fromkeys(("head_dim", "global_head_dim", "v_head_dim", "swa_head_dim", "swa_v_head_dim", "qk_nope_head_dim"), 16),
+    **dict.fromkeys(("qk_rope_head_dim", "rotary_dim", "kv_lora_rank", "q_lora_rank", "index_head_dim"), 8),
+    **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon", "layernorm_epsilon"), 1e-5),
+    **dict.fromkeys(("rope_theta", "swa_rope_theta", "rope_local_base_freq", "rotary_emb_base"), 1e4),
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "block_size", "model_max_length"), 4096),
+    **dict.fromkeys(
+        ("sliding_window", "sliding_window_size", "attention_window_size", "window_size", "loop_window_size"), WINDOW
+    ),
+    **dict.fromkeys(("attention_chunk_size",), WINDOW),
+    **dict.fromkeys(("sliding_window_pattern",), 2),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
+    **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"), 2),
+    **dict.fromkeys(("num_shared_experts", "n_shared_experts", "num_shared_expert", "decoder_sparse_step"), 1),
+    **dict.fromkeys(("n_group", "topk_group", "num_dense_layers", "first_k_dense_replace", "moe_layer_freq"), 1),
+    **dict.fromkeys(("attention_bias", "mlp_bias", "use_bias", "tie_word_embeddings", "use_qk_norm", "norm_topk_prob"), False),
+    **dict.fromkeys(("logits_scaling", "attention_multiplier", "embedding_multiplier", "residual_multiplier"), 1.0),
+    **dict.fromkeys(("scale_depth", "scale_emb", "routed_scaling_factor"), 1.0),
+    "partial_rotary_factor": 0.5,
+    "layer_types": None,
+    "rope_scaling": None,
+    "mlp_only_layers": [],
+}
+"""Values by the name of the setting, wherever an architecture has it."""
+
+LINEAR_ATTENTION = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+}
+MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "mamba_d_conv": 4, "mamba_n_groups": 1}
+PLAIN_MAMBA = {"state_size": 8, "conv_kernel": 4, "use_conv_bias": True}
+
+FAMILIES: dict[str, dict[str, Any]] = {
+    "falcon_h1": MAMBA | {"mamba_d_ssm": 64},
+    "granitemoehybrid": MAMBA | {"layer_types": ["mamba", "attention"] * 2, "mamba_proj_bias": False, "mamba_conv_bias": True},
+    "llama4": {"interleave_moe_layer_step": 2, "num_experts_per_tok": 1},
+    "jamba": {"attn_layer_offset": 1, "attn_layer_period": 2, "expert_layer_offset": 1, "expert_layer_period": 2}
+    | {"mamba_d_conv": 4, "mamba_d_state": 8, "mamba_expand": 2},
+    "lfm2": {"norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3, "block_multiple_of": 16, "block_ffn_dim_multiplier": 1.0}
+    | {"block_auto_adjust_ff_dim": False, "full_attn_idxs": [1, 3]},
+    "mamba": PLAIN_MAMBA | {"time_step_rank": 4},
+    "mamba2": PLAIN_MAMBA | {"time_step_rank": 4, "n_groups": 1, "time_step_limit": [0.001, 100.0], "num_heads": 8},
+    "nemotron_h": PLAIN_MAMBA
+    | {"mamba_num_heads": 4, "mamba_head_dim": 16, "mamba_proj_bias": False, "ssm_state_size": 8, "n_groups": 1}
+    | {"hybrid_override_pattern": ["M", "*", "-", "M"]},
+    "qwen3_next": LINEAR_ATTENTION | {"full_attention_interval": 2, "linear_conv_kernel_dim": 4},
+    "rwkv7": {"a_low_rank_dim": 8, "v_low_rank_dim": 8, "gate_low_rank_dim": 8, "decay_low_rank_dim": 8},
+}
+"""What an architecture needs beyond `SIZES`."""
+
+
+TEXTS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}
+"""Architectures whose text model is one of its own."""
+
+
+def architectures() -> list[str]:
+    """The names of mlx-lm's model files that hold a model."""
+    found = []
+    for module in pkgutil.iter_modules(mlx_lm.models.__path__):
+        try:
+            loaded = importlib.import_module(f"mlx_lm.models.{module.name}")
+        except ImportError:
+            continue
+        except SystemExit:
+            continue
+        if hasattr(loaded, "Model") and hasattr(loaded, "ModelArgs"):
+            found.append(module.name)
+    return found
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """The config.json of a tiny model of this architecture. `FAMILIES` describes the text model."""
+    arguments = importlib.import_module(f"mlx_lm.models.{name}").ModelArgs
+    given = FAMILIES.get(name, {})
+    text = _text_arguments(name)
+    if text is not None:
+        described = {"text_config": _sized(text, given) | {"model_type": TEXTS.get(name, name)}}
+        return _sized(arguments, described) | {"model_type": name}
+    return _sized(arguments, given) | {"model_type": name}
+
+
+def _sized(arguments: Any, given: dict[str, Any]) -> dict[str, Any]:
+    sized = {field.name: SIZES[field.name] for field in dataclasses.fields(arguments) if field.name in SIZES}
+    return sized | given
+
+
+def _text_arguments(name: str) -> Any:
+    """The dataclass of the text model's settings where they are described apart; None where they are not."""
+    module = importlib.import_module(f"mlx_lm.models.{TEXTS.get(name, name)}")
+    if name in TEXTS:
+        return module.ModelArgs
+    return next((getattr(module, kind) for kind in ("TextArgs", "TextConfig") if hasattr(module, kind)), None)
+
+
+def tiny(name: str, seed: int = 0) -> nn.Module:
+    """A random model of this architecture."""
+    module = importlib.import_module(f"mlx_lm.models.{name}")
+    mx.random.seed(seed)
+    model: nn.Module = module.Model(module.ModelArgs.from_dict(config_of(name)))
+    sharpen(model)
+    return model
+
+
+def sharpen(model: nn.Module, by: float = 2.0) -> None:
+    """Random weights make a nearly uniform head and layers that hardly matter: larger ones have opinions."""
+
+    def larger(path: str, weight: mx.array) -> mx.array:
+        return weight * by if weight.ndim > 1 and mx.issubdtype(weight.dtype, mx.floating) else weight
+
+    model.update(tree_map_with_path(larger, model.parameters()))
+    mx.eval(model.parameters())
+
+
+def varies(text: Sequence[int]) -> bool:
+    """Whether a text is neither constant nor soon periodic: of one that repeats itself, equality would prove little."""
+    last = list(text[-60:])
+    repeats = any(last[period:] == last[:-period] for period in range(1, 21))
+    return len(set(text)) > 12 and not repeats
+
+
+class Scripted:
+    """Proposes a known text with a wrong token at every `every`-th place, so that every length is accepted and rejected."""
+
+    name, has_distribution = "scripted", False
+
+    def __init__(self, text: Sequence[int], every: int) -> None:
+        self._text, self._every, self._length = list(text), every, 0
+
+    def begin(self, tokens: Sequence[int], proceed: Any = None) -> bool:
+        self._length = len(tokens)
+        return True
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        places = range(self._length, min(self._length + limit, len(self._text)))
+        drafted = [(self._text[place] + (place % self._every == 0)) % VOCAB for place in places]
+        tokens = mx.array(drafted, dtype=mx.int32)
+        return Proposals(tokens, OneHot(tokens, pen.vocab_size)) if drafted else None
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        self._length += len(tokens)
+
+    def prefetch(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
