@@ -13,6 +13,7 @@ from PySide6.QtGui import QBrush, QColor, QPainter
 from app.charts.chart import Band, Chart, Label, cosmetic, set_line
 from app.charts.data import Material, Words, column_spreads, columns, curves, legend, mean_of, said, step_above
 from app.look.theme import Theme
+from app.look.wording import RULE_TITLES
 from engine.lens.bins import proposals_shown
 from engine.lens.tally import Floats, Tally
 from engine.types import EXPECTED_RULES
@@ -21,6 +22,7 @@ LEAST_CELL = 4
 """Pixels; outlines of lower cells would run together."""
 DASHES = {"accepted": "━━", "match": "┈┈", "gumbel": "━┈", "rejection": "╍╍"}
 """The lines of the strip below the proposals, in letters."""
+NAMES = {"accepted": "accepted"} | {str(rule): title for rule, title in RULE_TITLES.items()}
 
 
 class RoundCells(pg.GraphicsObject):
@@ -155,7 +157,7 @@ class ProposalsChart(Chart):
     @staticmethod
     def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
         """As in `Chart`."""
-        accepted, *expected = ((colour, DASHES[line], line) for line, (colour, _) in curve_styles(theme).items())
+        accepted, *expected = ((colour, DASHES[line], NAMES[line]) for line, (colour, _) in curve_styles(theme).items())
         lines = legend("below:", accepted), legend("expected:", *expected)
         short = legend("", *((colour, sign[0], line) for colour, sign, line in (accepted, *expected)))
         both = (f"{lines[0][0]} &nbsp;{lines[1][0]}", f"{lines[0][1]}  {lines[1][1]}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 
 from PySide6.QtCore import QPoint, Qt, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QResizeEvent, QShowEvent
@@ -22,7 +21,6 @@ from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
 from app.session.shown_answer import Shown
 from engine.lens.chart_kinds import CHARTS, ChartName
-from engine.lens.shared_wording import stretch_title
 
 SHOWN: dict[ChartName, Callable[[], Chart]] = {
     "proposals": ProposalsChart,
@@ -150,7 +148,7 @@ class ChartsPage(QWidget):
         return Material(
             tally=answer.tally,
             span=self.range.span(),
-            dividers=dividers_of(answer),
+            dividers=[(divider.first, divider.title) for divider in answer.dividers],
             plain=None if baseline is None else baseline.throughput,
             plain_fits=baseline is None or baseline.fits,
         )
@@ -296,14 +294,3 @@ class ChartsPage(QWidget):
         super().showEvent(event)
         self._catch_up()
         self._moved(None)
-
-
-def dividers_of(answer: Answer) -> list[tuple[int, str]]:
-    """The rounds from which other settings were in force, with what changed: rule, drafter or gamma."""
-    stretches, gamma = answer.tally.stretches, answer.options.gamma
-    found = {stretch.first: stretch_title(stretch, before) for before, stretch in pairwise(stretches)}
-    for change in answer.changes:
-        if change.gamma != gamma:
-            found.setdefault(change.index, f"gamma {change.gamma}")
-        gamma = change.gamma
-    return sorted(found.items())

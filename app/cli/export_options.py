@@ -44,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """The command, with the arguments of `add_arguments`. Raises DraftlightError."""
     from engine import export  # numpy comes with it, which help and version do without
+    from engine.lens.shared_wording import all_words
+    from engine.metrics import stretches
 
     output: Path | None = arguments.output
     form = _format_of(arguments)
@@ -53,6 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     for trace in traces:
         if trace.missing:
             print(f"draftlight: {trace.path}: {trace.missing}", file=sys.stderr)
+        if told := all_words(stretches(trace.rounds)):
+            print(f"draftlight: {trace.path}: rule or drafter changed in this answer. {'; '.join(told)}.", file=sys.stderr)
     if output is None:
         parts = form.maker()(traces, Wanted(arguments.chart, arguments.theme))
         text = parts.get(arguments.table) or next(iter(parts.values()))

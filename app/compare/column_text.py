@@ -76,7 +76,12 @@ class TextBlock(AnswerBlock):
 
     @property
     def line(self) -> float:
-        """Height of the header line and of the footer line, in pixels: none here."""
+        """Height of the footer line, in pixels: none here."""
+        return 0.0
+
+    @property
+    def head(self) -> float:
+        """Height of the lines above the text: none here."""
         return 0.0
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:

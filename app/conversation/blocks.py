@@ -8,7 +8,7 @@ from dataclasses import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
-from app.conversation.figure_line import figure_at, paint_words
+from app.conversation.figure_line import Word, figure_at, in_lines, paint_words
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Box, Chunk, Flow, Seam, Style
@@ -17,7 +17,7 @@ from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, folded, hidden_kinds
-from engine.lens.shared_wording import FINISH_WORDS, change_words
+from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
 
 PAD = 14.0
@@ -102,6 +102,7 @@ class AnswerBlock(Block):
     Attributes:
         markdown: whether the text is set as Markdown says.
         reading: whether it is shown without tokens' marks as soon as it is done.
+        reserved: pixels at the right end of the lines above the text that are left to buttons.
         changed_top: where the part begins that the last `grow` has changed, in pixels from the top of the block.
     """
 
@@ -115,18 +116,35 @@ class AnswerBlock(Block):
         self.answer = answer
         self.ghosts = ghosts
         self.shown = 0
-        self._begun = 0  # stretches of one rule and drafter whose text has begun
+        self._divided_by = 0  # dividers that are set in the text
         self.status = ""
         self.fraction: float | None = None
-        self.reserved = 0.0  # room for buttons at the end of the first line
+        self.reserved = 0.0
         self.small = QFont(style.text)
         self.small.setPixelSize(max(9, round(style.text.pixelSize() * 0.8)))
+        self._told: list[Word] = []
+        self._head: list[list[Word]] = []
         self.grow()
 
     @property
     def line(self) -> float:
-        """Height of the line above and of the one below the text."""
+        """Height of the first line above and of the one below the text."""
         return QFontMetricsF(self.small).height() + 10
+
+    @property
+    def head(self) -> float:
+        """Height of what stands above the text: who and how, in one line or, where that is too narrow, in several."""
+        return self.line + (len(self._head) - 1) * self._head_step
+
+    @property
+    def _head_step(self) -> float:
+        return QFontMetricsF(self.small).height() + 3
+
+    def reserve(self, width: float) -> None:
+        """Leaves room for buttons at the right end of the lines above the text."""
+        if width != self.reserved:
+            self.reserved, self._told = width, []
+            self._measure()
 
     def grow(self) -> None:
         """Takes in the pieces that came since the last time."""
@@ -135,7 +153,7 @@ class AnswerBlock(Block):
         if self.turns:
             self.flow = ReadingFlow(self.style, self.width, pieces) if self.reads else Flow(self.style, self.width, self.markdown)
             self.shown = len(pieces) if self.reads else 0
-            self._begun, changed = 0, 0.0
+            self._divided_by, changed = 0, 0.0
         if self.shown < len(pieces):
             fresh = pieces[self.shown :]
             hidden = hidden_kinds(self.ghosts, self.style.lit)
@@ -147,25 +165,37 @@ class AnswerBlock(Block):
         if not self.answer.running and self.shown:
             self.flow.finish()
             changed = min(changed, self.flow.changed_top)
-        self.origin = QPointF(0, self.line)
         self.changed_top = self.origin.y() + changed
+        self._measure()
+
+    def _measure(self) -> None:
+        """Where the text begins, and how high all of it is. Where lines above the text came or went, all is painted anew."""
+        told = self._head_words()
+        if told != self._told:
+            before, self._told = len(self._head), told
+            self._head = in_lines(self.small, self.width - self.reserved, told)
+            if len(self._head) != before:
+                self.changed_top = 0.0
+        self.origin = QPointF(0, self.head)
         body = self.flow.height if self.shown else 0.0
-        self.height = self.line + body + self.line + 10 + GAP
+        self.height = self.head + body + self.line + 10 + GAP
+
+    def _head_words(self) -> list[Word]:
+        theme = self.style.theme
+        settings: list[Word] = [(f"  {words}", theme.faint, False) for words in settings_words(self.answer)]
+        return [(self.answer.model, theme.dim, True), *settings]
 
     def _divided(self, fresh: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-        """The pieces by stretches of one rule and drafter, with a divider set in the text before each but the first."""
-        stretches = self.answer.tally.stretches
-        for stretch in stretches[self._begun :]:
-            cut = next((place for place, piece in enumerate(fresh) if piece.spot.round >= stretch.first), None)
+        """The pieces in parts under one rule, drafter and gamma, with a divider set in the text before each but the first."""
+        for divider in self.answer.dividers[self._divided_by :]:
+            cut = next((place for place, piece in enumerate(fresh) if piece.spot.round >= divider.first), None)
             if cut is None:
                 break
             if cut:
                 yield fresh[:cut]
             fresh = fresh[cut:]
-            if self._begun:
-                words = change_words(stretches, self._begun, greedy=self.answer.options.temperature == 0)
-                self.flow.divide(words, self.style.theme.rule(stretch.rule))
-            self._begun += 1
+            self.flow.divide(divider.label, self.style.theme.rule(divider.rule))
+            self._divided_by += 1
         yield fresh
 
     @property
@@ -197,17 +227,17 @@ class AnswerBlock(Block):
         self._paint_footer(painter)
 
     def _paint_header(self, painter: QPainter) -> None:
-        theme = self.style.theme
-        words = [(self.answer.model, theme.dim, True), ("  " + "   ".join(settings_words(self.answer)), theme.faint, False)]
-        paint_words(painter, self.small, 0, self.line - 11, self.width - self.reserved, words)
+        for place, words in enumerate(self._head):
+            baseline = self.line - 11 + place * self._head_step
+            paint_words(painter, self.small, 0, baseline, self.width - self.reserved, words)
 
     def _paint_footer(self, painter: QPainter) -> None:
         theme, answer = self.style.theme, self.answer
         baseline = self.footer_top + self.line - 8
         if answer.running and not self.shown:
-            paint_words(painter, self.small, 0, self.line + self.line - 8, self.width, [(self.status, theme.dim, False)])
+            paint_words(painter, self.small, 0, self.head + self.line - 8, self.width, [(self.status, theme.dim, False)])
             if self.fraction is not None:
-                track = QRectF(0, self.line + self.line + 1, min(220.0, self.width), 3)
+                track = QRectF(0, self.head + self.line + 1, min(220.0, self.width), 3)
                 painter.setPen(Qt.PenStyle.NoPen)
                 painter.setBrush(QColor(theme.line))
                 painter.drawRoundedRect(track, 1.5, 1.5)

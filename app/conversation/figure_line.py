@@ -1,13 +1,16 @@
-"""Words in one line, each with its colour: where they stand, painting them, and which one is at a place."""
+"""Words in lines, each with its colour: where they stand, painting them, and which one is at a place."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
+FAR = 1e6
+"""Pixels, wider than any line; Qt knows no infinite width."""
 Word = tuple[str, str, bool]
 """Text, colour, bold. Two blanks before the text begin a new figure."""
 
@@ -34,12 +37,30 @@ def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]
             if x + needed > width:
                 return
         x += metrics.horizontalAdvance("  ") if text.startswith("  ") else 0
-        shown = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, max(0.0, width - x))
+        shown = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, min(FAR, max(0.0, width - x)))
         if shown in ("", "…"):
             return
         advance = metrics.horizontalAdvance(shown)
         yield Placed(place, shown, x, x + advance, face)
         x += advance + metrics.horizontalAdvance(" ") * 1.4
+
+
+def in_lines(font: QFont, width: float, words: Sequence[Word]) -> list[list[Word]]:
+    """The words in as many lines as they need; a line ends between two figures."""
+    lines: list[list[Word]] = []
+    for word in words:
+        if not lines or not word[0].startswith("  "):
+            lines = lines or [[]]
+            lines[-1].append(word)
+        elif _needed(font, [*lines[-1], word]) <= width:
+            lines[-1].append(word)
+        else:
+            lines.append([(word[0].strip(), *word[1:])])
+    return lines
+
+
+def _needed(font: QFont, words: Sequence[Word]) -> float:
+    return max((word.right for word in placed(font, math.inf, words)), default=0.0)
 
 
 def paint_words(painter: QPainter, font: QFont, x: float, baseline: float, width: float, words: Sequence[Word]) -> None:

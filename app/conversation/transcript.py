@@ -244,6 +244,7 @@ class Transcript(QAbstractScrollArea):
         self.viewport().update()
 
     def _place(self) -> None:
+        self._show_siblings()
         top = TOP
         for index, block in enumerate(self._blocks):
             if index == 1 and self._shows_tokens:
@@ -323,14 +324,20 @@ class Transcript(QAbstractScrollArea):
         if index < len(self._codes):
             QGuiApplication.clipboard().setText(self._codes[index])
 
-    def _place_switch(self, newest: Block | None) -> None:
-        """The arrows between siblings stand at the right end of the newest answer's first line."""
+    def _show_siblings(self) -> None:
+        """The arrows between siblings, where there are any; the newest answer leaves them room."""
+        newest = self._blocks[-1] if self._blocks else None
         if not isinstance(newest, AnswerBlock) or len(self.session.turns[-1].answers) < 2:
             self.siblings.hide()
             return
         turn = self.session.turns[-1]
         self.siblings.show_place(turn.shown, len(turn.answers), newest.answer.running)
-        newest.reserved = self.siblings.width() + 8.0
+        newest.reserve(self.siblings.width() + 8.0)
+
+    def _place_switch(self, newest: Block | None) -> None:
+        """The arrows stand at the right end of the newest answer's first line."""
+        if not isinstance(newest, AnswerBlock) or self.siblings.isHidden():
+            return
         middle = newest.top + newest.line / 2 - 3 - self.verticalScrollBar().value()
         self.siblings.move(self.column.right() - self.siblings.width() + 8, round(middle - self.siblings.height() / 2))
 
@@ -526,7 +533,7 @@ class Transcript(QAbstractScrollArea):
         if not isinstance(block, AnswerBlock):
             return ""
         inside = below - block.top
-        if inside <= block.line:
+        if inside <= block.head:
             return ", ".join(settings_words(block.answer))
         return SUMMARY_EXPLAINED if 0 <= inside - block.footer_top <= block.line else ""
 

@@ -6,6 +6,7 @@ No Qt and no model: it is made from a trace. The same trace gives the same card,
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
-from engine.exports.tables import compared, table_of, throughput
+from engine.exports.tables import compared, dividers_of, table_of, throughput
 from engine.lens.bins import proposals_shown
+from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
-from engine.lens.shared_wording import LEGEND
+from engine.lens.shared_wording import LEGEND, all_words
 from engine.lens.tally import Tally
-from engine.metrics import Summary, summarise
+from engine.metrics import Summary, stretches, summarise
 from engine.trace import Trace
 
 WIDTH = 1200.0
@@ -31,7 +33,7 @@ INSIDE = WIDTH - 2 * MARGIN
 TEXT, LINE = 20.0, 36.0
 WORDS = re.compile(r"\n|[^\S\n]*\S+")
 PROMPT_LINES, ANSWER_LINES = 2, 8
-COLUMNS, STRIP = 200, 52.0
+COLUMNS, STRIP, STRETCHES = 200, 52.0, 15.0
 
 
 def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
@@ -47,16 +49,17 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
 def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, ghosts: Ghosts = "rejected") -> str:
     """The card as an SVG document. `measure` knows the font it will be seen in; tokens keep their places in any other."""
     palette = LIGHT if theme == "light" else DARK
-    shown = folded(piece for piece in pieces(trace.rounds) if piece.kind not in HIDDEN[ghosts])
-    answer, _ = lay_out(((piece.text, piece.kind) for piece in shown), INSIDE, ANSWER_LINES, TEXT, measure)
+    divided = dividers_of(trace)
+    answer, _ = lay_out(_tokens(trace, divided, ghosts), INSIDE, ANSWER_LINES, TEXT, measure)
     prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(_prompt(trace))), INSIDE - 48, PROMPT_LINES, 18, measure)
     summary = summarise(trace.rounds)
+    by_stretch = captions.lines(_stretch_words(trace), INSIDE, STRETCHES)
     missing = compared(trace, summary)["speed_up_missing"] if summary.proposals else None
     parts = [*captions.provenance(trace), *_machine(trace), *(() if missing is None else (f"no speed-up: {missing}",))]
     made_with = captions.lines(parts, INSIDE, 12.5)
     answer_top = 104 + 30 * _lines(prompt) + 34
     figures_top = answer_top + LINE * max(1, _lines(answer)) + 22
-    strip_top = figures_top + 114
+    strip_top = figures_top + 114 + 22 * len(by_stretch)
     legend_top = strip_top + STRIP + 44
     height = float(round(legend_top + 34 + 20 * len(made_with) + 26))
     drawing = Drawing("card", WIDTH, height, palette, _words(trace, summary))
@@ -68,11 +71,28 @@ def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, gh
     if not answer:
         drawing.text(MARGIN, answer_top + 22, "Nothing was decoded.", size=TEXT)
     _figures(drawing, _figure_words(trace, summary), figures_top)
-    _strip(drawing, trace, summary, strip_top)
+    for line, words in enumerate(by_stretch):
+        drawing.text(MARGIN, figures_top + 100 + 22 * line, words, size=STRETCHES)
+    _strip(drawing, trace, summary, strip_top, divided)
     _legend(drawing, legend_top, measure)
     for line, words in enumerate(made_with):
         drawing.text(MARGIN, legend_top + 46 + 20 * line, words, size=12.5)
     return drawing.document(bare=True)
+
+
+def _tokens(trace: Trace, divided: Sequence[Divider], ghosts: Ghosts) -> Iterator[tuple[str, str]]:
+    """Text and state of what the card shows of the answer, with a word where rule, drafter or gamma changed."""
+    due = deque(divided)
+    for piece in folded(piece for piece in pieces(trace.rounds) if piece.kind not in HIDDEN[ghosts]):
+        while due and piece.spot.round >= due[0].first:
+            yield f" [{due.popleft().from_here}]", "divider"
+        yield piece.text, piece.kind
+
+
+def _stretch_words(trace: Trace) -> list[str]:
+    """Of an answer under several rules or drafters, the figures of each: those in the boxes are of the whole answer."""
+    told = all_words(stretches(trace.rounds))
+    return ["The figures above are of the whole answer", *told] if told else []
 
 
 def _lines(runs: list[TextRun]) -> int:
@@ -118,7 +138,7 @@ def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palet
         colour = palette.ghost
     elif run.state == "unjudged":
         colour = palette.unjudged
-    elif run.state == "more":
+    elif run.state in ("more", "divider"):
         colour = palette.dim
     if run.text:
         drawing.text(inner, baseline, run.text, colour, size, length=inner_width)
@@ -159,7 +179,7 @@ def _figures(drawing: Drawing, figures: Iterator[tuple[str, str, str]], top: flo
         drawing.text(left + beside, top + 60, unit, size=min(13.0, fitting))
 
 
-def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None:
+def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float, divided: Sequence[Divider]) -> None:
     """Verdicts over the rounds, as wide as the card."""
     palette = drawing.palette
     found = series.columns(Tally.of(trace.rounds), COLUMNS)
@@ -171,7 +191,9 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None
         cut = f", drafts of up to {drafted.max():.0f} cut off" if drafted.max() > tallest else ""
     most = max((column.last - column.first + 1 for column in found), default=1)
     mean = "" if most == 1 else f", in bins of {most:,}: their mean"
-    drawing.text(MARGIN, top - 6, f"Proposals per round{mean}{cut}" if tallest else "Nothing was proposed", size=14)
+    places = "; ".join(f"{divider.title} from round {divider.first + 1:,}" for divider in divided)
+    dashed = f" (dashed: {places})" if divided else ""
+    drawing.text(MARGIN, top - 6, f"Proposals per round{mean}{cut}{dashed}" if tallest else "Nothing was proposed", size=14)
     if not tallest:
         drawing.line((MARGIN, top + STRIP), (WIDTH - MARGIN, top + STRIP), palette.line)
         return
@@ -183,6 +205,9 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float) -> None
             if height > 0:
                 _cell(drawing, status, left, low - height, width - min(2.0, 0.3 * width), height)
             low -= height
+    for divider in divided:
+        x = MARGIN + width * next((place for place, column in enumerate(found) if column.last >= divider.first), len(found))
+        drawing.line((x, top + 2), (x, top + 12 + STRIP), palette.text, 1.4, "4 3")
 
 
 def _cell(drawing: Drawing, status: str, x: float, y: float, width: float, height: float) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import (
     QAccessible,
@@ -27,7 +25,6 @@ from app.look.theme import DARK, Theme
 from app.look.widgets import frame_focus, icon_button, tint
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from engine.lens.shared_wording import from_here
 
 EMPTY = "Rounds appear here as they are judged."
 ZOOM_STEP = 1.25
@@ -230,13 +227,11 @@ class LaneView(QAbstractScrollArea):
 
     def _paint_dividers(self, painter: QPainter, area: QRect) -> None:
         """Over the lanes: the words of a divider reach into those on both sides."""
-        stretches = () if self._answer is None else self._answer.tally.stretches
-        for before, stretch in pairwise(stretches):
-            top, right = self.field.top_of(stretch.first), self.field.width - 4
-            words = from_here(stretch, before)
-            label = self._look.divider_area(words, top, right)
-            if stretch.first < self.field.count and label.top() <= area.bottom() and label.bottom() >= area.top():
-                self._look.divider(painter, words, self._look.theme.rule(stretch.rule), top, right)
+        for divider in () if self._answer is None else self._answer.dividers:
+            top, right = self.field.top_of(divider.first), self.field.width - 4
+            label = self._look.divider_area(divider.from_here, top, right)
+            if divider.first < self.field.count and label.top() <= area.bottom() and label.bottom() >= area.top():
+                self._look.divider(painter, divider.from_here, self._look.theme.rule(divider.rule), top, right)
 
     def _paint_lane(self, painter: QPainter, index: int) -> None:
         field, look = self.field, self._look

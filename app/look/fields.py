@@ -10,7 +10,7 @@ from app.look import theme as themes
 from engine.types import MAX_GAMMA, SEED_LIMIT
 
 AUTO = "auto"
-RANDOM, LAST = "random", "random (last {})"
+RANDOM, LAST, LAST_ALONE = "random", "random (last {})", "last {}"
 
 
 class GammaBox(QSpinBox):
@@ -70,16 +70,19 @@ class SeedField(QLineEdit):
         self._show_last()
 
     def set_look(self, scale: float) -> None:
-        """As wide as the longest seed; digits in the fixed-width font, words in the font of other words."""
+        """As wide as the longest seed, typed or last drawn; digits in the fixed-width font, words in the font of other words."""
         self._scale = scale
-        self.setFixedWidth(QFontMetrics(themes.mono_font(scale, 13)).horizontalAdvance(str(SEED_LIMIT - 1)) + 8)
+        longest = str(SEED_LIMIT - 1)
+        typed = QFontMetrics(themes.mono_font(scale, 13)).horizontalAdvance(longest)
+        drawn = QFontMetrics(themes.body_font(scale)).horizontalAdvance(LAST_ALONE.format(longest))
+        self.setFixedWidth(max(typed, drawn) + 8)
         self._show_last()
 
     def _show_last(self) -> None:
         self.setFont(themes.mono_font(self._scale, 13) if self.text() else themes.body_font(self._scale))
-        words = LAST.format(self._last)
-        fits = bool(self._last) and self.fontMetrics().horizontalAdvance(words) <= self.width() - 4
-        self.setPlaceholderText(words if fits else RANDOM)
+        wordings = [words.format(self._last) for words in (LAST, LAST_ALONE) if self._last]
+        fitting = (words for words in wordings if self.fontMetrics().horizontalAdvance(words) <= self.width() - 4)
+        self.setPlaceholderText(next(fitting, RANDOM))
         last = f" The last one was {self._last}." if self._last else ""
         self.setToolTip(self._words + last)
         self.setAccessibleDescription(self._words + last)

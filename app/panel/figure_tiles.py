@@ -30,7 +30,7 @@ class Figures(QWidget):
         self._widest = {False: 0, True: 0}  # with units beside or below; grows only, so that figures do not wander
         self._arrangement = (0, False)
         self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(SIDE, 10, SIDE, 0)
+        self._grid.setContentsMargins(SIDE, 5, SIDE, 0)
         self._grid.setSpacing(SPACING)
         self._grid.setSizeConstraint(QGridLayout.SizeConstraint.SetNoConstraint)
         for key, tile in self.tiles.items():

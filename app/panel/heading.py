@@ -9,36 +9,52 @@ from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, tint
 from app.session.shown_answer import Shown
 
+NO_OTHER = "Figures of this answer"
+
 
 class Heading(QWidget):
-    """A line of words with two arrows; hidden while there is one answer."""
+    """A line of words with two arrows, which has its place from the start, so that nothing moves when there is a second answer.
+
+    Behind the words stands which parts of the answer the figures are of, where rule or drafter changed.
+    """
 
     def __init__(self, shown: Shown) -> None:
         super().__init__()
         self.shown = shown
-        self.words = ElidedLabel()
+        self.words, self.stretches = ElidedLabel(), ElidedLabel()
         self.words.setObjectName("panelHeading")
         self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.stretches.setObjectName("figuresAbout")
+        self.stretches.setAccessibleName("What the figures are of")
+        for label in (self.words, self.stretches):
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.stretches.hide()
         self.back = icon_button("left", "Show the previous answer", self._back)
         self.forth = icon_button("right", "Show the next answer", self._forth)
         row = QHBoxLayout(self)
-        row.setContentsMargins(16, 8, 10, 0)
+        row.setContentsMargins(16, 5, 10, 0)
         row.setSpacing(2)
         row.addWidget(self.words, 1)
+        row.addWidget(self.stretches, 3)
         row.addWidget(self.back)
         row.addWidget(self.forth)
-        self.hide()
 
-    def refresh(self) -> None:
-        """Names the answer that shows."""
+    def refresh(self, about: str = "") -> None:
+        """Names the answer that shows, and `about`: which parts of it the figures are of."""
         turns, turn = self.shown.session.turns, self.shown.turn
-        self.setVisible(len(turns) > 1)
-        if len(turns) > 1:
-            words = f"Answer {turn + 1} of {len(turns)}: {' '.join(turns[turn].prompt.split())}"
-            if words != self.words.text():
-                self.words.setText(words)
-                self.words.setToolTip(words)
+        place = f"Answer {turn + 1} of {len(turns)}" if len(turns) > 1 else ""
+        named = f"{place}: {' '.join(turns[turn].prompt.split())}" if place else NO_OTHER
+        words = place if place and about else named
+        if words != self.words.text():
+            self.words.setText(words)
+        self.words.setToolTip(named if place else "")
+        if about != self.stretches.text():
+            self.stretches.setText(about)
+            self.stretches.setToolTip(about)
+        self.stretches.setVisible(bool(about))
+        self.words.setVisible(bool(place) or not about)
+        for button in (self.back, self.forth):
+            button.setVisible(bool(place))
         self.back.setEnabled(turn > 0)
         self.forth.setEnabled(turn < len(turns) - 1)
 
@@ -49,6 +65,7 @@ class Heading(QWidget):
         self.shown.choose(self.shown.turn + 1)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Tints the arrows and sizes them to the text scale."""
+        """Tints the arrows and sizes them to the text scale; the line is as high with them as without."""
         tint(self.back, theme, scale)
         tint(self.forth, theme, scale)
+        self.setFixedHeight(round(27 * scale) + 5)

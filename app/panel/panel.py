@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.charts.page import ChartsPage
 from app.lanes.page import RoundsPage
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel
 from app.panel.figure_tiles import Figures
 from app.panel.heading import Heading
 from app.rules.page import RulesPage
@@ -49,12 +48,6 @@ class SidePanel(QWidget):
         self.shown = Shown(session, cursor, self)
         self.shown.changed.connect(self.touch)
         self.heading = Heading(self.shown)
-        self.stretches = ElidedLabel()
-        self.stretches.setObjectName("figuresAbout")
-        self.stretches.setAccessibleName("What the figures are of")
-        self.stretches.setContentsMargins(16, 8, 16, 0)
-        self.stretches.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.stretches.hide()
         self.rounds = RoundsPage(self.shown, cursor)
         self.charts = ChartsPage(self.shown, cursor)
         self.table = TablePage(self.shown, cursor)
@@ -84,7 +77,6 @@ class SidePanel(QWidget):
         outer.setContentsMargins(1, 0, 0, 0)
         outer.setSpacing(0)
         outer.addWidget(self.heading)
-        outer.addWidget(self.stretches)
         outer.addWidget(self.figures)
         outer.addSpacing(8)
         outer.addWidget(self.tabs)
@@ -129,12 +121,7 @@ class SidePanel(QWidget):
         self.shown.sync()
         self._old = set(self.pages)
         answer = self.shown.answer
-        self.heading.refresh()
-        words = "" if answer is None else latest_words(answer.tally.stretches)
-        if words != self.stretches.text():
-            self.stretches.setText(words)
-            self.stretches.setToolTip(words)
-            self.stretches.setVisible(bool(words))
+        self.heading.refresh("" if answer is None else latest_words(answer.tally.stretches))
         self.figures.show_answer(answer, None if answer is None else self.session.baseline(answer))
         self._refresh_page()
 

@@ -14,6 +14,7 @@ from typing import Literal
 from app.session.answer_pieces import AnswerPieces
 from app.session.plain_baseline import Baseline, Baselines
 from engine.drafter_kinds import NO_DRAFTER, drafter_kind
+from engine.lens.dividers import Divider, dividers
 from engine.lens.tally import Tally
 from engine.trace import PlainRun
 from engine.types import (
@@ -93,6 +94,12 @@ class Answer:
         if self.result is not None and self.result.seconds > 0 and self.result.tokens:
             return self.result.tokens / self.result.seconds
         return self.tally.summary.throughput
+
+    @property
+    def dividers(self) -> list[Divider]:
+        """Where rule, drafter or gamma changed, as far as the rounds have come."""
+        changes = ((change.index, change.gamma) for change in self.changes)
+        return dividers(self.tally.stretches, self.options.gamma, changes, greedy=self.options.temperature == 0)
 
     @property
     def invariant(self) -> bool:

@@ -29,10 +29,6 @@ from engine.drafter_kinds import BY_PATH, DRAFTERS
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
 """What may stand below the controls; the longest has its place even while another shows, so that nothing moves."""
-LOW = 520
-"""Height of a window below which the rule is explained by the tooltips of its buttons alone."""
-LOWEST = 480, 400
-"""Height of a window, and at normal text scale, below which the bars leave no room for conversation and message field."""
 OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
 
 
@@ -253,9 +249,8 @@ class Header(QWidget):
 
     def set_room(self, width: int, height: int, scale: float) -> None:
         """Leaves out the program's name, then what the lists are called, where the controls need their place; and what the rule
-        does, then the bars, where the conversation needs it."""
-        self.strip.set_room(width, height, scale, LOW)
-        self.strip.setVisible(height >= max(LOWEST[0], LOWEST[1] * scale))
+        does, where the conversation needs it."""
+        self.strip.set_room(width, height, scale)
         target, drafter = self.model_chips
         target.words.setVisible(width >= 1330 * scale or 640 * scale <= width < 1120 * scale)
         drafter.words.setVisible(width >= 640 * scale)

@@ -35,7 +35,15 @@ MARKS = (
     "difference from the rule in force, with rounds as independent. Copied proposals are counted apart: every rule accepts them "
     "alike."
 )
+WHISKERS = "Whiskers: 95% intervals."
 EXPECTED_OF = "Share of proposals that each rule is expected to accept"
+
+LOW = 520
+"""Height of a window below which the rule is explained by the tooltips of its buttons alone."""
+LOWEST = 480, 400
+"""Height of a window, and at normal text scale, below which the bars take one row: conversation and message field need theirs."""
+ROW = 760
+"""Width of a window at normal text scale from which there is room for words behind bars in one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,9 @@ def rule_bars(session: Session, settings: Settings) -> RuleBars:
     if alike and helps_to_warm(comparison, options) and not session.replaying:
         remedy = f"Show at temperature {WARM:g}"
     words = f"{comparison_sentence(comparison)} {alike or difference_sentence(comparison)}"
-    return RuleBars(bars, happened_words(comparison), alike or difference_sentence(comparison, intervals=False), words, remedy)
+    whiskers = f" {WHISKERS}" if any(bar.gap is not None and bar.gap.low is not None for bar in bars) else ""
+    told = f"{alike or difference_sentence(comparison, intervals=False)}{whiskers}"
+    return RuleBars(bars, happened_words(comparison), told, words, remedy)
 
 
 def _bar(comparison: RuleComparison, rule: ExpectedRule) -> Bar:
@@ -112,18 +122,26 @@ def _nothing_yet(session: Session, settings: Settings) -> RuleBars:
     else:
         told = "Each answer shows here, while it runs, what the rules accept of the same proposals."
         if settings.temperature <= COLD and answer is None:
+            share_alike = "the same" if settings.temperature == 0 else "nearly the same"
+            told = f"At temperature {settings.temperature:g} the rules accept {share_alike}; at {WARM:g} they differ."
             remedy = f"Set temperature to {WARM:g}"
     return RuleBars(told=told, words=f"{EXPECTED_OF}. {told}", remedy=remedy)
 
 
 class RuleBarsView(QWidget):
-    """Paints the bars on one scale from 0 to 1; as tall with nothing to show as with everything."""
+    """Paints the bars on scales from 0 to 1, below each other or, `flat`, side by side in one row; as large with nothing to show
+    as with everything.
+
+    Attributes:
+        flat: whether they stand in one row.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("ruleBars")
         self.setAccessibleName(EXPECTED_OF)
         self.bars = RuleBars().bars
+        self.flat = False
         self._theme, self._scale = themes.DARK, 1.0
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
@@ -131,6 +149,13 @@ class RuleBarsView(QWidget):
         """Repaints if anything has changed."""
         if bars != self.bars:
             self.bars = bars
+            self.update()
+
+    def set_flat(self, flat: bool) -> None:
+        """Puts the bars in one row, or below each other."""
+        if flat != self.flat:
+            self.flat = flat
+            self.setFixedSize(self.sizeHint())
             self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -144,27 +169,36 @@ class RuleBarsView(QWidget):
 
     @property
     def _row(self) -> float:
-        return round(QFontMetricsF(self.font()).height() + 3 * self._scale)
+        return round(QFontMetricsF(self.font()).height() + (6 if self.flat else 3) * self._scale)
+
+    def track(self, index: int) -> QRectF:
+        """Where the bar at this index lies, from 0 at the left end to 1 at the right, in pixels."""
+        gap = 9 * self._scale
+        names = [QFontMetricsF(_bold(self.font())).horizontalAdvance(RULE_TITLES[rule]) for rule in EXPECTED_RULES]
+        if not self.flat:
+            return QRectF(max(names) + gap, index * self._row, round(170 * self._scale), self._row)
+        wide = round(44 * self._scale)
+        left = sum(names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + 16 * self._scale)
+        return QRectF(left, 0, wide, self._row)
 
     @property
-    def track(self) -> QRectF:
-        """Where the bars lie, from 0 at the left end to 1 at the right, in pixels."""
-        metrics = QFontMetricsF(_bold(self.font()))
-        left = max(metrics.horizontalAdvance(RULE_TITLES[rule]) for rule in EXPECTED_RULES) + 9 * self._scale
-        return QRectF(left, 0, round(170 * self._scale), self._row * len(EXPECTED_RULES))
+    def _value(self) -> float:
+        """Pixels that a value takes, the gap before it included."""
+        return 8 * self._scale + QFontMetricsF(_bold(self.font())).horizontalAdvance("1.00") + 2
 
     def sizeHint(self) -> QSize:
-        value = QFontMetricsF(_bold(self.font())).horizontalAdvance("1.00")
-        return QSize(round(self.track.right() + 8 * self._scale + value + 2), round(self._row * len(EXPECTED_RULES)) + 1)
+        last = self.track(len(EXPECTED_RULES) - 1)
+        return QSize(round(last.right() + self._value), round(last.bottom()) + (0 if self.flat else 1))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        track = self.track
-        for at in (0.0, 0.5, 1.0):
-            painter.fillRect(QRectF(round(track.left() + at * track.width()), 0, 1, track.height()), QColor(self._theme.line))
         for index, bar in enumerate(self.bars):
-            self._paint_bar(painter, bar, QRectF(track.left(), index * self._row, track.width(), self._row))
+            track = self.track(index)
+            for at in (0.0, 1.0) if self.flat else (0.0, 0.5, 1.0):
+                x = round(track.left() + at * track.width())
+                painter.fillRect(QRectF(x, track.top(), 1, track.height()), QColor(self._theme.line))
+            self._paint_bar(painter, bar, track)
         painter.end()
 
     def _paint_bar(self, painter: QPainter, bar: Bar, room: QRectF) -> None:
@@ -174,7 +208,7 @@ class RuleBarsView(QWidget):
         painter.setPen(QColor(theme.text if bar.in_force else theme.dim))
         left = QRectF(0, room.top(), room.left() - 9 * scale, room.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
-        right = QRectF(room.right() + 8 * scale, room.top(), self.width() - room.right(), room.height())
+        right = QRectF(room.right() + 8 * scale, room.top(), self._value, room.height())
         painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "–" if bar.expected is None else share(bar.expected))
         if bar.expected is None:
             return
@@ -228,6 +262,7 @@ class RuleStrip(QWidget):
         """`note`: what the rule in force does, a widget that the caller fills."""
         super().__init__()
         self._note = note
+        self._has_room = True
         self.bars = RuleBarsView()
         self.about, self.told = ElidedLabel(), ElidedLabel()
         for label, name in ((self.about, "barsAbout"), (self.told, "barsTold")):
@@ -270,7 +305,7 @@ class RuleStrip(QWidget):
         if self.remedy.text() != shown.remedy:
             self.remedy.setText(shown.remedy)
             self.remedy.setAccessibleName(shown.remedy)
-        self.remedy.setVisible(bool(shown.remedy))
+        self.remedy.setVisible(self._has_room and bool(shown.remedy))
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sizes bars and words to the text scale."""
@@ -288,11 +323,16 @@ class RuleStrip(QWidget):
         beside = self.row.direction() == QBoxLayout.Direction.LeftToRight
         return width - self.bars.width() - self.row.spacing() if beside else width
 
-    def set_room(self, width: int, height: int, scale: float, low: int) -> None:
-        """In a narrow window the words stand below the bars; what has no place in a low one is in the tooltip."""
-        beside = width >= 560 * scale
-        self.row.setDirection(QBoxLayout.Direction.LeftToRight if beside else QBoxLayout.Direction.TopToBottom)
-        is_low = height < low * scale
-        self._note.setVisible(not is_low)
-        self.about.setVisible(beside)
-        self.told.setVisible(beside or not is_low)
+    def set_room(self, width: int, height: int, scale: float) -> None:
+        """In a narrow window the words stand below the bars; in the lowest ones the bars stand in one row. What then has no place
+        is in the tooltip."""
+        flat = height < max(LOWEST[0], LOWEST[1] * scale)
+        beside = width >= (ROW if flat else 560) * scale
+        self.row.setDirection(QBoxLayout.Direction.LeftToRight if beside or flat else QBoxLayout.Direction.TopToBottom)
+        is_low = height < LOW * scale
+        self.bars.set_flat(flat)
+        self._note.setVisible(not is_low and not flat)
+        self.about.setVisible(beside and not flat)
+        self.told.setVisible(beside or not (is_low or flat))
+        self._has_room = beside or not flat
+        self.remedy.setVisible(self._has_room and bool(self.remedy.text()))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.exports.tables import table_of
+from engine.lens.shared_wording import RULE_TITLES
 from engine.trace import Trace
 
 CHARACTER = 0.56
@@ -19,7 +20,7 @@ def provenance(trace: Trace) -> tuple[str, ...]:
     parts = [
         ("target", table_of(header.get("target")).get("name")),
         ("drafter", _changed(trace, "drafter", table_of(header.get("drafter")).get("name"))),
-        ("rule", _changed(trace, "rule", options.get("rule"))),
+        ("rule", _changed(trace, "rule", options.get("rule"), RULE_TITLES)),
         ("gamma", _changed(trace, "gamma", options.get("gamma"))),
         ("temperature", options.get("temperature")),
         ("seed", header.get("seed", options.get("seed"))),
@@ -43,9 +44,9 @@ def lines(parts: Iterable[str], width: float, size: float, between: str = " · "
     return result
 
 
-def _changed(trace: Trace, name: str, first: Any) -> str:
+def _changed(trace: Trace, name: str, first: Any, titles: Mapping[Any, str] | None = None) -> str:
     values: Sequence[Any] = [first, *(change.get(name) for change in trace.changes)]
-    return " → ".join(dict.fromkeys(str(value) for value in values if value is not None))
+    return " → ".join(dict.fromkeys((titles or {}).get(value, str(value)) for value in values if value is not None))
 
 
 def _date(created: Any) -> str:

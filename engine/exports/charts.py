@@ -12,7 +12,7 @@ from engine.exports import axes, series
 from engine.exports.drawing import Drawing, Frame, Palette, Point
 from engine.lens.bins import bin_size, means, proposals_shown
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartName
-from engine.lens.shared_wording import stretch_title
+from engine.lens.shared_wording import RULE_TITLES, stretch_title
 from engine.lens.tally import Floats, Tally
 from engine.trace import Trace
 from engine.types import EXPECTED_RULES
@@ -55,7 +55,7 @@ def proposals_chart(tally: Tally, palette: Palette) -> Drawing:
     _expectations(drawing, frame, tally, palette)
     axes.dividers(drawing, frame, _dividers(tally))
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
-    axes.legend(drawing, [*names, *((DASHES[rule], palette.rule(rule), rule) for rule in EXPECTED_RULES)])
+    axes.legend(drawing, [*names, *((DASHES[rule], palette.rule(rule), RULE_TITLES[rule]) for rule in EXPECTED_RULES)])
     return drawing
 
 

@@ -6,9 +6,11 @@ Its content policy forbids both, so that even a browser can be asked; whatever u
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import groupby
 from typing import Any
 
 from engine.exports.charts import draw
@@ -21,6 +23,7 @@ from engine.exports.tables import (
     Row,
     about,
     compared,
+    dividers_of,
     given_text,
     last_question,
     names,
@@ -29,11 +32,11 @@ from engine.exports.tables import (
     table_of,
 )
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, pieces, visible, without_controls
+from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, pieces, visible, without_controls
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, likeness
-from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, change_words, drafter_title
+from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
 from engine.lens.tally import Tally
-from engine.metrics import Stretch, Summary, stretches
+from engine.metrics import Stretch, Summary
 from engine.provenance import version
 from engine.trace import Trace
 from engine.types import DecodingOptions, Proposal, Round
@@ -242,15 +245,21 @@ def _given(trace: Trace) -> str:
 
 
 def _spans(trace: Trace) -> Iterator[str]:
+    """The answer token by token. The unjudged ones of a round lie folded in one sign, which opens at a click or by Tab."""
     greedy = table_of(trace.header.get("options")).get("temperature") == 0
-    found = stretches(trace.rounds)
-    begun = 1
-    for piece in pieces(trace.rounds):
-        while begun < len(found) and piece.spot.round >= found[begun].first:
-            yield f'<i class=switch role=separator data-words="{_text(change_words(found, begun, greedy))}"></i>'
-            begun += 1
-        if piece.text:
-            yield _marked(piece.kind, piece.text, details(trace.rounds[piece.spot.round], piece.spot, greedy))
+    due = deque(dividers_of(trace))
+    for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
+        while due and index >= due[0].first:
+            yield f'<i class=switch role=separator data-words="{_text(due.popleft().label)}"></i>'
+        run = [piece for piece in group if piece.text]
+        tokens = "".join(_marked(kind, piece.text, details(trace.rounds[index], piece.spot, greedy)) for piece in run)
+        yield _fold(run, tokens) if kind == "unjudged" and run else tokens
+
+
+def _fold(run: Sequence[Piece], tokens: str) -> str:
+    many = f"{len(run)} unjudged token{'s' * (len(run) != 1)}"
+    told = _text(f"{many}: “{''.join(piece.text for piece in run).strip()}”\nClick to see each of them.")
+    return f'<b class=fold tabindex=0 aria-label="{many}" data-n={len(run)} data-w="{told}">{tokens}</b>'
 
 
 def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
@@ -270,7 +279,7 @@ def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
         )
         yield (
             f"<tr><th scope=row>{round.index + 1}</th><td>{round.started / 1000:.2f}</td><td>{round.milliseconds.total:.1f}</td>"
-            f"<td class=words>{_text(round.rule)}</td>{''.join(f'<td>{many}</td>' for many in numbers)}"
+            f"<td class=words>{RULE_TITLES[round.rule]}</td>{''.join(f'<td>{many}</td>' for many in numbers)}"
             f"<td class=chips>{chips}</td><td class=words>{own}</td></tr>"
         )
     yield "</tbody></table></div>"

@@ -52,9 +52,16 @@ figure svg { display: block; width: 100%; height: auto; }
 .rejected { color: var(--ghost); text-decoration: line-through; font-size: .88em; }
 .unjudged { color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px; border-radius: 3px;
   font-size: .88em; text-decoration: none; }
+.fold { font-weight: inherit; cursor: pointer; }
+.fold::before { content: "⋯" attr(data-n); color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px;
+  border-radius: 3px; font-size: .8em; padding: 0 3px; margin: 0 3px; }
+.fold .unjudged, .fold:focus-within::before { display: none; }
+.fold:focus-within .unjudged { display: inline; }
+.fold:focus-within::after { content: none !important; }
 .answer .rejected, .answer .unjudged { user-select: none; -webkit-user-select: none; }
 .answer [data-d]:hover { box-shadow: 0 0 0 2px var(--accent); border-radius: 3px; }
-[data-d]:hover::after { content: attr(data-d); position: fixed; z-index: 2; left: 50%; bottom: 16px;
+[data-d]:hover::after, [data-w]:hover::after { content: attr(data-d) attr(data-w);
+  position: fixed; z-index: 2; left: 50%; bottom: 16px;
   transform: translateX(-50%); width: max-content; max-width: min(94vw, 760px); white-space: pre-wrap; text-align: left;
   background: var(--panel); color: var(--text); border: 1px solid var(--dim); border-radius: 12px; padding: 10px 16px;
   font: 13px/1.5 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; box-shadow: 0 8px 30px #0006; }
@@ -74,8 +81,8 @@ figure svg { display: block; width: 100%; height: auto; }
 .legend .rejected { color: var(--ghost); } .legend .unjudged { color: var(--unjudged); }
 .toggle { margin: 0 0 0 auto; padding: 0; border: 0; color: var(--text); }
 .toggle legend { float: left; padding: 0; } .toggle label { margin-left: 10px; }
-section:has(.toggle [value=none]:checked) .answer :is(.rejected, .unjudged),
-section:has(.toggle [value=rejected]:checked) .answer .unjudged { display: none; }
+section:has(.toggle [value=none]:checked) .answer :is(.rejected, .fold),
+section:has(.toggle [value=rejected]:checked) .answer .fold { display: none; }
 .scroll { overflow: auto; max-height: 560px; border: 1px solid var(--line); border-radius: 12px; background: var(--panel); }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; min-width: 100%; }
 th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.lens.pieces import Spot, visible, visible_candidate
+from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.token_reasons import decision, unknowns
 from engine.types import Candidate, Emitted, Proposal, Round
 
@@ -21,7 +22,10 @@ def details(round: Round, spot: Spot, greedy: bool) -> str:
 
 def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) -> list[str]:
     proposal = round.proposals[place]
-    lines = [f"{_quoted(proposal)}  {proposal.status}", f"round {round.index + 1}, position {place + 1}, {round.rule}"]
+    lines = [
+        f"{_quoted(proposal)}  {proposal.status}",
+        f"round {round.index + 1}, position {place + 1}, {RULE_TITLES[round.rule]}",
+    ]
     chances = []
     if proposal.p is not None:
         chances.append(f"target p {proposal.p:.3f}")
@@ -38,7 +42,7 @@ def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) 
     if place < len(round.expected):
         expected = round.expected[place]
         lines.append(
-            f"expected here: match {expected.match:.2f}   gumbel {expected.gumbel:.2f}   rejection {expected.rejection:.2f}"
+            f"expected here: Match {expected.match:.2f}   Gumbel {expected.gumbel:.2f}   Rejection {expected.rejection:.2f}"
         )
     lines.append(_tops("target", proposal.target_top))
     lines.append(_tops("draft", proposal.draft_top))
@@ -56,7 +60,7 @@ def _emitted_details(round: Round, token: Emitted) -> list[str]:
     ]
     return [
         f"{_quoted(token)}  {token.origin}",
-        f"round {round.index + 1}, {round.rule}",
+        f"round {round.index + 1}, {RULE_TITLES[round.rule]}",
         "   ".join(part for part in known if part),
     ]
 

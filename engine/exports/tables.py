@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from engine.codec import options_from_json, plain
 from engine.drafter_kinds import NO_DRAFTER
+from engine.lens.dividers import Divider, dividers
 from engine.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
 from engine.trace import Trace
 from engine.types import (
@@ -238,6 +239,14 @@ def options_of(trace: Trace) -> DecodingOptions:
             continue
         kept[name] = value
     return options_from_json(kept)
+
+
+def dividers_of(trace: Trace) -> list[Divider]:
+    """Where rule, drafter or gamma changed in an answer."""
+    options = options_of(trace)
+    changes = [(change.get("index"), change.get("gamma")) for change in trace.changes]
+    known = [(at, gamma) for at, gamma in changes if isinstance(at, int) and (isinstance(gamma, int) or gamma == "auto")]
+    return dividers(stretches(trace.rounds), options.gamma, known, greedy=options.temperature == 0)
 
 
 def table_of(value: object) -> dict[str, Any]:

@@ -252,7 +252,7 @@ def positions_words(comparison: RuleComparison) -> str:
     if comparison.all_copied:
         return f"{comparison.positions:,} judged positions, all copied"
     many = f"{comparison.positions:,} judged position{'s' * (comparison.positions != 1)}"
-    return f"{many}, plus {comparison.copied:,} copied" if comparison.copied else many
+    return f"{many}, plus {comparison.copied:,} copied ones that every rule accepts alike" if comparison.copied else many
 
 
 def comparison_sentence(comparison: RuleComparison) -> str:

@@ -72,13 +72,25 @@ def latest_words(stretches: Sequence[Stretch]) -> str:
     return f"{words} (the latest two of {len(stretches)})" if len(stretches) > 2 else words
 
 
+def all_words(stretches: Sequence[Stretch]) -> list[str]:
+    """Each stretch of an answer that has several, with the figures of its own rule and drafter; none where there is one."""
+    if len(stretches) < 2:
+        return []
+    drafters = {stretch.drafter for stretch in stretches} - {NO_DRAFTER}
+    return [_stretch_words(stretch, named=len(drafters) > 1) for stretch in stretches]
+
+
+def _stretch_words(stretch: Stretch, named: bool) -> str:
+    summary = stretch.summary
+    title = stretch_title(stretch)
+    if named and stretch.drafter != NO_DRAFTER:
+        title = f"{title}, {drafter_title(stretch.drafter)}"
+    figures = [f"{name} {value:.2f}" for name, value in (("alpha", summary.alpha), ("tau", summary.tau)) if value is not None]
+    return f"{title} in {_rounds_words(summary.rounds)}{': ' if figures else ''}{', '.join(figures)}"
+
+
 def _rounds_words(rounds: int) -> str:
     return f"{rounds:,} round{'s' * (rounds != 1)}"
-
-
-def from_here(stretch: Stretch, before: Stretch) -> str:
-    """What changes where a stretch begins, in few words."""
-    return f"{stretch_title(stretch, before)} from here"
 
 
 def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False) -> str:
@@ -89,7 +101,7 @@ def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False)
         index: of the stretch, above 0.
         greedy: whether the temperature is 0, where no text depends on the drafter.
     """
-    words = from_here(stretches[index], stretches[index - 1])
+    words = f"{stretch_title(stretches[index], stretches[index - 1])} from here"
     depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]
     return f"{words}; the text now depends on the drafter" if depends[-1] and not any(depends[:-1]) and not greedy else words
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,15 @@ def test_json_of_files_and_folders_goes_to_standard_output(traces: list[Path], c
     assert len(json.loads(capsys.readouterr().out)["answers"]) == 1
     assert main(["export", str(traces[0].parent), "--format", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["answers"]) == 2
+
+
+def test_an_answer_under_two_rules_is_named_as_such(tmp_path: Path, capsys: Capture) -> None:
+    rounds = [replace(round_, rule="gumbel" if round_.index < 4 else "rejection") for round_ in story_rounds()]
+    path = write_trace(tmp_path / "switched.jsonl", rounds)
+    assert main(["export", str(path)]) == 0
+    said = capsys.readouterr().err
+    assert f"{path}: rule or drafter changed in this answer. Gumbel in 4 rounds: alpha " in said
+    assert f"; Rejection in {len(rounds) - 4} rounds: alpha " in said
 
 
 @pytest.mark.parametrize("table", ["rounds", "proposals", "answers"])

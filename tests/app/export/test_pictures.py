@@ -46,7 +46,7 @@ def test_a_picture_has_title_axis_and_provenance(trace: Trace, name: str, theme:
     assert export.CHARTS[name].title in said
     assert (export.CHARTS[name].up or "milliseconds") in said
     below = " ".join(said)
-    for part in ("target SmolLM2-135M-Instruct", "drafter builtin-draft", "rule gumbel", "gamma 4", "temperature 0.8", "seed 5"):
+    for part in ("target SmolLM2-135M-Instruct", "drafter builtin-draft", "rule Gumbel", "gamma 4", "temperature 0.8", "seed 5"):
         assert part in below
     assert "2026-11-21 12:00 UTC" in below and "Draftlight 0.1.0" in below
     assert svg == pictures.chart_svg(trace, name, theme), "the same every time"
@@ -77,7 +77,7 @@ def test_under_block_no_lengths_are_expected(tmp_path: Path) -> None:
 def test_changes_on_the_way_stand_in_the_provenance_in_their_order(tmp_path: Path) -> None:
     changes = [{"index": 2, "rule": "match", "gamma": 4, "drafter": "ngram"}]
     trace = read(write_trace(tmp_path / "changed.jsonl", story_rounds(), changes=changes))
-    assert {"rule gumbel → match", "drafter builtin-draft → ngram", "gamma 4"} <= set(captions.provenance(trace))
+    assert {"rule Gumbel → Match", "drafter builtin-draft → ngram", "gamma 4"} <= set(captions.provenance(trace))
 
 
 def test_lines_below_a_picture_fit_it() -> None:

@@ -14,7 +14,7 @@ from app.export.card_text import estimated, lay_out
 from app.export.kinds import PICTURES
 from engine.export import write
 from engine.lens.pieces import GHOST_STEPS
-from engine.metrics import summarise
+from engine.metrics import stretches, summarise
 from engine.trace import PlainRun, Trace, read
 from tests.app.export.test_pictures import SVG, words
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -44,6 +44,21 @@ def test_a_card_has_prompt_answer_figures_legend_and_provenance(trace: Trace, th
     for part in ("seed 5", "temperature 0.8", "gamma 4", "target SHA-256 aaaaaaaaaaaaaaaa", "MLX 0.32.4", "2026-11-21 12:00 UTC"):
         assert part in said
     assert svg == share_card.card_svg(trace, theme), "the same every time"
+
+
+def test_a_card_says_where_the_rule_changed_and_gives_the_figures_of_each(tmp_path: Path) -> None:
+    rounds = [replace(round_, rule="gumbel" if round_.index < 6 else "rejection") for round_ in ROUNDS]
+    trace = read(write_trace(tmp_path / "switched.jsonl", rounds))
+    card = share_card.card_svg(trace)
+    said = " ".join(words(card))
+    for part in stretches(rounds):
+        title = {"gumbel": "Gumbel", "rejection": "Rejection"}[part.rule]
+        summary = part.summary
+        assert f"{title} in {summary.rounds} rounds: alpha {summary.alpha:.2f}, tau {summary.tau:.2f}" in said
+    assert "The figures above are of the whole answer" in said
+    assert "[Rejection from here]" in said, "in the text"
+    assert "dashed: Rejection from round 7" in said and 'stroke-dasharray="4 3"' in card, "and over the rounds"
+    assert "whole answer" not in " ".join(words(share_card.card_svg(read(write_trace(tmp_path / "one.jsonl", ROUNDS)))))
 
 
 def test_a_speed_up_stands_on_the_card_only_if_the_plain_speed_was_measured(trace: Trace) -> None:

@@ -136,10 +136,13 @@ def test_the_lanes_turn_to_the_answer_in_which_something_is_pinned(qtbot: QtBot,
 def test_the_panel_names_the_answer_it_shows_where_there_are_several(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     panel = window.panel
-    assert panel.heading.isHidden(), "there is one answer, which needs no name"
+    assert panel.heading.words.text() == "Figures of this answer" and panel.heading.back.isHidden()
+    tops = [widget.y() for widget in (panel.figures, panel.tabs, panel.stack)]
     window.send("Another\nstory.")
     qtbot.waitUntil(lambda: window.session.running is None)
     panel.refresh()
+    QApplication.processEvents()
+    assert [widget.y() for widget in (panel.figures, panel.tabs, panel.stack)] == tops, "nothing moves"
     assert panel.heading.words.text() == "Answer 2 of 2: Another story."
     assert not panel.heading.forth.isEnabled()
     qtbot.mouseClick(panel.heading.back, Qt.MouseButton.LeftButton)

@@ -82,7 +82,8 @@ def test_the_tiles_split_and_grow_together_and_go_back(qtbot: QtBot, fonts: None
     panel.refresh()
     QApplication.processEvents()
     tiles = panel.figures.tiles
-    assert panel.stretches.isVisible() and panel.stretches.text().startswith("Gumbel in 20 rounds | Rejection in ")
+    about = panel.heading.stretches
+    assert about.isVisible() and about.text().startswith("Gumbel in 20 rounds | Rejection in ")
     assert tiles["alpha"].earlier.isVisible() and not tiles["first_token"].earlier.isVisible()
     assert tiles["alpha"].accessibleName() == (
         f"Alpha {tiles['alpha'].earlier.text()}, Gumbel; {tiles['alpha'].value.text()}, Rejection"
@@ -93,5 +94,5 @@ def test_the_tiles_split_and_grow_together_and_go_back(qtbot: QtBot, fonts: None
         assert len({other.height() for other in beside}) == 1, "tiles of one row are as tall as each other"
     session.turns[0].answer = answered(("gumbel", 1))
     panel.refresh()
-    assert not panel.stretches.isVisible() and not tiles["alpha"].earlier.isVisible()
+    assert not panel.heading.stretches.isVisible() and not tiles["alpha"].earlier.isVisible()
     panel.stop()

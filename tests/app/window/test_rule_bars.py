@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_the_bars_say_what_the_rules_accept_of_the_same_proposals(qtbot: QtBot, 
     assert [bar.in_force for bar in strip.bars.bars] == [False, True, False]
     assert [bar.happened for bar in strip.bars.bars] == [None, comparison.happened, None]
     assert strip.about.text().startswith(f"Gumbel: .{comparison.expected['gumbel'] * 100:.0f} expected, .")
-    assert strip.told.text() == difference_sentence(comparison, intervals=False)
+    assert strip.told.text() == f"{difference_sentence(comparison, intervals=False)} Whiskers: 95% intervals."
     spoken = strip.bars.accessibleDescription()
     assert spoken == f"{comparison_sentence(comparison)} {difference_sentence(comparison)}"
     assert f"{comparison.positions} judged positions" in spoken and spoken in strip.told.toolTip()
@@ -96,7 +97,7 @@ def test_with_few_rounds_it_says_that_it_is_too_early(qtbot: QtBot, open_window:
 
 
 def test_before_anything_was_judged_the_words_say_what_will_be_seen_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window()
+    window, _ = open_window(temperature=0.8)
     strip = window.header.strip
     assert "what the rules accept of the same proposals" in strip.told.text()
     assert all(bar.expected is None for bar in strip.bars.bars)
@@ -122,6 +123,7 @@ def test_where_the_rules_hardly_differ_one_click_answers_again_at_a_temperature_
     window, engine = open_window(alike(story_rounds()), temperature=0.1)
     strip = window.header.strip
     assert strip.remedy.text() == "Set temperature to 0.8"
+    assert strip.told.text() == "At temperature 0.1 the rules accept nearly the same; at 0.8 they differ."
     answer(qtbot, window)
     assert "at temperature 0.1 each model gives one token nearly all" in strip.told.text()
     assert strip.remedy.isVisible() and strip.remedy.text() == "Show at temperature 0.8"
@@ -183,12 +185,34 @@ def test_the_bars_are_whole_in_every_window(
     assert window.transcript.height() > 0
 
 
-def test_the_bars_leave_the_lowest_window_to_the_conversation(qtbot: QtBot, open_window: Open, fonts: None) -> None:
-    window, _ = open_window(size=(792, 600), text_scale=1.8, side_panel=False)
+@pytest.mark.parametrize("size, scale", [((560, 460), 1.0), ((1100, 470), 1.0), ((792, 600), 1.8)])
+def test_in_the_lowest_windows_the_bars_take_one_row(
+    qtbot: QtBot, open_window: Open, fonts: None, size: tuple[int, int], scale: float
+) -> None:
+    window, _ = open_window(alike(story_rounds()), size=size, text_scale=scale, side_panel=False, temperature=0.1)
+    strip, header = window.header.strip, window.header
+    height = header.height()
     answer(qtbot, window)
-    assert window.header.strip.isHidden()
-    window.resize(792, 740)
-    assert window.header.strip.isVisible()
+    assert header.height() == height and strip.height() < 2 * strip.told.fontMetrics().height() + 6 * scale
+    tracks = [strip.bars.track(index) for index in range(3)]
+    assert all(one.right() < other.left() and one.y() == other.y() for one, other in pairwise(tracks))
+    assert strip.bars.rect().toRectF().contains(tracks[-1]) and window.width() == size[0]
+    assert strip.told.isVisible() == strip.remedy.isVisible() == (size[0] == 1100), "words only where there is room"
+    assert window.transcript.height() > 50 * scale
+    window.resize(size[0], 740)
+    settled = [strip.bars.track(index) for index in range(3)]
+    assert len({track.left() for track in settled}) == 1 and strip.remedy.isVisible()
+
+
+def test_what_bars_and_whiskers_are_stands_in_view(qtbot: QtBot, open_window: Open) -> None:
+    rounds = [
+        replace(round_, proposals=tuple(replace(one, copied=True) for one in round_.proposals)) for round_ in story_rounds()
+    ]
+    window, _ = open_window([*rounds[:3], *story_rounds(STORY * 2)[3:]])
+    answer(qtbot, window)
+    strip = window.header.strip
+    assert "copied ones that every rule accepts alike" in strip.about.text()
+    assert strip.told.text().endswith("Whiskers: 95% intervals.")
 
 
 @pytest.mark.parametrize("appearance", ["dark", "light"])
@@ -196,11 +220,12 @@ def test_a_bar_is_as_long_as_its_share_and_has_its_rules_colour(qtbot: QtBot, op
     window, _ = open_window(appearance=appearance, rule="gumbel")
     answer(qtbot, window)
     view = window.header.strip.bars
-    theme, picture, track = themes.resolve(appearance), view.grab().toImage(), view.track  # type: ignore[arg-type]
+    theme, picture = themes.resolve(appearance), view.grab().toImage()  # type: ignore[arg-type]
     ratio = picture.devicePixelRatio()
     for index, bar in enumerate(view.bars):
         assert bar.expected is not None
-        y = round(((index + 0.5) * track.height() / len(view.bars) + 2) * ratio)  # below the line of the interval
+        track = view.track(index)
+        y = round((track.center().y() + 2) * ratio)  # below the line of the interval
         row = [picture.pixelColor(x, y).name() for x in range(picture.width())]
         colour = QColor(theme.rule(bar.rule)).name()
         last = max(x for x, found in enumerate(row) if found == colour)

@@ -799,7 +799,7 @@ def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, open
 
 
 @pytest.mark.usefixtures("fonts")
-@pytest.mark.parametrize("width", [1276, 1440])
+@pytest.mark.parametrize("width", [1276, 1330, 1400, 1440])
 def test_the_header_has_one_row_on_an_ordinary_screen(open_window: Open, width: int) -> None:
     window, _ = open_window()
     window.resize(width, 800)

@@ -63,7 +63,10 @@ def test_copied_proposals_are_counted_apart() -> None:
     found = newest([judged(0, [EASY, certain], certain, copied=(1, 2)), judged(1, [EASY])])
     assert (found.positions, found.copied, found.rounds) == (2, 2, 2)
     assert found.expected == pytest.approx({"match": 0.5, "gumbel": 0.8, "rejection": 0.9}) and found.happened == 1
-    assert "At 2 judged positions, plus 2 copied: Match .50 · Gumbel .80 · Rejection .90 expected" in comparison_sentence(found)
+    assert (
+        "At 2 judged positions, plus 2 copied ones that every rule accepts alike: Match .50 · Gumbel .80 · Rejection .90 expected"
+        in comparison_sentence(found)
+    )
 
 
 def test_where_all_are_copied_they_are_shown_and_the_reason_is_given() -> None:

@@ -1,0 +1,88 @@
+"""The lines above an answer say what it was made with, whole, and leave room for what else stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QImage, QPainter
+from pytestqt.qtbot import QtBot
+
+from app.conversation.blocks import AnswerBlock, settings_words
+from app.conversation.figure_line import placed
+from app.conversation.text_flow import Style
+from app.look import theme as themes
+from app.session.session import Answer
+from app.window.window import Window
+from engine.types import SEED_LIMIT, DecodingOptions, RunChanged
+from tests.app.fakes import STORY, FakeEngine, story_rounds
+
+
+def block_of(width: float, changes: tuple[RunChanged, ...] = (), model: str = "SmolLM2 135M") -> AnswerBlock:
+    answer = Answer(DecodingOptions(seed=SEED_LIMIT - 1, gamma=4), "builtin-draft", 0.0, model=model, state="finished")
+    answer.changes.extend(changes)
+    for round_ in story_rounds(STORY * 2):
+        answer.tally.add(round_)
+        answer.rounds.append(round_)
+        answer.text.add(round_)
+    style = Style(themes.DARK, themes.reading_font(1.0), themes.mono_font(1.0))
+    return AnswerBlock(style, width, answer, "rejected")
+
+
+def shown(block: AnswerBlock) -> str:
+    """What of the lines above the text has room, as it is painted."""
+    lines = (placed(block.small, block.width - block.reserved, words) for words in block._head)
+    return " ".join(word.text for line in lines for word in line)
+
+
+@pytest.mark.usefixtures("fonts", "qapp")
+@pytest.mark.parametrize("width", [300.0, 420.0, 535.0, 1100.0])
+def test_every_setting_stands_whole_above_the_answer_the_longest_seed_too(width: float) -> None:
+    block = block_of(width)
+    assert shown(block) == " ".join(["SmolLM2 135M", *settings_words(block.answer)])
+    assert str(SEED_LIMIT - 1) in shown(block)
+    assert block.origin.y() == block.head and (block.head > block.line) == (width < 1000)
+    assert block.footer_top > block.head + block.flow.height - 1
+
+
+@pytest.mark.usefixtures("fonts", "qapp")
+def test_buttons_beside_the_settings_get_their_room() -> None:
+    block, plain = block_of(535.0), block_of(535.0)
+    block.reserve(90.0)
+    assert len(block._head) >= len(plain._head) and str(SEED_LIMIT - 1) in shown(block)
+    assert block.height - plain.height == pytest.approx(block.head - plain.head)
+
+
+@pytest.mark.usefixtures("qapp")
+def test_a_model_without_a_name_and_no_room_at_all_are_painted_too() -> None:
+    for block in (block_of(400.0, model=""), block_of(20.0)):
+        picture = QImage(400, 200, QImage.Format.Format_RGB32)
+        painter = QPainter(picture)
+        block.paint(painter, QRectF(0, 0, 400, 200), None)
+        painter.end()
+
+
+@pytest.mark.usefixtures("qapp")
+def test_a_change_of_gamma_alone_divides_the_text() -> None:
+    block = block_of(400.0, (RunChanged(1, 5, "gumbel", 2, "builtin-draft"),))
+    seams = [seam.divider.words for chunk in block.flow.chunks for seam in chunk.seams]
+    assert seams == ["Gamma 2 from here"]
+    assert not [seam for chunk in block_of(400.0).flow.chunks for seam in chunk.seams]
+
+
+def test_a_change_of_gamma_while_it_streams_divides_text_and_rounds(qtbot: QtBot, show_window: Callable[..., Window]) -> None:
+    rounds = [replace(round_, drafter="head") for round_ in story_rounds(STORY * 3)]
+    engine = FakeEngine(rounds)
+    window = show_window(engine, gamma=4, drafter="head")
+    engine.pause_after = 6
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.turns[0].answer.tally.rounds == 6)
+    window.chat.change("gamma", 2)
+    engine.pause_after = None
+    qtbot.waitUntil(lambda: window.session.running is None)
+    block = window.transcript.answer_block(0)
+    assert block is not None
+    assert [seam.divider.words for chunk in block.flow.chunks for seam in chunk.seams] == ["Gamma 2 from here"]
+    assert [divider.from_here for divider in window.session.turns[0].answer.dividers] == ["Gamma 2 from here"]
