@@ -9,6 +9,10 @@ class DraftlightError(Exception):
     """Something the user can cause or mend. The message says what happened and what to do."""
 
 
+class NotEnoughMemory(DraftlightError):
+    """A model was not loaded because it would exhaust the memory. Whoever knows better can have it loaded anyway."""
+
+
 def require(holds: bool, name: str, wanted: str, value: object) -> None:
     """Refuse an impossible value of a field with a ValueError that names it and says what is possible."""
     if not holds:

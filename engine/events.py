@@ -55,10 +55,14 @@ class LoadFinished:
 
 @dataclass(frozen=True, slots=True)
 class LoadFailed:
-    """The previous model, if any, is still usable."""
+    """The previous model, if any, is still usable; one that had to make room is loaded again when it is next asked for.
+
+    `may_force`: only the memory was in the way, and `Engine.ignore_memory` lets it be tried anyway.
+    """
 
     name: str
     message: str
+    may_force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,13 @@ class DrafterReady:
 class DrafterRefused:
     """A drafter does not fit the target or cannot be loaded; `message` gives the reason and says what to do.
 
-    An answer under way goes on with the drafter it has; one that was to begin with this one fails.
+    An answer under way goes on with the drafter it has; one that was to begin with this one fails. `may_force` is as in
+    `LoadFailed`.
     """
 
     name: str
     message: str
+    may_force: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from engine import garbage
 from engine.clock import Clock
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind
 from engine.errors import DraftlightError
+from engine.files.memory import available_memory
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
-from engine.serving.backend import Progress
+from engine.serving.backend import MakeRoom, Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
 
@@ -37,16 +38,31 @@ class MlxBackend:
         self._read_json = tokenizer_files.read_json
         self._target: tuple[str, Any] = ("", None)
 
-    def load(self, name: str, progress: Progress) -> Any:
+    def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> Any:
         """As in `Backend`; refuses a model that cannot be a target, even if it loads."""
-        model = self._models.load(name, progress)
+        model = self._models.load(name, progress, make_room=make_room)
         reason = self._models.target_reason(model)
         if reason is not None:
             raise DraftlightError(reason)
         self._target = (name, model)
         return model
 
-    def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
+    def release(self) -> None:
+        """As in `Backend`; it goes once nobody else holds it either, and `settle` was called."""
+        self._target = ("", None)
+
+    def free_memory(self) -> int | None:
+        """As in `Backend`: on a GPU what Metal recommends as its working set less what MLX has, else what the system has left."""
+        limit = self._mx.device_info().get("max_recommended_working_set_size")
+        if limit is None or self._models.runs_on_cpu():
+            return available_memory()
+        return int(limit) - self.held_memory()
+
+    def held_memory(self) -> int:
+        """As in `Backend`, buffers that MLX keeps for reuse included."""
+        return int(self._mx.get_active_memory() + self._mx.get_cache_memory())
+
+    def drafter(self, name: str, target: Any, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """As in `Backend`; refuses any drafter for a target whose cache cannot be rolled back."""
         kind = drafter_kind(name)
         if name not in DRAFTERS:
@@ -61,7 +77,9 @@ class MlxBackend:
         def load() -> Any:
             """The model of the drafter's name. A target that drafts for itself is loaded already."""
             loaded_as, loaded = self._target
-            return target if loaded is target and loaded_as == name else self._models.load(name, progress, target=target)
+            if loaded is target and loaded_as == name:
+                return target
+            return self._models.load(name, progress, target=target, make_room=make_room)
 
         return kind.builder()(name, target, load)
 

@@ -36,7 +36,7 @@ def hardware() -> dict[str, str | int | None]:
         "machine": platform.machine(),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "memory_bytes": _memory(),
+        "memory_bytes": physical_memory(),
     }
 
 
@@ -60,7 +60,8 @@ def _processor() -> str | None:
     return platform.processor() or None
 
 
-def _memory() -> int | None:
+def physical_memory() -> int | None:
+    """Bytes of memory that the machine has; None where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -32,7 +32,7 @@ from engine.requests.train import TrainRequest
 from engine.serving.answer import answer
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask, Run
-from engine.serving.model_slots import Closing, ModelSlots
+from engine.serving.model_slots import EVERY, Closing, ModelSlots
 from engine.serving.repeats import SampleTask
 from engine.serving.time_sharing import take_turns
 from engine.training.job import TrainTask
@@ -82,6 +82,7 @@ class Engine:
         self._runs: dict[int, _Job] = {}
         self._ids = itertools.count(1)
         self._closing = threading.Event()
+        self._anyway: set[str] = set()
         self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -92,6 +93,10 @@ class Engine:
         Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then DrafterReady or DrafterRefused.
         """
         self._put(_Load(target, drafter))
+
+    def ignore_memory(self, *names: str) -> None:
+        """From now on load these models even if they will probably exhaust the memory; without a name, every model."""
+        self._anyway.update(names or (EVERY,))
 
     def submit(self, request: Request) -> int:
         """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
@@ -235,7 +240,7 @@ class Engine:
             try:
                 if backend is None or slots is None:
                     backend = make_backend()
-                    slots = ModelSlots(backend, self._emit, self._proceed)
+                    slots = ModelSlots(backend, self._emit, self._proceed, self._anyway)
                 if isinstance(command, LongTask):
                     command.carry_out(backend, slots, self._emit)
                 elif isinstance(command, tuple):

@@ -21,13 +21,15 @@ SAVE_EVERY = 30.0
 """Seconds between two versions of the file: a benchmark that is killed leaves its rows so far, in a whole file."""
 
 
-def bench(request: BenchRequest, json_path: Path | None = None) -> int:
+def bench(request: BenchRequest, json_path: Path | None = None, *, anyway: bool = False) -> int:
     """Measure and print the table; returns the exit status: 0, or 130 if it was interrupted.
 
     Raises:
         DraftlightError: why it could not go on. What was measured before is printed and written all the same.
     """
     engine = Engine()
+    if anyway:
+        engine.ignore_memory()
     progress = ProgressBar()
     results = Results(request)
     saved = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.cli.shared_options import add_seed, add_target, gamma, listed, output_file, request_of
+from app.cli.shared_options import add_anyway, add_seed, add_target, gamma, listed, output_file, request_of
 from engine.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.drafter_kinds import benched
 from engine.requests.bench import BenchRequest
@@ -23,6 +23,7 @@ _DEFAULT = BenchRequest.__dataclass_fields__
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     add_target(parser)
+    add_anyway(parser)
     parser.add_argument(
         "--drafters",
         metavar="A,B",
@@ -74,4 +75,5 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         arguments.error(str(error))
     drafters = arguments.drafters or benched(arguments.target or "builtin")
-    return bench(request_of(BenchRequest, arguments, prompts=prompts, drafters=drafters), arguments.json_path)
+    request = request_of(BenchRequest, arguments, prompts=prompts, drafters=drafters)
+    return bench(request, arguments.json_path, anyway=arguments.anyway)

@@ -14,7 +14,9 @@ from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import no_template
 from engine.metrics import Totals
 from engine.types import (
+    DrafterRefused,
     Event,
+    LoadFailed,
     LoadFinished,
     LoadProgress,
     ModelInfo,
@@ -31,9 +33,11 @@ INTERRUPTED = 130
 _TICK = 0.1
 
 
-def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False) -> int:
+def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False, anyway: bool = False) -> int:
     """Stream the answer to standard output and a line of figures to standard error; returns the exit status."""
     engine = Engine()
+    if anyway:
+        engine.ignore_memory()
     try:
         view = _JsonLines() if json_lines else _Text(ghosts)
         notes = _Notes(request)
@@ -49,7 +53,7 @@ def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False) -> 
         engine.close()
     view.end(end)
     if isinstance(end, RunFailed):
-        print(f"draftlight: {end.message}", file=sys.stderr)
+        print(f"draftlight: {end.message}{notes.hint}", file=sys.stderr)
         return 1
     return INTERRUPTED if interrupted() else 0
 
@@ -121,17 +125,24 @@ class _Progress:
 
 
 class _Notes:
-    """What a user should know of how the request is carried out, on standard error before the answer begins."""
+    """What a user should know of how the request is carried out, on standard error before the answer begins.
+
+    Attributes:
+        hint: a sentence to add to the message of a failed answer, with a blank before it; empty where there is nothing to add.
+    """
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._model: ModelInfo | None = None
+        self.hint = ""
 
     def take(self, event: Event) -> None:
         """Remembers what model was loaded, and speaks when the answer starts."""
         match event:
             case LoadFinished(model):
                 self._model = model
+            case LoadFailed(may_force=True) | DrafterRefused(may_force=True):
+                self.hint = " The option for that is --anyway."
             case RunStarted(template=False) if self._request.template and self._model is not None:
                 unused = ", and the system prompt is not used" if self._request.messages[0].role == "system" else ""
                 self._say(f"{no_template(self._model.name)}{unused}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.cli.shared_options import add_models, gamma, request_of
+from app.cli.shared_options import add_anyway, add_models, gamma, request_of
 from engine.drafter_kinds import default_drafter
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.types import MAX_GAMMA, RULES, DecodingOptions, Message, Request
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     parser.add_argument("prompt", metavar="PROMPT", help="the prompt, or - to read it from standard input")
     add_models(parser)
+    add_anyway(parser)
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
     parser.add_argument(
         "--raw",
@@ -99,4 +100,4 @@ def run(arguments: argparse.Namespace) -> int:
         drafter=arguments.drafter or default_drafter(target),
         template=not arguments.raw,
     )
-    return chat(request, ghosts=arguments.ghosts, json_lines=arguments.json_lines)
+    return chat(request, ghosts=arguments.ghosts, json_lines=arguments.json_lines, anyway=arguments.anyway)

@@ -27,6 +27,11 @@ def add_models(parser: argparse.ArgumentParser, default: str | None = argparse.S
     parser.add_argument("--drafter", metavar="DRAFTER", default=default, help=f"{', '.join(DRAFTERS)}, or the path of a {paths}")
 
 
+def add_anyway(parser: argparse.ArgumentParser) -> None:
+    """The option `--anyway`; whoever takes it calls `Engine.ignore_memory`."""
+    parser.add_argument("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
+
+
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """The option `--seed` of commands that draw the same numbers every time."""
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")

@@ -16,13 +16,15 @@ _CLOSING = 60.0
 """Seconds that an end may take: a step under way and a checkpoint."""
 
 
-def train(request: TrainRequest) -> int:
+def train(request: TrainRequest, *, anyway: bool = False) -> int:
     """Train and say what came of it; returns the exit status: 0, or 130 if it was interrupted.
 
     Raises:
         DraftlightError: why it could not go on.
     """
     engine = Engine()
+    if anyway:
+        engine.ignore_memory()
     progress = ProgressBar()
 
     def take(event: Event) -> None:

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from app.cli.shared_options import add_target, listed, request_of
+from app.cli.shared_options import add_anyway, add_target, listed, request_of
 from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, STAGES, SUFFIXES, TrainRequest
 
 HELP = "train a draft head for your model"
@@ -21,6 +21,7 @@ _DEFAULT = TrainRequest.__dataclass_fields__
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     add_target(parser)
+    add_anyway(parser)
     parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder for the trained head")
     text = parser.add_argument_group("text")
     text.add_argument(
@@ -99,4 +100,4 @@ def run(arguments: argparse.Namespace) -> int:
     from app.cli.train import train
 
     command = shlex.join(["draftlight", *arguments.words])
-    return train(request_of(TrainRequest, arguments, text=tuple(arguments.text), command=command))
+    return train(request_of(TrainRequest, arguments, text=tuple(arguments.text), command=command), anyway=arguments.anyway)

@@ -24,6 +24,7 @@ from engine.types import (
     EngineFailed,
     Event,
     LoadFailed,
+    LoadStarted,
     Request,
     RunFailed,
     RunFinished,
@@ -62,6 +63,7 @@ class Chat(QObject):
         self._settings_path = settings_path
         self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
         self._unsaved = ""
+        self._too_large: LoadFailed | DrafterRefused | None = None
         self._replaced: Turn | None = None
         self._plain: tuple[int, Answer] | None = None
         self.session = Session()
@@ -240,12 +242,30 @@ class Chat(QObject):
                 f"The settings could not be saved to {self._settings_path}: {reason}. Your changes last until you quit.", "note"
             )
 
-    def load_models(self) -> None:
-        """Asks for the models of the settings. What is loading is said at once: the engine may be long in starting."""
+    def may_load_anyway(self, message: str) -> bool:
+        """Whether it is a message that the newest load was refused for want of memory alone."""
+        return self._too_large is not None and self._too_large.message in message
+
+    def load_anyway(self) -> None:
+        """Loads the model that was refused for want of memory, whatever comes of it."""
+        refused, self._too_large = self._too_large, None
+        if refused is None:
+            return
+        if isinstance(refused, LoadFailed):
+            self.keep(target=refused.name, drafter=self._drafter_for(refused.name))
+        else:
+            self.keep(drafter=refused.name)
+        self.load_models(anyway=refused.name)
+
+    def load_models(self, anyway: str = "") -> None:
+        """Asks for the models of the settings. What is loading is said at once: the engine may be long in starting.
+
+        `anyway`: which of them is loaded however little memory there is.
+        """
         there = self.session.model is not None and self.session.target == self.settings.target
         self.session.loading = self.settings.drafter if there and self.settings.drafter != NO_DRAFTER else self.settings.target
         self.session.load_step, self.session.load_fraction = "", None
-        self.link.load(self.settings.target, self.settings.drafter)
+        self.link.load(self.settings.target, self.settings.drafter, anyway)
 
     # Events
 
@@ -273,7 +293,11 @@ class Chat(QObject):
             self.said.emit(f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed.", "note")
 
     def _react(self, event: Event) -> None:
+        if isinstance(event, (LoadFailed, DrafterRefused)):
+            self._too_large = event if event.may_force else None
         match event:
+            case LoadStarted():
+                self._too_large = None
             case LoadFailed(name, message):
                 self.said.emit(message, "error")
                 if self.session.model is not None and self.settings.target == name:

@@ -34,6 +34,9 @@ class EngineLike(Protocol):
     def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
         """Loads a target and then a drafter for it, and reports by events; see `engine.worker.Engine.load`."""
 
+    def ignore_memory(self, *names: str) -> None:
+        """Has these models loaded from now on even if they will probably exhaust the memory."""
+
     def submit(self, request: Request) -> int:
         """Queues an answer and returns its run id, which its events carry."""
 
@@ -90,8 +93,11 @@ class EngineLink(QObject):
         """Whether the engine still owes an answer to something."""
         return self._loads > 0 or self._running > 0
 
-    def load(self, target: str, drafter: str) -> None:
-        """Asks for a target and a drafter; what comes of it arrives through `received`."""
+    def load(self, target: str, drafter: str, anyway: str = "") -> None:
+        """Asks for a target and a drafter; what comes of it arrives through `received`. `anyway`: which of them is loaded however
+        little memory there is."""
+        if anyway:
+            self._engine.ignore_memory(anyway)
         self._loads += 1
         self._timer.setInterval(BUSY_MS)
         self._engine.load(target, drafter)

@@ -28,6 +28,10 @@ class LazyEngine:
         """As `EngineLike.load`; starts the engine."""
         self.engine.load(target, drafter)
 
+    def ignore_memory(self, *names: str) -> None:
+        """As `EngineLike.ignore_memory`; starts the engine."""
+        self.engine.ignore_memory(*names)
+
     def submit(self, request: Request) -> int:
         """As `EngineLike.submit`; starts the engine."""
         return self.engine.submit(request)

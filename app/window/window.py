@@ -180,7 +180,7 @@ class Window(QMainWindow):
         chat = self.chat
         chat.received.connect(self._received)
         chat.changed.connect(self._changed)
-        chat.said.connect(self.banner.show_message)
+        chat.said.connect(self._say)
         chat.unanswered.connect(self._unanswered)
         chat.seed_drawn.connect(self.header.show_drawn_seed)
         chat.finished.connect(self._announce)
@@ -283,10 +283,21 @@ class Window(QMainWindow):
         self.composer.set_text(self._unsent)
         self._unsent = ""
 
+    @Slot(str, str)
+    def _say(self, message: str, tone: str = "error") -> None:
+        """A message, beside it the way to have a model loaded for which there may not be memory enough."""
+        self.banner.show_message(message, tone)
+        if self.chat.may_load_anyway(message):
+            self.banner.offer("Load anyway", self._load_anyway)
+
+    def _load_anyway(self) -> None:
+        self.banner.hide()
+        self.chat.load_anyway()
+
     @Slot(str)
     def _unanswered(self, message: str) -> None:
         """Nothing is lost: without any answer the prompt goes back to the message field, and a turn it replaced comes back."""
-        self.banner.show_message(message)
+        self._say(message)
         newest, before = self.session.turns[-1], self.chat.replaced
         if newest.answer.tally.rounds:
             return

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from engine.errors import DraftlightError
 
-_SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
-_SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
+SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
+SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
+"""Bytes of a number of each type."""
+Table = dict[str, tuple[str, tuple[int, ...]]]
+"""Type and shape of each tensor of a file."""
 _LONGEST_HEADER = 100_000_000
 """The format's own limit (https://github.com/huggingface/safetensors#format)."""
 
 
-def check_safetensors(path: Path) -> None:
-    """DraftlightError unless the header is readable and every tensor has the size of its shape and lies inside the file."""
+def check_safetensors(path: Path) -> Table:
+    """What is in the file. DraftlightError unless the header is readable and every tensor has the size of its shape and lies
+    inside the file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -24,14 +28,17 @@ def check_safetensors(path: Path) -> None:
             if length > min(_LONGEST_HEADER, size - 8):
                 raise ValueError("its header is cut off")
             entries = json.loads(file.read(length))
+        table: Table = {}
         for name, entry in entries.items():
             if name == "__metadata__":
                 continue
             begin, end = entry["data_offsets"]
-            if end - begin != math.prod(entry["shape"]) * _SIZES[entry["dtype"]] or min([begin, *entry["shape"]]) < 0:
+            if end - begin != math.prod(entry["shape"]) * SIZES[entry["dtype"]] or min([begin, *entry["shape"]]) < 0:
                 raise ValueError(f"{name} does not have the size of its shape")
             if 8 + length + end > size:
                 raise ValueError(f"{name} ends at byte {8 + length + end} of {size}")
+            table[name] = (entry["dtype"], tuple(entry["shape"]))
+        return table
     except FileNotFoundError as error:
         raise DraftlightError(f"{path} is missing. Download or convert the model again.") from error
     except (OSError, ValueError, struct.error, KeyError, TypeError, IndexError, AttributeError) as error:

@@ -17,12 +17,13 @@ import mlx.core as mx
 import mlx.nn as nn
 import mlx_lm.utils
 from huggingface_hub import snapshot_download
-from mlx.utils import tree_map_with_path
+from mlx.utils import tree_map, tree_map_with_path
 
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError
 from engine.files import builtin
 from engine.files.gguf_header import read_header
+from engine.files.memory import MemoryNeed, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
 from engine.models import gguf_llama, trimmed_draft
 from engine.models.context_length import context_length
@@ -34,13 +35,20 @@ from engine.models.tokenizer_files import from_folder, from_gguf, read_json
 __all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
 
 Progress = Callable[[str, float | None], None]
+MakeRoom = Callable[[MemoryNeed], None]
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _HUB_FILES = ["*.json", "*.jinja", "model*.safetensors"]
 
 
-def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedModel | None = None) -> LoadedModel:
+def load(
+    name_or_path: str,
+    progress: Progress | None = None,
+    *,
+    target: LoadedModel | None = None,
+    make_room: MakeRoom | None = None,
+) -> LoadedModel:
     """Load a model for the calling thread. What was loaded before stays usable if this fails.
 
     On the CPU every weight is dequantised to float32 after loading: MLX's Linux backend multiplies quantised and half-precision
@@ -51,38 +59,41 @@ def load(name_or_path: str, progress: Progress | None = None, *, target: LoadedM
         name_or_path: see the module's docstring.
         progress: called with the step in words and the fraction done, None where unknown.
         target: an already loaded target whose embedding a draft model cut from it shares instead of loading it again.
+        make_room: called with what the model will need before any weight is read; raises to have it left alone.
 
     Raises:
         DraftlightError: what is wrong with the model, or with the name, and what to do.
     """
     report = progress or (lambda step, fraction: None)
+    ask = make_room or (lambda need: None)
     if name_or_path == "builtin":
         path = builtin.fetch_builtin(report)
         report("loading the model", None)
-        return _load_gguf(path, builtin.NAME)
+        return _load_gguf(path, builtin.NAME, ask)
     if name_or_path == SMALL_DRAFT:
         if not BUILTIN_DRAFT.is_dir():
             raise DraftlightError(
                 "The built-in draft model is missing from this installation. Reinstall Draftlight, or choose ngram."
             )
-        return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target)
+        return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target, ask)
     path = Path(name_or_path).expanduser()
     if path.is_dir():
-        return _load_folder(path, path.resolve().name, report, target)
+        return _load_folder(path, path.resolve().name, report, target, ask)
     if path.is_file():
         if path.suffix.lower() != ".gguf":
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
         report("loading the model", None)
-        return _load_gguf(path, path.stem)
+        return _load_gguf(path, path.stem, ask)
     if not _HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
         )
-    return _load_folder(_from_hub(name_or_path, report), name_or_path, report, target)
+    return _load_folder(_from_hub(name_or_path, report), name_or_path, report, target, ask)
 
 
-def _load_gguf(path: Path, name: str) -> LoadedModel:
+def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
     header = read_header(path)
+    make_room(need_of_gguf(name, header, gguf_llama.read_config(header, path.name), runs_on_cpu()))
     model, config = gguf_llama.load_llama(path, header)
     tokenizer = from_gguf(header.metadata, config["vocab_size"])
     _prepare(model)
@@ -98,19 +109,19 @@ def _load_gguf(path: Path, name: str) -> LoadedModel:
     )
 
 
-def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel | None) -> LoadedModel:
+def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel | None, make_room: MakeRoom) -> LoadedModel:
     report("loading the model", None)
     config = read_json(folder / "config.json", required=False)
     if config.get("model_type") == trimmed_draft.MODEL_TYPE:
         return _load_cut_draft(folder, name, config, target)
     files = weight_files(folder)
-    for file in files:
-        check_safetensors(file)
+    tables = [check_safetensors(file) for file in files]
     if config.get("model_file") is not None:
         raise DraftlightError(
             f"{folder} needs Python code of its own ({config['model_file']}). Code that comes with a model is never run here. "
             "Choose a model of an architecture that mlx-lm knows."
         )
+    make_room(need_of_folder(name, tables, config, runs_on_cpu()))
     try:
         model, config = mlx_lm.utils.load_model(folder, lazy=True)
         width = model(mx.array([[0]])).shape[-1]
@@ -159,13 +170,16 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
 
 
 def _prepare(model: nn.Module) -> None:
-    """Bring the weights into the form they run in (see `load`) and into memory."""
+    """Bring the weights into the form they run in (see `load`) and into memory.
+
+    One after the other: evaluated together, the intermediate results of all take up to a third of the model on top of it.
+    """
     try:
         if runs_on_cpu():
             _to_float32(model)
         else:
             _to_one_float_type(model)
-        mx.eval(model.parameters())
+        tree_map(mx.eval, model.parameters())
     except (ValueError, RuntimeError) as error:
         raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Download the model again.") from error
 

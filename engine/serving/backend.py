@@ -7,21 +7,33 @@ from typing import Any, Protocol
 
 from engine.clock import Clock
 from engine.drafter_kinds import LoadedDrafter
+from engine.files.memory import MemoryNeed
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
 Progress = Callable[[str, float | None], None]
+MakeRoom = Callable[[MemoryNeed], None]
+"""Called with what a model will need before its weights are read. Makes room, or raises NotEnoughMemory."""
 
 
 class Backend(Protocol):
     """Models, drafters, decoding and caches. Every method is called on the engine thread, the constructor included."""
 
-    def load(self, name: str, progress: Progress) -> Any:
+    def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> Any:
         """A target as a `LoadedModel`; raises DraftlightError with the reason."""
 
-    def drafter(self, name: str, target: Any, progress: Progress) -> LoadedDrafter:
+    def release(self) -> None:
+        """Let go of the target that was loaded last."""
+
+    def free_memory(self) -> int | None:
+        """Bytes that models may still take; None where nobody knows."""
+
+    def held_memory(self) -> int:
+        """Bytes that models, drafters and caches take now."""
+
+    def drafter(self, name: str, target: Any, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """A drafter that fits the target; raises DraftlightError with the reasons."""
 
     def decode(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from engine.drafter_kinds import LoadedDrafter
-from engine.errors import DraftlightError
+from engine.errors import DraftlightError, NotEnoughMemory
 from engine.files.logs import explain
+from engine.files.memory import MemoryNeed
 from engine.serving.backend import Backend
 from engine.serving.conversation_caches import ConversationCaches
 from engine.types import (
@@ -23,6 +24,8 @@ from engine.types import (
     ModelInfo,
 )
 
+EVERY = "*"
+"""Stands for the name of every model."""
 KEPT_DRAFTERS = 4
 """Drafters kept ready, so that changing to and fro within an answer costs no loading. They may be models of their own."""
 
@@ -38,15 +41,23 @@ class ModelSlots:
         backend: what loads.
         emit: takes the events.
         proceed: called often while loading; raises Closing to break it off.
+        anyway: names of models that are loaded however little memory there is; with `EVERY` among them, all are.
 
     Attributes:
         caches: the current target's caches by conversation.
     """
 
-    def __init__(self, backend: Backend, emit: Callable[[Event], None], proceed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        emit: Callable[[Event], None],
+        proceed: Callable[[], None],
+        anyway: Set[str] = frozenset(),
+    ) -> None:
         self._backend = backend
         self._emit = emit
         self._proceed = proceed
+        self._anyway = anyway
         self._target: Any = None
         self._target_name: str | None = None
         self._drafters: OrderedDict[str, LoadedDrafter] = OrderedDict()
@@ -59,7 +70,8 @@ class ModelSlots:
             announce: report LoadFinished for the current one too.
 
         Raises:
-            DraftlightError: it cannot be loaded (LoadFailed was reported); the current target stays.
+            DraftlightError: it cannot be loaded (LoadFailed was reported); the current target stays, unless it had to make room:
+                then it is loaded again when it is next asked for.
         """
         if name == self._target_name:
             if announce:
@@ -69,18 +81,19 @@ class ModelSlots:
         self._emit(LoadStarted(name))
         try:
             progress = self._progress(name)
-            target = self._backend.load(name, progress)
+            target = self._backend.load(name, progress, lambda need: self._room_for_target(name, need))
             progress("computing the checksum", None)
             described = _describe(target)
         except Closing:
             raise
         except Exception as error:
             message = explain(error, f"loading {name}")
-            self._emit(LoadFailed(name, message))
+            self._emit(LoadFailed(name, message, isinstance(error, NotEnoughMemory)))
             raise DraftlightError(message) from error
         self._target, self._target_name = target, name
         self._drafters.clear()
         self.caches.clear()
+        self._backend.settle()  # else what the one before took stays with MLX
         self._emit(LoadFinished(described, time.perf_counter() - began))
         return target
 
@@ -99,12 +112,14 @@ class ModelSlots:
                 self._emit(_ready(self._drafters[name]))
             return self._drafters[name]
         try:
-            drafter = self._backend.drafter(name, self._target, self._progress(name))
+            drafter = self._backend.drafter(
+                name, self._target, self._progress(name), lambda need: self._room_for_drafter(name, need)
+            )
         except Closing:
             raise
         except Exception as error:
             message = explain(error, f"loading the drafter {name}")
-            self._emit(DrafterRefused(name, message))
+            self._emit(DrafterRefused(name, message, isinstance(error, NotEnoughMemory)))
             raise DraftlightError(message) from error
         self._drafters[name] = drafter
         while len(self._drafters) > KEPT_DRAFTERS:
@@ -115,6 +130,38 @@ class ModelSlots:
     def forget_drafters(self) -> None:
         """Make drafters anew when they are next asked for: after a failed answer their state is unknown."""
         self._drafters.clear()
+
+    def _room_for_target(self, name: str, need: MemoryNeed) -> None:
+        """Sees that a target fits into the memory: beside what is loaded, so that this stays if the load fails, or in its place.
+
+        Raises:
+            NotEnoughMemory: it fits neither way. Nothing was given up for it.
+        """
+        free = self._backend.free_memory()
+        if free is None or need.total <= free:
+            return
+        most = free + self._backend.held_memory()
+        if need.total > most and not self._is_forced(name):
+            raise NotEnoughMemory(need.refusal(most))
+        self._target = self._target_name = None
+        self._drafters.clear()
+        self.caches.clear()
+        self._backend.release()
+        self._backend.settle()
+
+    def _room_for_drafter(self, name: str, need: MemoryNeed) -> None:
+        """The same for a drafter, which may take the place of those that are not in use. Raises NotEnoughMemory."""
+        free = self._backend.free_memory()
+        if free is None or need.total <= free:
+            return
+        self._drafters.clear()
+        self._backend.settle()
+        free = self._backend.free_memory()
+        if free is not None and need.total > free and not self._is_forced(name):
+            raise NotEnoughMemory(need.refusal(free))
+
+    def _is_forced(self, name: str) -> bool:
+        return name in self._anyway or EVERY in self._anyway
 
     def _progress(self, name: str) -> Callable[[str, float | None], None]:
         def report(step: str, fraction: float | None) -> None:

@@ -16,6 +16,7 @@ from mlx.utils import tree_flatten
 from engine import provenance
 from engine.errors import DraftlightError
 from engine.files.hashes import file_sha256
+from engine.files.memory import size
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, save_head
 from engine.models.loaded import LoadedModel
 from engine.models.tokenizer_files import read_json
@@ -29,7 +30,7 @@ from engine.training.head_start import config_for, earlier_head, frequent_tokens
 from engine.training.head_training import HeadTraining, Plan, memory_needed
 from engine.training.lessons import split
 from engine.training.reading import default_taps, reader_for
-from engine.training.work import Work, size
+from engine.training.work import Work
 from engine.training.writing import SelfplayWriter
 
 TOKENS_PER_ANSWER_TOKEN = 2.5

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
+from engine.files.memory import size
 from engine.files.whole_file import write_whole
 
 _SETTINGS = "settings.json"
@@ -100,8 +101,3 @@ def _read(path: Path) -> dict[str, Any]:
 def _short(value: object) -> str:
     text = "not set" if value is None else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def size(amount: float) -> str:
-    """Bytes for people: "12 MB", "3.4 GB"."""
-    return f"{amount / 1e9:.1f} GB" if amount >= 1e9 else f"{max(1, round(amount / 1e6))} MB"

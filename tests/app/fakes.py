@@ -146,7 +146,7 @@ class FakeEngine:
     """Answers each request with `rounds`, one per call of `events`; wishes take effect in the next round.
 
     Attributes:
-        requests, loads: what it was asked for. closed: whether it was closed.
+        requests, loads, forced: what it was asked for. closed: whether it was closed.
         hold: rounds are held back while it is True. pause_after: no more rounds of an answer than that.
     """
 
@@ -154,6 +154,7 @@ class FakeEngine:
         self.rounds = list(story_rounds() if rounds is None else rounds)
         self.requests: list[Request] = []
         self.loads: list[tuple[str, str]] = []
+        self.forced: list[str] = []
         self.stopped: list[int] = []
         self.closed = False
         self.hold = False
@@ -171,6 +172,9 @@ class FakeEngine:
     def load(self, target: str, drafter: str = "none") -> None:
         self.loads.append((target, drafter))
         self.say(LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterReady(drafter, drafter != "ngram"))
+
+    def ignore_memory(self, *names: str) -> None:
+        self.forced.extend(names)
 
     def submit(self, request: Request) -> int:
         self.requests.append(request)

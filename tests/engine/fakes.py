@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
+from engine.files.memory import MemoryNeed
 from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round
 
 PATIENCE = 60.0
@@ -76,6 +77,10 @@ class FakeBackend:
         self.load_gate: threading.Event | None = None
         self.fail_at: dict[int, Exception] = {}
         self.forget_eos = False
+        self.sizes: dict[str, int] = {}
+        self.held: dict[str, int] = {}
+        self.memory = 10**12
+        self.settled = 0
 
     def _pass(self) -> None:
         self.threads.add(threading.get_ident())
@@ -83,8 +88,11 @@ class FakeBackend:
         if self.gate is not None:
             assert self.gate.acquire(timeout=PATIENCE)
 
-    def load(self, name: str, progress: Callable[[str, float | None], None]) -> FakeTarget:
+    def load(
+        self, name: str, progress: Callable[[str, float | None], None], make_room: Callable[[MemoryNeed], None] | None = None
+    ) -> FakeTarget:
         self.threads.add(threading.get_ident())
+        self._take(name, make_room)
         self.loads.append(name)
         progress("reading", 0.0)
         if self.load_gate is not None:
@@ -96,12 +104,36 @@ class FakeBackend:
             raise KeyError("layers")
         return FakeTarget(name, tokenizer=FakeTokenizer(None)) if name == "base" else FakeTarget(name)
 
-    def drafter(self, name: str, target: FakeTarget, progress: Callable[[str, float | None], None]) -> LoadedDrafter:
+    def _take(self, name: str, make_room: Callable[[MemoryNeed], None] | None) -> None:
+        if make_room is not None:
+            make_room(MemoryNeed(name, self.sizes.get(name, 0), 0, 1, False))
+        self.held[name] = self.sizes.get(name, 0)
+
+    def release(self) -> None:
+        self.held.clear()
+
+    def free_memory(self) -> int:
+        return self.memory - self.held_memory()
+
+    def held_memory(self) -> int:
+        return sum(self.held.values())
+
+    def settle(self) -> None:
+        self.settled += 1
+
+    def drafter(
+        self,
+        name: str,
+        target: FakeTarget,
+        progress: Callable[[str, float | None], None],
+        make_room: Callable[[MemoryNeed], None] | None = None,
+    ) -> LoadedDrafter:
         self.threads.add(threading.get_ident())
         if name == "none":
             return LoadedDrafter(name, None)
         if name == "misfit":
             raise DraftlightError(f"misfit cannot draft for {target.name}: token 7 differs.")
+        self._take(name, make_room)
         self.loads.append(name)
         return LoadedDrafter(name, FakeDrafter(name, has_distribution=name != "ngram"), "11")
 

@@ -287,7 +287,7 @@ def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monke
 class Tiny(FakeBackend):
     """The models of this module under the names of their kinds."""
 
-    def drafter(self, name: str, target: Any, progress: Any) -> LoadedDrafter:
+    def drafter(self, name: str, *arguments: Any) -> LoadedDrafter:
         return LoadedDrafter(name, made(name), make=lambda: made(name))
 
     def make_cache(self, target: Any) -> Any:

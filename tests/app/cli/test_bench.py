@@ -42,12 +42,12 @@ class BenchedBackend(FakeBackend):
         self.options: list[DecodingOptions] = []
         self.drafters: list[Any] = []
 
-    def drafter(self, name: str, target: Any, progress: Callable[[str, float | None], None]) -> LoadedDrafter:
-        made = super().drafter(name, target, progress)
+    def drafter(self, name: str, *arguments: Any) -> LoadedDrafter:
+        made = super().drafter(name, *arguments)
         return made if made.drafter is None else replace(made, make=lambda: FakeDrafter(name, has_distribution=False))
 
-    def load(self, name: str, progress: Callable[[str, float | None], None]) -> FakeTarget:
-        target = super().load(name, progress)
+    def load(self, *arguments: Any) -> FakeTarget:
+        target = super().load(*arguments)
         target.eos_ids = frozenset[int]()  # type: ignore[attr-defined]
         return target
 
@@ -229,7 +229,7 @@ def test_drafters_that_fit_are_the_default(
     target: list[str], drafters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, backend: BenchedBackend
 ) -> None:
     requests: list[Any] = []
-    monkeypatch.setattr("app.cli.bench.bench", lambda request, path: requests.append(request) or 0)
+    monkeypatch.setattr("app.cli.bench.bench", lambda request, path, anyway: requests.append(request) or 0)
     assert main(["bench", *target]) == 0
     assert requests[0].drafters == drafters
     assert requests[0].gammas == (2, "auto")

@@ -119,6 +119,19 @@ def test_a_model_without_a_template_continues_the_text_and_chat_says_so(
     assert prompt_read(home) == "Once upon"
 
 
+def test_a_model_too_large_for_the_memory_is_refused_with_the_option_that_loads_it_anyway(
+    backend: FakeBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backend.memory, backend.sizes = 10**9, {"large": 43_200_000_000}
+    assert main(["chat", "hi", "--target", "large", "--max-tokens", "2"]) == 1
+    assert capsys.readouterr().err == (
+        "draftlight: large needs about 43.2 GB of memory, but only 1.0 GB are available. Choose a smaller model, close other "
+        "programs, or load it anyway. The option for that is --anyway.\n"
+    )
+    assert main(["chat", "hi", "--target", "large", "--max-tokens", "2", "--anyway"]) == 0
+    assert capsys.readouterr().out == "ab\n"
+
+
 def test_raw_leaves_the_template_out_and_says_nothing_of_it(
     backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,10 +250,10 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 @pytest.mark.parametrize(
     ("command", "kind", "others"),
     [
-        ("chat", DecodingOptions, {"prompt", "target", "drafter", "system", "raw", "ghosts", "json_lines"}),
-        ("prove", ProveRequest, {"json_path"}),
-        ("bench", BenchRequest, {"limit", "json_path"}),
-        ("train-drafter", TrainRequest, set()),
+        ("chat", DecodingOptions, {"prompt", "target", "drafter", "system", "raw", "ghosts", "json_lines", "anyway"}),
+        ("prove", ProveRequest, {"json_path", "anyway"}),
+        ("bench", BenchRequest, {"limit", "json_path", "anyway"}),
+        ("train-drafter", TrainRequest, {"anyway"}),
     ],
 )
 def test_every_option_is_called_like_what_it_sets(command: str, kind: Any, others: set[str]) -> None:

@@ -266,7 +266,7 @@ class Device(FakeBackend):
     def finish_queued(self) -> None:
         self.catch_up()
 
-    def drafter(self, name: str, target: Any, progress: Any) -> LoadedDrafter:
+    def drafter(self, name: str, *arguments: Any) -> LoadedDrafter:
         make = functools.partial(QueuingDraft, self)
         return LoadedDrafter(name, make(), make=make)
 

@@ -1,0 +1,83 @@
+"""A model for which there is not memory enough: the message says so and has a button that loads it anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadStarted, RunFailed
+from tests.app.fakes import FakeEngine
+
+WORDS = "large needs about 43.2 GB of memory, but only 21.9 GB are available. Choose a smaller model."
+
+
+class SmallMachine(FakeEngine):
+    """Has no memory for a large target or drafter unless it is told to ignore that."""
+
+    def load(self, target: str, drafter: str = "none") -> None:
+        if target == "large" and "large" not in self.forced:
+            self.loads.append((target, drafter))
+            self.say(LoadStarted(target), LoadFailed(target, WORDS, may_force=True))
+        elif drafter == "large" and "large" not in self.forced:
+            self.loads.append((target, drafter))
+            self.say(DrafterRefused(drafter, WORDS, may_force=True))
+        else:
+            super().load(target, drafter)
+
+
+def press_load_anyway(qtbot: QtBot, window: Any) -> None:
+    qtbot.waitUntil(lambda: window.banner.action.isVisible())
+    assert WORDS in window.banner.words.text()
+    assert window.banner.action.text() == "Load anyway"
+    qtbot.mouseClick(window.banner.action, Qt.MouseButton.LeftButton)
+
+
+def test_a_target_can_be_loaded_anyway(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
+    engine = SmallMachine()
+    window = show_window(engine)
+    window.chat.change("target", "large")
+    qtbot.waitUntil(lambda: window.settings.target == "builtin")
+    assert engine.forced == []
+    press_load_anyway(qtbot, window)
+    assert (engine.forced, engine.loads[-1]) == (["large"], ("large", "none"))
+    qtbot.waitUntil(lambda: window.session.target == "large")
+    assert not window.banner.isVisible()
+
+
+def test_a_drafter_can_be_loaded_anyway(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
+    engine = SmallMachine()
+    window = show_window(engine)
+    window.chat.change("drafter", "large")
+    press_load_anyway(qtbot, window)
+    assert (engine.forced, engine.loads[-1]) == (["large"], ("builtin", "large"))
+    qtbot.waitUntil(lambda: window.session.drafter == "large")
+    assert window.settings.drafter == "large"
+
+
+def test_a_message_that_could_not_be_answered_for_that_reason_has_the_button_too(
+    qtbot: QtBot, show_window: Callable[..., Any]
+) -> None:
+    engine = SmallMachine()
+    window = show_window(engine)
+    engine.hold = True
+    window.send("hello")
+    engine.say(LoadFailed("builtin", WORDS, may_force=True), RunFailed(1, WORDS))
+    qtbot.waitUntil(lambda: window.session.running is None)
+    assert window.composer.text == "hello"
+    press_load_anyway(qtbot, window)
+    assert engine.forced == ["builtin"]
+
+
+def test_other_messages_have_no_such_button(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
+    engine = SmallMachine()
+    window = show_window(engine)
+    engine.say(LoadFailed("builtin", WORDS, may_force=True))
+    qtbot.waitUntil(lambda: window.banner.action.isVisible())
+    window.chat.said.emit("Something else.", "note")
+    assert not window.banner.action.isVisible()
+    engine.say(DrafterRefused("ngram", "It does not fit."), DrafterReady("none", False))
+    qtbot.waitUntil(lambda: "does not fit" in window.banner.words.text())
+    assert not window.banner.action.isVisible()

@@ -1,0 +1,136 @@
+"""A model that would exhaust the memory is refused before it is read, and one that takes another's place lets it go."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from engine.errors import DraftlightError
+from engine.mlx_backend import MlxBackend
+from engine.serving.model_slots import EVERY, ModelSlots
+from engine.types import DrafterReady, DrafterRefused, Event, LoadFailed, LoadFinished
+from tests.engine import tiny_models
+from tests.engine.fakes import FakeBackend
+
+
+class Desk:
+    """Slots over a machine with 100 bytes, in which a small model is loaded."""
+
+    def __init__(self, *anyway: str) -> None:
+        self.backend = FakeBackend()
+        self.backend.memory = 100
+        self.backend.sizes = {
+            "small": 30,
+            "beside": 70,
+            "instead": 90,
+            "huge": 101,
+            "broken": 90,
+            "draft": 60,
+            "other": 20,
+            "too large": 71,
+        }
+        self.events: list[Event] = []
+        self.slots = ModelSlots(self.backend, self.events.append, lambda: None, set(anyway))
+        self.slots.target("small")
+
+    def loaded_again(self) -> bool:
+        """Whether the small target has to be loaded when it is asked for."""
+        before = len(self.backend.loads)
+        self.slots.target("small")
+        return len(self.backend.loads) > before
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_what_fits_is_loaded_beside_what_is_there(desk: Desk) -> None:
+    desk.slots.target("beside")
+    assert desk.backend.held == {"small": 30, "beside": 70}, "the fake lets go of nothing by itself"
+
+
+def test_what_fits_only_in_its_place_takes_it(desk: Desk) -> None:
+    desk.slots.target("instead")
+    assert desk.backend.held == {"instead": 90}
+    assert isinstance(desk.events[-1], LoadFinished)
+
+
+def test_what_fits_nowhere_is_refused_with_the_figures_and_leaves_everything(desk: Desk) -> None:
+    with pytest.raises(DraftlightError, match="huge needs about"):
+        desk.slots.target("huge")
+    failed = desk.events[-1]
+    assert isinstance(failed, LoadFailed)
+    assert failed.may_force
+    assert desk.backend.held == {"small": 30}
+    assert not desk.loaded_again()
+
+
+@pytest.mark.parametrize("allowed", ["huge", EVERY])
+def test_it_is_loaded_anyway_if_that_is_wanted(allowed: str) -> None:
+    desk = Desk(allowed)
+    desk.slots.target("huge")
+    assert desk.backend.held == {"huge": 101}
+
+
+def test_a_target_that_made_room_in_vain_comes_back(desk: Desk) -> None:
+    with pytest.raises(DraftlightError, match="broken is not a model"):
+        desk.slots.target("broken")
+    failed = desk.events[-1]
+    assert isinstance(failed, LoadFailed)
+    assert not failed.may_force
+    assert desk.loaded_again()
+    desk.slots.drafter("other")
+    assert isinstance(desk.events[-1], DrafterReady)
+
+
+def test_a_drafter_may_take_the_place_of_others_but_not_of_the_target(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def let_go() -> None:
+        """What the slots hold no longer is given back, as arrays are."""
+        kept = {"small", *desk.slots._drafters}
+        desk.backend.held = {name: size for name, size in desk.backend.held.items() if name in kept}
+
+    monkeypatch.setattr(desk.backend, "settle", let_go)
+    desk.slots.drafter("other")
+    desk.slots.drafter("draft")
+    assert desk.backend.held == {"small": 30, "draft": 60}
+    with pytest.raises(DraftlightError, match="too large needs about"):
+        desk.slots.drafter("too large")
+    refused = desk.events[-1]
+    assert isinstance(refused, DrafterRefused)
+    assert refused.may_force
+    assert not desk.loaded_again()
+
+
+def test_memory_that_nobody_knows_refuses_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.backend, "free_memory", lambda: None)
+    desk.slots.target("huge")
+
+
+def test_a_real_model_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tiny_models.write_gguf(tmp_path / "model.gguf").as_posix()
+    backend = MlxBackend()
+    monkeypatch.setattr(backend, "free_memory", lambda: 1000)
+    monkeypatch.setattr(backend, "held_memory", lambda: 0)
+    slots = ModelSlots(backend, lambda event: None, lambda: None)
+    with pytest.raises(DraftlightError, match=r"model needs about 1 MB of memory, but only 1 MB are available"):
+        slots.target(path)
+
+
+def test_another_target_leaves_no_memory_to_the_one_before(tmp_path: Path, home: Path) -> None:
+    """MLX counts what its arrays take, and what it keeps of freed ones."""
+    made = tiny_models.weights(vocabulary=40_000)
+    paths = [tiny_models.write_gguf(tmp_path / f"{name}.gguf", made=made).as_posix() for name in ("one", "two", "three")]
+    weights = sum(array.nbytes for array in made.values())
+    backend = MlxBackend()
+    backend.settle()
+    before = backend.held_memory()
+    slots = ModelSlots(backend, lambda event: None, lambda: None)
+    for path in paths:
+        slots.target(path)
+        gc.collect()
+        assert backend.held_memory() - before < 1.5 * weights
+    assert mx.get_active_memory() - before >= 0.9 * weights, "the newest is there"
