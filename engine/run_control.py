@@ -27,12 +27,21 @@ class Control:
             requested by name, it puts them in its place.
     """
 
+    on_prefill: Callable[[int, int], None]
+    on_changes: Callable[[dict[str, Any]], dict[str, Any]]
+
     def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
-        self.on_prefill: Callable[[int, int], None] = on_prefill or (lambda done, total: None)
-        self.on_changes: Callable[[dict[str, Any]], dict[str, Any]] = lambda changes: changes
+        self.tell_nobody()
+        if on_prefill is not None:
+            self.on_prefill = on_prefill
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._changes: dict[str, Any] = {}
+
+    def tell_nobody(self) -> None:
+        """Calls nobody back from now on. Who was called is let go of, with the models that it holds."""
+        self.on_prefill = lambda done, total: None
+        self.on_changes = lambda changes: changes
 
     def stop(self) -> None:
         """Ends the answer within one round or one chunk of the prompt."""

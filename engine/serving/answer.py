@@ -156,6 +156,8 @@ class _Answer:
         except Exception as error:
             failure = explain(error, "answering")
             self._slots.forget_drafters()
+        finally:
+            self._run.tell_nobody()
         writer.summary(self._summary(finish, failure))
         writer.close()
         if finish is None:
