@@ -29,7 +29,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
 
-from app.charts.data import Material, Words, empty_words
+from app.charts.data import EDGE, Material, Words, empty_words
 from app.look.theme import Theme, mono_font
 from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.lens.tally import Floats, Tally
@@ -243,7 +243,7 @@ class Chart(QWidget):
         `labels`: more of them, which give way to those of the dividers.
         """
         span = material.span
-        self.set_range((span.first + 0.4, span.first + span.room + 0.6), *((0, top) for top in tops))
+        self.set_range((span.first + 0.5 - EDGE, span.first + span.room + 0.5 + EDGE), *((0, top) for top in tops))
         shown = [(index + 0.5, words) for index, words in material.dividers if span.first < index < span.last]
         for view, lines in zip(self.views, self._dividers, strict=True):
             while len(lines) < len(shown):

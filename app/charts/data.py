@@ -17,6 +17,8 @@ Words = tuple[str, str]
 
 SHOWN_ROUNDS = 60
 """Rounds that show unless the user asks for more."""
+EDGE = 0.1
+"""Rounds beside the first and the last column that a plot shows, so that lines do not end on its frame."""
 STEP = 20
 """Rounds by which the axis of a short answer grows."""
 USUAL_WIDTH = 400
@@ -37,8 +39,12 @@ class Span:
     room: int
 
     def column(self, place: float) -> int | None:
-        """The first round of the column at a place across; None beside the columns."""
+        """The first round of the column at a place across, which the edge of the plot belongs to; None beside the columns."""
         index = self.first + self.each * math.floor((place - 0.5 - self.first) / self.each)
+        if self.first - EDGE - 1e-6 <= place - 0.5 < self.first:
+            index = self.first
+        elif self.last <= place - 0.5 <= self.last + EDGE + 1e-6:
+            index = self.first + (self.last - 1 - self.first) // self.each * self.each
         return index if self.first <= index < self.last else None
 
     def centre(self, round_: int) -> float | None:

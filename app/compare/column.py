@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from html import escape
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFontMetrics, QResizeEvent
+from PySide6.QtCore import QRect, Qt, Signal, Slot
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from app.compare.column_text import CompareText, mark_colour
@@ -89,6 +90,7 @@ class CompareColumn(QFrame):
         self.verdict.setAccessibleName(f"Token verdict in column {letter}")
         self.verdict.setWordWrap(True)
         self.verdict.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.verdict.setIndent(0)  # else it would begin lower, by which its last line is cut
         self.cursor_place.moved.connect(self._show_verdict)
         self.strip = RoundStrip(self.cursor_place)
         self.body = QStackedWidget()
@@ -225,10 +227,37 @@ class CompareColumn(QFrame):
             self.verdict.setToolTip("")
             return
         figures = ", ".join(f"{figure.name} {figure.words}" for figure in found.figures if figure.side)
-        token, rest = escape(found.token), escape(f"{found.state}, {figures}. {found.decision}")
-        self.verdict.setText(f'<span style="color:{self.theme.text}; font-weight:600">“{token}”</span> {rest}')
+        token = f"“{self._bold.elidedText(found.token, Qt.TextElideMode.ElideRight, self._verdict_width - 20)}”"
+        rest = self._fitting(token, f"{found.state}, {figures}. {found.decision}")
+        bold = f'<span style="color:{self.theme.text}; font-weight:600">{escape(token)}</span>'
+        self.verdict.setText(f"{bold} {escape(rest)}")
         self.verdict.setToolTip(f"<pre>{escape(found.text())}</pre>")
         self.verdict.setAccessibleDescription(found.brief)
+
+    @property
+    def _bold(self) -> QFontMetrics:
+        bold = QFont(self.verdict.font())
+        bold.setWeight(QFont.Weight.DemiBold)
+        return QFontMetrics(bold)
+
+    @property
+    def _verdict_width(self) -> int:
+        return max(40, self.verdict.width() - 24)
+
+    def _fitting(self, token: str, words: str) -> str:
+        """As many of the words as have room behind the token, to the last one that is whole; the tooltip has all of them."""
+        room, bold = QRect(0, 0, self._verdict_width, 10_000), self._bold
+        most = self.verdict.fontMetrics().lineSpacing() * self._lines
+
+        def fits(words: str) -> bool:
+            """Whether token and words have room; measured a little too wide, as if all were bold."""
+            return bold.boundingRect(room, Qt.TextFlag.TextWordWrap, f"{token} {words}").height() <= most
+
+        if fits(words):
+            return words
+        parts = words.split(" ")
+        kept = bisect_left(range(len(parts)), True, key=lambda count: not fits(f"{' '.join(parts[:count])} …")) - 1
+        return f"{' '.join(parts[: max(0, kept)])} …"
 
     def _verdict_on(self, place: Place | None) -> Verdict | None:
         if self.run is None or place is None or (spot := spot_of(place, self.run.answer)) is None:
@@ -282,10 +311,15 @@ class CompareColumn(QFrame):
         super().resizeEvent(event)
         self._make_room()
 
+    @property
+    def _lines(self) -> int:
+        """How many lines of a verdict have room."""
+        return VERDICT_LINES + (self.width() < NARROW * self._scale)
+
     def _make_room(self) -> None:
         """A narrow column needs more lines for a verdict, a tall one has more room for its rounds."""
-        lines = VERDICT_LINES + (self.width() < NARROW * self._scale)
-        self.verdict.setFixedHeight(QFontMetrics(self.verdict.font()).lineSpacing() * lines + 12)
+        self.verdict.setFixedHeight(QFontMetrics(self.verdict.font()).lineSpacing() * self._lines + 12)
+        self._show_verdict(self.cursor_place.place)
         self.strip.set_room(self.height())
         self.show_title(self.title.toolTip())
 

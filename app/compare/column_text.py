@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QAccessibleWidget, QFrame
 from app.compare.comparison import Column
 from app.compare.comparison import Kind as Difference
 from app.conversation.blocks import AnswerBlock
-from app.conversation.text_flow import Style
+from app.conversation.text_flow import Style, lines_of
 from app.conversation.token_pointer import Pointing
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
@@ -62,6 +62,8 @@ def install() -> None:
 
 LEFT, RIGHT, TOP = 28, 14, 12.0
 GUTTER = 12.0
+BELOW = 10.0
+"""Pixels below the last line."""
 SHOWN_AT = 0.35
 """Where in the view a place is put that is brought into sight, as a share of its height."""
 
@@ -181,7 +183,7 @@ class CompareText(QAbstractScrollArea):
             self._block.top = TOP
             self._block.grow()
             unchanged = TOP + self._block.changed_top
-        height = 0 if self._block is None else round(self._block.top + self._block.height)
+        height = 0 if self._block is None else round(self._block.top + self._block.flow.height + BELOW)
         bar.setPageStep(self.viewport().height())
         bar.setSingleStep(round(30 * self._scale))
         self._moving = True
@@ -284,6 +286,7 @@ class CompareText(QAbstractScrollArea):
             self._paint_gutter(painter, block)
             painter.save()
             shift = QPointF(self.column.left(), block.top - self.verticalScrollBar().value())
+            painter.setClipRect(QRectF(0, 0, self.viewport().width(), self._whole_lines(block)))
             painter.translate(shift)
             block.paint(painter, QRectF(event.rect()).translated(-shift), None)
             painter.restore()
@@ -291,6 +294,16 @@ class CompareText(QAbstractScrollArea):
         if self._keyboard:
             frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
+
+    def _whole_lines(self, block: TextBlock) -> float:
+        """Where the last line ends that is whole in view: none is cut in half at the lower edge."""
+        height, scrolled = float(self.viewport().height()), block.top - self.verticalScrollBar().value()
+        chunk = block.flow.chunks[block.flow.chunk_at(height - scrolled)]
+        for line in lines_of(chunk):
+            top = scrolled + chunk.top + line.y()
+            if top < height < top + line.height() and top > 0:
+                return top - 2
+        return height
 
     def _paint_words(self, painter: QPainter) -> None:
         """What there is instead of a text: what is being waited for, or what went wrong."""

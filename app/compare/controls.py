@@ -53,8 +53,10 @@ class PromptField(QPlainTextEdit):
         self.document().setDocumentMargin(3)
 
     def set_look(self, scale: float) -> None:
-        """Keeps the field `PROMPT_LINES` lines high at the text scale."""
-        self.setFixedHeight(round((PROMPT_LINES * 18 + 16) * scale))
+        """Keeps the field `PROMPT_LINES` whole lines high at the text scale: less room than for one more below them."""
+        self.ensurePolished()
+        around = 2 * (2 + 1) + round(self.document().documentMargin())  # padding and border of the style sheet
+        self.setFixedHeight(PROMPT_LINES * self.fontMetrics().lineSpacing() + around)
 
 
 class CompareBar(QWidget):

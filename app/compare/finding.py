@@ -64,6 +64,20 @@ def closing(comparison: Comparison) -> tuple[str, str]:
     return _texts(findings), _acceptance(comparison)
 
 
+def waiting_for(comparison: Comparison) -> str:
+    """What stands where the closing words will."""
+    if comparison.running:
+        return f"What was found stands here once all {len(comparison.columns)} answers have ended."
+    return "Not every answer has come, so nothing is concluded."
+
+
+def agreeing(comparison: Comparison) -> str:
+    """What stands where a difference would, while there is none; empty where no texts are held against each other."""
+    if all(comparison.relation(index) is None for index in range(len(comparison.columns))):
+        return ""
+    return "No difference so far." if comparison.running else "The texts are the same."
+
+
 def _texts(findings: tuple[RuleFinding, ...]) -> str:
     """Which rules kept their text. Texts that must not part and did are told by the columns; nothing is concluded from them."""
     if any(finding.kind not in ("same", "expected") for finding in findings):

@@ -5,17 +5,27 @@ from __future__ import annotations
 from html import escape
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
 
 from app.compare.comparison import LETTERS, Comparison
 from engine.lens.pieces import visible
 
+LONGEST = (
+    "Gumbel kept the text when the drafter changed; Rejection did not. At the same positions, theory predicts that Rejection "
+    "accepts .02 more with Trained head (.02 to .03) and .03 more with Small draft model (.02 to .04). The measured alphas "
+    "belong to different texts, which vary by more than that."
+)
+"""As long as the words of a closing come."""
+
 
 class PartingLine(QFrame):
-    """What stands in each column where the texts first part."""
+    """What stands in each column where the texts first part, or what was found in the end. While it may come to stand there, its
+    place is kept, so that nothing below moves."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._least = ""
         self.setObjectName("partingLine")
         self.words = QLabel()
         self.words.setObjectName("partingWords")
@@ -33,8 +43,15 @@ class PartingLine(QFrame):
         row.addWidget(self.go)
         self.hide()
 
-    def show_words(self, headline: str = "", words: str = "") -> None:
-        """A sentence that stands out, and more; hidden while there is nothing to say."""
+    def show_words(self, headline: str = "", words: str = "", until: str = "", least: str = "") -> None:
+        """A sentence that stands out, and more.
+
+        Args:
+            until: what stands there until there is something to say; without it the line is hidden then.
+            least: words that have room in any case.
+        """
+        self.go.setVisible(bool(headline or words))
+        words, self._least = words or ("" if headline else until), least
         whole = " ".join(filter(None, (headline, words)))
         if whole != self.words.accessibleDescription():
             self.words.setText(
@@ -42,6 +59,22 @@ class PartingLine(QFrame):
             )
             self.words.setAccessibleDescription(whole)
         self.setVisible(bool(whole))
+        self._keep_room()
+
+    def _keep_room(self) -> None:
+        """The words get the width that they have beside the button, also while that does not show."""
+        layout = self.layout()
+        assert layout is not None
+        margins = layout.contentsMargins()
+        width = self.width() - margins.left() - margins.right() - layout.spacing() - self.go.sizeHint().width()
+        flags = Qt.TextFlag.TextWordWrap
+        metrics = self.words.fontMetrics()
+        lines = metrics.boundingRect(0, 0, max(1, width), 1000, flags, self._least).height() if self._least else 0
+        self.words.setMinimumHeight(max(lines, self.go.sizeHint().height()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._keep_room()
 
 
 def parting_words(comparison: Comparison) -> str:

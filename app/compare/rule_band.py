@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.compare.finding import RuleFinding
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
 
+LONGEST = "Rejection: the texts of C and D part at token 1,000. The text depends on the drafter."
+"""A usual finding at its longest, which has room from the start, so that nothing below moves when it is made."""
 DRAWINGS = {"same": "check", "unexpected": "warning", "failed": "warning"}
 
 
@@ -29,6 +33,11 @@ class RuleField(QFrame):
         row.setSpacing(8)
         row.addWidget(self.mark)
         row.addWidget(self.words, 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        area = self.words.fontMetrics().boundingRect(0, 0, max(1, self.words.width()), 1000, Qt.TextFlag.TextWordWrap, LONGEST)
+        self.words.setMinimumHeight(area.height())
 
 
 class RuleBand(QWidget):

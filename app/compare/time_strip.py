@@ -17,6 +17,8 @@ from app.session.cursor import Cursor, Place
 from engine.types import Round
 
 NARROW = 2.5
+NEAR = 4.0
+"""Pixels beside the axis that still belong to its ends."""
 """Rounds narrower than this many pixels are drawn without gaps between their cells."""
 
 
@@ -211,10 +213,10 @@ class RoundStrip(QWidget):
         """Index of the round at a place of the axis; None before the first and behind the last."""
         if self.run is None or not self._starts:
             return None
-        seconds = (x - self._area.left()) / self._area.width() * self._seconds
-        index = bisect_right(self._starts, seconds) - 1
-        if index < 0:
+        if not -NEAR <= x - self._area.left() <= self._area.width() + NEAR:
             return None
+        seconds = (x - self._area.left()) / self._area.width() * self._seconds
+        index = max(0, bisect_right(self._starts, seconds) - 1)
         bar = self._bars[index]
         return index if seconds <= bar.start + bar.seconds + 0.01 * self._seconds else None
 

@@ -15,9 +15,9 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVB
 from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
-from app.compare.finding import closing, rule_findings
+from app.compare.finding import agreeing, closing, rule_findings, waiting_for
 from app.compare.linked_columns import Links
-from app.compare.parting_line import PartingLine, parting_words
+from app.compare.parting_line import LONGEST, PartingLine, parting_words
 from app.compare.presets import PRESETS
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
@@ -95,7 +95,7 @@ class CompareView(QWidget):
         for column in self.columns:
             row.addWidget(column, 1)
         above = QHBoxLayout()
-        above.setContentsMargins(12, 3, 12, 3)
+        above.setContentsMargins(7, 3, 12, 3)
         above.addWidget(self.legend)
         area = self._area = QScrollArea()  # for small windows with large text
         area.setFrameShape(QFrame.Shape.NoFrame)
@@ -163,6 +163,7 @@ class CompareView(QWidget):
             column.show_run(None)
         self.parting.show_words()
         self.band.show_findings(())
+        self._level(anew=True)
         self._show_state()
 
     def _show_columns(self, setup: Setup) -> None:
@@ -228,6 +229,7 @@ class CompareView(QWidget):
         for column, own in zip(self.columns, setup.columns, strict=False):
             column.show_title(own.title(settings.target))
         self.legend.setVisible(not setup.samples)
+        self._level(anew=True)
         if setup.samples:
             self._start_sampling(setup, SampleRequest(requests, setup.samples))
         else:
@@ -314,6 +316,7 @@ class CompareView(QWidget):
             largest = max((max(tally.numbers.values(), default=1) for tally in self.tallies), default=1)
             for column in self._shown[: len(self.tallies)]:
                 column.sync_samples(largest)
+            self._level()
         self._show_state()
 
     def _sync(self, comparison: Comparison) -> None:
@@ -325,12 +328,18 @@ class CompareView(QWidget):
             column.sync(comparison, seconds, cells)
         found = rule_findings(comparison)
         self.band.show_findings(found)
-        self.parting.show_words(*closing(comparison) if found else ("", parting_words(comparison)))
+        if found:
+            self.parting.show_words(*closing(comparison), until=waiting_for(comparison), least=LONGEST)
+        else:
+            words = parting_words(comparison)
+            self.parting.show_words("", words, until=agreeing(comparison), least=words)
         self._level()
 
-    def _level(self) -> None:
-        """Texts begin at one height, however many lines the words above them take."""
+    def _level(self, anew: bool = False) -> None:
+        """Texts begin at one height, however many lines the words above them take, and go no higher until another comparison."""
         for labels in ([column.figures for column in self._shown], [column.relation for column in self._shown]):
+            for label in labels if anew else ():
+                label.setMinimumHeight(0)  # it counts in the height that a label wants
             height = max((label.heightForWidth(label.width()) for label in labels if not label.isHidden()), default=0)
             for label in labels:
                 label.setMinimumHeight(height)

@@ -312,7 +312,9 @@ def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
     colour = QColor(seam.divider.colour)
     painter.fillRect(QRectF(0, middle, left - 6, 1), colour)
     painter.fillRect(QRectF(left + wide + 6, middle, max(0.0, flow.width - left - wide - 6), 1), colour)
-    painter.fillRect(QRectF(round(seam.x) - 2, middle, 2, seam.bottom - middle), colour)
+    crosses = left - 4 < seam.x < left + wide + 4  # then it begins below the words
+    top = middle + metrics.height() / 2 if crosses else middle
+    painter.fillRect(QRectF(round(seam.x) - 2, top, 2, seam.bottom - top), colour)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(flow.divider_font)
     painter.setPen(QColor(theme.dim))

@@ -177,7 +177,7 @@ class ReadingFlow(Flow):
     def _columns(self, rows: list[Part]) -> list[float]:
         """Edges of a table's columns. Narrow ones get what they want, wide ones share the rest."""
         bold = QFont(self.style.text)
-        bold.setWeight(QFont.Weight.Bold)
+        bold.setWeight(QFont.Weight.DemiBold)
         metrics, code = QFontMetricsF(bold), QFontMetricsF(self.style.code)
 
         def advance(segment: Segment) -> float:

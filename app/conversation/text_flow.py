@@ -550,7 +550,7 @@ def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
         mono.setWeight(font.weight())
         look.setFont(mono)
     if flags & Flag.BOLD:
-        look.setFontWeight(QFont.Weight.Bold)
+        look.setFontWeight(QFont.Weight.DemiBold)
     if flags & (Flag.ITALIC | Flag.MATH):
         look.setFontItalic(True)
     if flags & Flag.STRUCK:

@@ -111,6 +111,7 @@ class Transcript(QAbstractScrollArea):
         self.pointing = Pointing(self, Cursor(self) if cursor is None else cursor, self)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.latest = self._tool("Jump to the latest text", "down")
+        self.latest.setProperty("floating", True)
         self.latest.clicked.connect(self._follow_from_button)
         self.copy_button = self._tool("Copy the answer", "copy")
         self.copy_button.clicked.connect(self.copy_answer)

@@ -57,6 +57,7 @@ class LaneView(QAbstractScrollArea):
         self.horizontalScrollBar().valueChanged.connect(self._scrolled_sideways)
         self.latest = icon_button("down", "Follow the latest round", self.follow)
         self.latest.setParent(self.viewport())
+        self.latest.setProperty("floating", True)
         self.latest.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.latest.hide()
 

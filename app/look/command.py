@@ -255,7 +255,9 @@ class ShortcutSheet(QDialog):
         grid = self._grids[column]
         if grid.count():
             grid.setRowMinimumHeight(grid.rowCount(), 8)
-        grid.addWidget(QLabel(f"<b>{heading}</b>"), grid.rowCount(), 0, 1, 2)
+        words = QLabel(heading)
+        words.setObjectName("keysHeading")
+        grid.addWidget(words, grid.rowCount(), 0, 1, 2)
         for title, keys in rows:
             row = grid.rowCount()
             grid.addWidget(QLabel(title), row, 0)

@@ -27,7 +27,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #header, #sidePanel, #statusStrip {{ background: {theme.panel}; }}
     #header {{ border-bottom: 1px solid {theme.line}; }}
     #statusStrip {{ border-top: 1px solid {theme.line}; }}
-    #wordmark {{ font-size: {px(15)}; font-weight: 700; }}
+    #wordmark {{ font-size: {px(15)}; font-weight: 600; }}
     #ruleNote {{ color: {theme.dim}; font-size: {px(12)}; }}
     #ruleNote[coincide="true"] {{ color: {theme.text}; }}
     #barsAbout {{ color: {theme.dim}; font-size: {px(12)}; }}
@@ -53,6 +53,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #chip QComboBox:disabled, #chip QAbstractSpinBox:disabled {{ color: {theme.faint}; }}
     #chip QComboBox::drop-down {{ border: none; width: {px(18)}; }}
     #chip QComboBox::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
+    QComboBox {{ combobox-popup: 0; }}
     QComboBox QAbstractItemView {{
         background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px;
         selection-background-color: {theme.raised}; selection-color: {theme.text}; outline: none; }}
@@ -71,6 +72,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QToolButton#iconButton:hover, QToolButton#pinButton:hover {{ background: {theme.raised}; color: {theme.text}; }}
     QToolButton#iconButton:focus, QToolButton#pinButton:focus {{ border-color: {theme.accent}; }}
     QToolButton#iconButton:checked, QToolButton#pinButton:checked {{ background: {theme.raised}; }}
+    QToolButton#iconButton[floating="true"] {{ background: {theme.raised}; border: 1px solid {theme.line}; padding: 3px; }}
+    QToolButton#iconButton[floating="true"]:hover {{ border-color: {theme.faint}; }}
     QToolButton::menu-indicator {{ image: none; }}
 
     #composerFrame {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 14px; }}
@@ -192,12 +195,19 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
     #popover QAbstractSpinBox:focus {{ border: 2px solid {theme.accent}; padding: 3px 0; }}
     #popover QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
-    QPushButton#quietButton {{
+    QPushButton#quietButton, QDialogButtonBox QPushButton {{
         background: transparent; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px 12px; color: {theme.text}; }}
-    QPushButton#quietButton:hover {{ background: {theme.raised}; }}
-    QPushButton#quietButton:focus {{ border: 2px solid {theme.accent}; padding: 3px 11px; }}
+    QPushButton#quietButton:hover, QDialogButtonBox QPushButton:hover {{ background: {theme.raised}; }}
+    QPushButton#quietButton:focus, QDialogButtonBox QPushButton:focus {{ border: 2px solid {theme.accent}; padding: 3px 11px; }}
+    QDialogButtonBox QPushButton {{ min-width: {px(60)}; }}
+    QDialogButtonBox QPushButton:disabled {{ color: {theme.faint}; }}
+    QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
+    #keysHeading {{ font-weight: 600; }}
 
+    #againFound {{ color: {theme.text}; font-size: {px(14)}; font-weight: 600; }}
+    #againFound[alone="true"] {{ font-size: {px(13)}; font-weight: 400; }}
     #againWords {{ color: {theme.text}; font-size: {px(13)}; }}
+    #againNotes {{ color: {theme.dim}; font-size: {px(12)}; }}
     QListView#changeList {{ background: {theme.panel}; border: none; border-top: 1px solid {theme.line}; outline: none; }}
 
     QTableView#roundTable {{
@@ -221,7 +231,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
 
     #compareView, #compareColumn {{ background: {theme.background}; }}
     #compareColumn {{ border: none; border-right: 1px solid {theme.line}; }}
-    #columnLetter {{ background: {theme.raised}; color: {theme.text}; border-radius: {px(6)}; font-weight: 700; }}
+    #columnLetter {{ background: {theme.raised}; color: {theme.text}; border-radius: {px(6)}; font-weight: 600; }}
     #columnFigures {{ color: {theme.dim}; font-size: {px(13)}; }}
     #relationLine {{ color: {theme.dim}; font-size: {px(12)}; }}
     #relationLine[kind="unexpected"] {{ color: {theme.rejected}; font-weight: 600; }}

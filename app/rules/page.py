@@ -53,10 +53,11 @@ class RulesPage(QWidget):
         self.keep.setToolTip("<p>Keep the brackets in the text and over the rounds while another page is shown.</p>")
         self.keep.setAccessibleDescription("Keeps the changes marked in the text and in the rounds while another page is shown.")
         self.keep.toggled.connect(self._mark)
-        self.words, self.notes = QLabel(), QLabel()
+        self.found, self.words, self.notes = QLabel(), QLabel(), QLabel()
+        self.found.setObjectName("againFound")
         self.words.setObjectName("againWords")
-        self.notes.setObjectName("sectionNote")
-        for label in (self.words, self.notes):
+        self.notes.setObjectName("againNotes")
+        for label in (self.found, self.words, self.notes):
             label.setWordWrap(True)
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -74,6 +75,8 @@ class RulesPage(QWidget):
         above.setContentsMargins(16, 0, 12, 0)
         above.setSpacing(8)
         above.addLayout(controls)
+        above.addSpacing(2)
+        above.addWidget(self.found)
         above.addWidget(self.words)
         above.addWidget(self.notes)
         column = QVBoxLayout(self)
@@ -139,9 +142,13 @@ class RulesPage(QWidget):
             words = [why_not(answer.options, self.asked, self._gamma)]
         else:
             words, notes = summary(judged), [] if judged.trouble else limits(judged)
-        self.words.setText("\n".join(words))
-        self.notes.setText(" ".join(notes))
-        self.notes.setVisible(bool(notes))
+        found, *rest = words
+        for label, said in ((self.found, found), (self.words, "\n".join(rest)), (self.notes, " ".join(notes))):
+            label.setText(said)
+            label.setVisible(bool(said))
+        self.found.setProperty("alone", not rest)
+        self.found.style().unpolish(self.found)
+        self.found.style().polish(self.found)
         has_rows = self.list.changes.rowCount() > 0
         self.list.setVisible(has_rows)
         self.setFocusProxy(self.list if has_rows else self.rule.buttons[self.asked])

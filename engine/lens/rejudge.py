@@ -31,6 +31,7 @@ from engine import noise_reference
 from engine.drafter_kinds import drafter_kind
 from engine.errors import DraftlightError
 from engine.lens.pieces import Spot
+from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.token_reasons import was_copied
 from engine.types import INVARIANT_RULES, DecodingOptions, Expected, ExpectedRule, Proposal, Round, Rule, Status
 
@@ -262,7 +263,7 @@ class Rejudge:
         self._seed = options.seed
         self._analysed = False
         self._drafter = ""
-        self._recut, self.recut_reason = None, _TEXT_DIFFERS.format(rule=rule) if rule == "rejection" else ""
+        self._recut, self.recut_reason = None, _TEXT_DIFFERS.format(rule=RULE_TITLES[self.rule]) if rule == "rejection" else ""
         length = options.gamma if gamma is None else gamma
         if not self.recut_reason and length == "auto":
             self.recut_reason = "Gamma was automatic, so the length of the drafts followed from the speed of the machine."
@@ -288,8 +289,8 @@ class Rejudge:
             )
         if self.counts.missing == self.counts.rounds:
             return (
-                f"This answer was recorded by an older version of Draftlight, without the draws that {self.rule} compares. "
-                "Generate it again to judge it again."
+                f"This answer was recorded by an older version of Draftlight, without the draws that "
+                f"{RULE_TITLES[self.rule]} compares. Generate it again to judge it again."
             )
         return ""
 
@@ -309,12 +310,11 @@ class Rejudge:
 
     def _why_no_recut(self, round_: Round) -> str:
         if round_.rule not in INVARIANT_RULES:
-            return _TEXT_DIFFERS.format(rule=round_.rule)
+            return _TEXT_DIFFERS.format(rule=RULE_TITLES[round_.rule])
         # Of a head that was chosen by its path only the statistics tell that it is no draft model.
         if not drafter_kind(round_.drafter).follows_text or round_.drafter_statistics is not None:
             return (
-                "What this drafter proposes depends on where its round began, so rounds that begin elsewhere would have had "
-                "other proposals."
+                "What this drafter proposes depends on where its round began: rounds that begin elsewhere have other proposals."
             )
         if self._drafter not in ("", round_.drafter):
             return "The drafter was changed during the answer."

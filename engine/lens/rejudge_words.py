@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from engine.lens.pieces import visible, visible_candidate
 from engine.lens.rejudge import Rejudge, TokenVerdict
-from engine.types import INVARIANT_RULES, Candidate, Draw, Round
+from engine.lens.shared_wording import RULE_TITLES
+from engine.types import INVARIANT_RULES, Candidate, Draw, Round, Rule
 
 
 def summary(judged: Rejudge) -> list[str]:
@@ -14,24 +15,29 @@ def summary(judged: Rejudge) -> list[str]:
 
 def limits(judged: Rejudge) -> list[str]:
     """What is not told, and why."""
-    if judged.rule != "rejection":
-        return []
     said = []
+    if judged.counts.changes and _recorded(judged) != _title(judged):
+        text_stays = judged.rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
+        what = "The drafts" if text_stays else "The text"
+        said.append(f"{what} behind the first change of a round {'are' if text_stays else 'is'} not known.")
+    if judged.rule != "rejection":
+        return said
     if "gumbel" in judged.rules:
         said.append("Rejection would have drawn proposals of its own; here it judges those that were made.")
     said.append(
-        "What would have stood in place of a token that rejection rejects is not known: it is drawn from the residual, which "
-        "takes all of p and q."
+        "The token in place of one that Rejection rejects is not known: it is drawn from the residual, which takes all of p "
+        "and q."
     )
     return said
 
 
-def change_words(verdict: TokenVerdict, rule: str, round_: Round) -> str:
+def change_words(verdict: TokenVerdict, rule: Rule, round_: Round) -> str:
     """How the rule departs from the record at a proposal, as one phrase."""
+    title, decided = RULE_TITLES[rule], "accepted" if verdict.accepted else "rejected"
     if verdict.change == "proposes another":
         other = token_name(verdict.proposed, round_, verdict.spot.at)
-        return f"{rule} would have proposed {other} and {'kept' if verdict.accepted else 'rejected'} it"
-    return f"{verdict.status}; {rule} would have {'kept' if verdict.accepted else 'rejected'} it"
+        return f"{title} would have proposed {other} and {decided} it"
+    return f"{verdict.status}; {title} would have {decided} it"
 
 
 def token_name(token: int, round_: Round, at: int) -> str:
@@ -48,51 +54,53 @@ def token_name(token: int, round_: Round, at: int) -> str:
 
 
 def _changes(judged: Rejudge) -> list[str]:
-    counts, rule, recorded = judged.counts, judged.rule, _recorded(judged)
+    counts, rule, recorded = judged.counts, _title(judged), _recorded(judged)
     if recorded == rule:
         return [] if _is_shorter(judged) else [f"This answer was judged by {rule}, so nothing changes."]
-    where = f"At {'' if counts.positions == 1 else 'these '}{_many(counts.positions, 'position')}"
+    where = _many(counts.positions, "judged position")
     if not counts.changes:
-        return [f"{where} {rule} would have decided as {recorded} did."]
+        same = "the same" if recorded == _IN_FORCE else f"as {recorded} did"
+        return [f"{rule} would have decided {same} at {'all ' if counts.positions > 1 else 'the '}{where}."]
     parts = []
     if counts.others:
-        which = f"keeping {counts.others_kept or 'none'} of them"
+        which = f"accepting {counts.others_kept or 'none'} of them"
         if counts.others == 1:
-            which = "keeping it" if counts.others_kept else "rejecting it"
-        parts.append(f"proposed another token at {counts.others:,}, {which}")
+            which = "accepting it" if counts.others_kept else "rejecting it"
+        parts.append(f"proposed another token at {counts.others:,} ({which})")
     if counts.accepts:
-        parts.append(f"kept {_many(counts.accepts, 'token')} that {recorded} rejected")
+        parts.append(f"accepted {_many(counts.accepts, 'rejected token')}")
     if counts.rejects:
-        parts.append(f"rejected {counts.rejects:,} that {'it' if counts.accepts else recorded} kept")
+        parts.append(f"rejected {_many(counts.rejects, 'accepted token')}")
     said = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    text_stays = rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
-    unknown = "drafts behind the first change of a round are" if text_stays else "text behind the first change of a round is"
-    return [f"{where} {rule} would have {said}; the {unknown} not known."]
+    return [f"{rule} would have decided otherwise at {counts.changes:,} of {where}.", f"It would have {said}."]
 
 
 def _kept(judged: Rejudge) -> list[str]:
-    counts, rule, recorded = judged.counts, judged.rule, _recorded(judged)
+    counts, rule, recorded = judged.counts, _title(judged), _recorded(judged)
     if recorded == rule:
-        few = f"With at most {_many(judged.gamma or 0, 'proposal')} a round, {rule} would have kept {counts.kept:,}"
+        few = f"With at most {_many(judged.gamma or 0, 'proposal')} a round, {rule} would have accepted {counts.kept:,}"
         return [f"{few} instead of {counts.accepted:,} in these rounds."] if _is_shorter(judged) else []
     if not counts.complete:
         return []
     cut = f" (of at most {judged.gamma} a round)" if _is_shorter(judged) else ""
     where = f"In all {_many(counts.rounds, 'round')}"
     if counts.complete < counts.rounds:
-        where = f"In {counts.complete:,} of {_many(counts.rounds, 'round')} the number is known:"
-    return [f"{where} {rule} would have kept {_many(counts.kept, 'proposal')}{cut}, where {recorded} kept {counts.was_kept:,}."]
+        where = f"In the {counts.complete:,} of {_many(counts.rounds, 'round')} where the number is known,"
+    kept, same = _many(counts.kept, "proposal"), counts.kept == counts.was_kept
+    as_many = f"{kept}, as many as" if same else f"{kept} instead of the {counts.was_kept:,} that"
+    return [f"{where} it would have accepted {as_many} were accepted{cut}."]
 
 
 def _whole_answer(judged: Rejudge) -> list[str]:
     """Of the rounds of a whole answer, where they are another answer's than the recorded one."""
-    same = _recorded(judged) == judged.rule and not _is_shorter(judged)
+    same = _recorded(judged) == _title(judged) and not _is_shorter(judged)
     if same or judged.rule not in INVARIANT_RULES:
         return []
-    asked = judged.rule if judged.gamma is None else f"{judged.rule} with gamma {judged.gamma}"
+    rule = _title(judged)
+    asked = rule if judged.gamma is None else f"{rule} with gamma {judged.gamma}"
     recut = judged.recut
     if recut is None:
-        return [f"How {asked} would have gone on from round to round does not follow: {_lower(judged.recut_reason)}"]
+        return [f"How many rounds {asked} would have taken is not known. {judged.recut_reason}"]
     if recut.covered == recut.tokens:
         return [f"With the same seed {asked} gives the same text, in {_many(len(recut.rounds), 'round')}; all are known exactly."]
     return [
@@ -106,8 +114,15 @@ def _is_shorter(judged: Rejudge) -> bool:
     return judged.gamma is not None and judged.gamma < judged.longest
 
 
+_IN_FORCE = "the rules in force"
+
+
+def _title(judged: Rejudge) -> str:
+    return RULE_TITLES[judged.rule]
+
+
 def _recorded(judged: Rejudge) -> str:
-    return next(iter(judged.rules)) if len(judged.rules) == 1 else "the rule in force"
+    return RULE_TITLES[next(iter(judged.rules))] if len(judged.rules) == 1 else _IN_FORCE
 
 
 def _many(count: int, noun: str, plural: str = "") -> str:
@@ -116,7 +131,3 @@ def _many(count: int, noun: str, plural: str = "") -> str:
 
 def _noun(count: int, noun: str, plural: str = "") -> str:
     return noun if count == 1 else plural or f"{noun}s"
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]

@@ -92,6 +92,8 @@ def test_a_place_across_names_the_round_drawn_there_and_back() -> None:
             column = span.column(centre)
             assert column is not None and column <= index < column + span.each
         assert span.column(span.last + span.each) is None and span.column(float(span.first)) is None
+        assert span.column(span.first + 0.41) == span.first, "the edge of the plot belongs to the first column"
+        assert span.column(span.last + 0.55) is not None, "and to the last"
         assert span.centre(span.last) is None
 
 

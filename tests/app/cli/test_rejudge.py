@@ -30,27 +30,27 @@ def test_every_place_where_the_rule_departs_has_a_line_and_a_sentence_counts_the
     table = lines[1 : lines.index("")]
     assert lines[0].split() == ["round", "place", "token", "p", "q", "p/q", "coin", "what", "changes"]
     assert len(table) == found.changes == found.accepts + found.rejects
-    kept = [line for line in table if line.endswith("rejected; rejection would have kept it")]
+    kept = [line for line in table if line.endswith("rejected; Rejection would have accepted it")]
     assert len(kept) == found.accepts
     for line in table:
         *_, ratio, coin = line.split(" accepted;")[0].split(" rejected;")[0].split()
         assert (float(coin) < float(ratio)) == (line in kept)
-    assert (
-        f"At these {found.positions} positions rejection would have kept {found.accepts} tokens that gumbel rejected" in lines[-4]
-    )
+    below = lines[lines.index("") + 1 :]
+    assert below[0] == f"Rejection would have decided otherwise at {found.changes} of {found.positions} judged positions."
+    assert below[1].startswith(f"It would have accepted {found.accepts} rejected tokens and rejected {found.rejects} accepted")
     assert "residual" in lines[-1]
 
 
 def test_draws_are_named_by_their_text(capsys: Capture) -> None:
     lines = printed(capsys, str(TRACE), "--rule", "match").splitlines()
     assert lines[0].split()[:5] == ["round", "place", "token", "target", "draws"]
-    assert any("match would have proposed “" in line for line in lines)
+    assert any("Match would have proposed “" in line for line in lines)
     assert not any("would have proposed token" in line for line in lines)
 
 
 def test_a_shorter_gamma_tells_the_rounds_of_a_whole_answer(capsys: Capture) -> None:
     out = printed(capsys, str(TRACE), "--rule", "gumbel", "--gamma", "1")
-    assert "With at most 1 proposal a round, gumbel would have kept 12 instead of 13" in out
+    assert "With at most 1 proposal a round, Gumbel would have accepted 12 instead of 13" in out
     assert "gives the same text, in 44 rounds; all are known exactly." in out
 
 
@@ -84,8 +84,8 @@ def test_a_trace_that_was_cut_off_is_judged_as_far_as_it_goes(tmp_path: Path, ca
     cut.write_bytes(b"\n".join(cut.read_bytes().split(b"\n")[:6]) + b"\n")
     assert main(["rejudge", str(cut), "--rule", "rejection"]) == 0
     said = capsys.readouterr()
-    assert "summary is missing" in said.err and "rejection would have" in said.out
+    assert "summary is missing" in said.err and "Rejection would have" in said.out
 
 
 def test_an_older_trace_can_be_judged_by_rejection(capsys: Capture) -> None:
-    assert "rejection would have decided as block did" in printed(capsys, str(OLD), "--rule", "rejection")
+    assert "Rejection would have decided as Block did" in printed(capsys, str(OLD), "--rule", "rejection")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QImage, QPaintEvent, QRegion
+from PySide6.QtGui import QAccessible, QColor, QImage, QPaintEvent, QRegion
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QFileDialog, QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
@@ -140,13 +140,127 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
         assert "tokens/s" in column.figures.text() and "alpha ±" in column.figures.text().replace("&nbsp;", " ")
 
 
+def moved(view: CompareView) -> list[int]:
+    """Where the columns and what is above them stand."""
+    QApplication.processEvents()
+    return [view._area.y(), view.band.y(), view.legend.y(), view.parting.height()]
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("size", [(1280, 800), (2560, 1440), (900, 700)])
+def test_the_closing_words_have_their_place_from_the_start(qtbot: QtBot, open_compare: Open, size: tuple[int, int]) -> None:
+    scripts = [story_rounds(), story_rounds(gamma=2), other_story(), story_rounds(gamma=2)]
+    window, view, engine = open_compare(scripts, preset="rejection-gumbel")
+    window.resize(*size)
+    engine.pause_after = 1
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: all(column.answer.tally.rounds for column in view.comparison.columns))  # type: ignore[union-attr]
+    view.refresh()
+    assert "once all 4 answers have ended" in view.parting.words.text() and not view.parting.go.isVisible()
+    before = moved(view)
+    engine.pause_after = None
+    qtbot.waitUntil(lambda: not view.running)
+    view.refresh()
+    assert "kept the text" in view.parting.words.text() and view.parting.go.isVisible()
+    assert moved(view) == before
+    assert view.parting.words.height() >= view.parting.words.heightForWidth(view.parting.words.width())
+
+
+def test_the_first_difference_moves_nothing_either(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare([other_story(), story_rounds()])
+    engine.pause_after = 2
+    qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: all(column.answer.tally.rounds == 2 for column in view.comparison.columns))  # type: ignore[union-attr]
+    view.refresh()
+    assert view.parting.words.text() == "No difference so far."
+    before = moved(view)
+    engine.pause_after = None
+    qtbot.waitUntil(lambda: not view.running)
+    view.refresh()
+    assert "First difference at token" in view.parting.words.text() and moved(view) == before
+
+
+@pytest.mark.usefixtures("fonts")
+def test_no_line_is_cut_at_the_lower_edge_of_a_text(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare([story_rounds(STORY * 6)] * 2)
+    run(qtbot, view)
+    text = view.columns[0].text
+    bar = text.verticalScrollBar()
+    background = QColor(text.theme.background)
+    for value in range(bar.maximum() // 2, bar.maximum() // 2 + 40):
+        bar.setValue(value)
+        end = round(text._whole_lines(text._block))  # type: ignore[arg-type]
+        assert text.viewport().height() - 40 < end <= text.viewport().height()
+        picture = text.viewport().grab().toImage()
+        below = {picture.pixelColor(x, y).name() for x in range(30, 200) for y in range(end + 1, picture.height())}
+        assert below <= {background.name()}, "there is nothing of the next line"
+    bar.setValue(bar.maximum())
+    assert text._whole_lines(text._block) == text.viewport().height()  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("fonts")
+def test_a_text_that_has_room_does_not_scroll(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare()
+    run(qtbot, view)
+    text = view.columns[0].text
+    assert text._block is not None
+    view.window().resize(1280, 800 - text.viewport().height() + round(text._block.flow.height) + 30)
+    QApplication.processEvents()
+    assert text.verticalScrollBar().maximum() == 0
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("columns", [2, 4])
+def test_a_verdict_ends_with_a_whole_line(qtbot: QtBot, open_compare: Open, columns: int) -> None:
+    rounds = story_rounds()
+    long = replace(rounds[1].proposals[0], text=" pneumonoultramicroscopic" * 8, bytes=b"")
+    rounds[1] = replace(rounds[1], proposals=(long, *rounds[1].proposals[1:]))
+    _, view, _ = open_compare([rounds] * 4)
+    for _ in range(columns - 2):
+        view.extend()
+    run(qtbot, view)
+    column = view.columns[0]
+    for place in (Place(0, 1, 0), Place(0, 2, 0), Place(0, 4, None, len(rounds[4].emitted) - 1)):
+        column.cursor_place.point(place)
+        label = column.verdict
+        assert label.heightForWidth(label.width()) <= label.height(), label.text()
+        assert label.toolTip()
+    fitting = column._fitting("“a”", "word " * 200)
+    assert fitting.endswith("word …") and len(fitting) < 500, "what has no room is in the tooltip"
+    column.verdict.setText(f"<span>“a”</span> {fitting}")
+    assert column.verdict.heightForWidth(column.verdict.width()) <= column.verdict.height()
+
+
+@pytest.mark.usefixtures("fonts")
+def test_a_prompt_shows_whole_lines(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare(preset="three-times")
+    field = view.bar.prompt
+    assert view.bar.prompt.blockCount() > 2
+    block = field.document().firstBlock()
+    heights = []
+    while block.isValid():
+        heights.append(field.blockBoundingGeometry(block).translated(field.contentOffset()))
+        block = block.next()
+    assert heights[1].bottom() <= field.viewport().height() + 1 and heights[2].top() >= field.viewport().height() - 4
+
+
+def test_samples_stand_at_one_height_after_a_comparison_of_texts(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare([story_rounds()] * 4, preset="rejection-gumbel")
+    run(qtbot, view)
+    view.show_preset("random-number")
+    run(qtbot, view)
+    QApplication.processEvents()
+    assert len({column.body.y() for column in view.columns[:3]}) == 1
+    assert view.columns[0].figures.minimumHeight() <= view.columns[0].figures.fontMetrics().height() + 4
+
+
 def test_the_invariance_badge_counts_equal_tokens_and_a_broken_promise_is_loud(qtbot: QtBot, open_compare: Open) -> None:
     _, view, _ = open_compare(preset="with-without")
     run(qtbot, view)
     tokens = sum(len(round_.emitted) for round_ in story_rounds())
     assert view.columns[1].relation.text() == f"Same text as A: {tokens} of {tokens} tokens."
     assert "plain" in view.columns[1].figures.text().replace("&nbsp;", " ")
-    assert not view.parting.isVisible()
+    assert view.parting.words.text() == "The texts are the same." and not view.parting.go.isVisible()
     _, broken, _ = open_compare([story_rounds(), other_story()], preset="with-without")
     run(qtbot, broken)
     assert broken.columns[1].relation.property("kind") == "unexpected"
@@ -182,6 +296,7 @@ def test_pointing_at_a_bar_of_the_strip_points_at_its_first_token_everywhere(qtb
     place = view.columns[1].cursor_place.place
     assert place is not None and place.round == 4
     assert strip.round_at(-5) is None
+    assert strip.round_at(strip._area.left() - 2) == 0, "beside its left edge there is the first round"
 
 
 def test_scrolling_one_column_brings_the_others_to_the_same_position(qtbot: QtBot, open_compare: Open) -> None:

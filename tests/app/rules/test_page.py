@@ -81,26 +81,27 @@ def listed(page: RulesPage) -> list[Place | None]:
 def test_it_says_and_lists_what_was_found(page: RulesPage) -> None:
     show(page, answer())
     judged = rejudge(TRACE.rounds, OPTIONS, "rejection")
-    assert page.words.text().splitlines() == summary(judged)
+    assert [page.found.text(), *page.words.text().splitlines()] == summary(judged)
+    assert page.found.property("alone") is False, "the finding stands out"
     assert page.notes.text() == " ".join(limits(judged)) and page.notes.isVisible()
     assert listed(page) == wanted("rejection") and len(wanted("rejection")) > 5
     row = page.list.changes.row(0)
     assert (row.sign, row.before, row.token) == ("+", "", "The")
-    assert row.words == "rejected; rejection would have kept it" and row.figures.startswith("p 0.285   q 0.490")
+    assert row.words == "rejected; Rejection would have accepted it" and row.figures.startswith("p 0.285   q 0.490")
     assert row.after == "As the last light"
 
 
 def test_another_rule_and_fewer_proposals_are_judged_at_once(page: RulesPage) -> None:
     show(page, answer())
     page.rule.buttons["match"].click()
-    assert listed(page) == wanted("match") and "match would have proposed" in page.list.changes.row(0).words
-    assert not page.notes.isVisible()
+    assert listed(page) == wanted("match") and "Match would have proposed" in page.list.changes.row(0).words
+    assert page.notes.text() == "The drafts behind the first change of a round are not known."
     page.gamma.setCurrentIndex(page.gamma.findData(1))
     page.gamma.activated.emit(page.gamma.currentIndex())
     assert listed(page) == wanted("match", 1)
     assert [page.gamma.itemData(index) for index in range(page.gamma.count())] == [None, 1, 2, 3]
     page.rule.buttons["gumbel"].click()
-    assert not listed(page) and page.list.isHidden() and "12 instead of 13" in page.words.text()
+    assert not listed(page) and page.list.isHidden() and "12 instead of 13" in page.found.text()
 
 
 def test_the_rule_that_did_not_judge_is_offered_until_one_is_chosen(page: RulesPage) -> None:
@@ -117,7 +118,7 @@ def test_a_growing_answer_is_judged_round_by_round(page: RulesPage, monkeypatch:
     monkeypatch.setattr(page_module.Rejudge, "add", lambda self, current: (judged.append(current.index), add(self, current))[1])
     made = answer(0, "generating")
     show(page, made)
-    assert page.words.text() == WAITING
+    assert page.found.text() == WAITING
     resets: list[int] = []
     page.list.changes.modelReset.connect(lambda: resets.append(1))
     for current in TRACE.rounds:
@@ -141,7 +142,7 @@ def test_an_answer_that_went_back_is_judged_anew(page: RulesPage) -> None:
 )
 def test_what_cannot_be_told_is_said_in_words(page: RulesPage, options: dict[str, object], said: str) -> None:
     show(page, answer(**options))
-    assert said in page.words.text() and not listed(page) and page.list.isHidden()
+    assert said in page.found.text() and not listed(page) and page.list.isHidden()
 
 
 def test_rounds_without_what_the_rule_compares_are_named_as_the_reason(page: RulesPage) -> None:
@@ -151,12 +152,12 @@ def test_rounds_without_what_the_rule_compares_are_named_as_the_reason(page: Rul
     )
     grow(made, tuple(bare))
     show(page, made)
-    assert page.words.text().startswith("Analysis was off") and not page.notes.isVisible()
+    assert page.found.text().startswith("Analysis was off") and not page.notes.isVisible()
 
 
 def test_an_empty_conversation_says_what_will_be_there(page: RulesPage) -> None:
     show(page)
-    assert page.words.text() == WAITING and page.focusProxy() is page.rule.buttons["rejection"]
+    assert page.found.text() == WAITING and page.focusProxy() is page.rule.buttons["rejection"]
 
 
 def test_places_are_marked_while_the_page_shows_or_as_long_as_is_asked(page: RulesPage, cursor: Cursor) -> None:
@@ -206,7 +207,7 @@ def test_a_row_says_the_same_to_a_screen_reader(page: RulesPage) -> None:
     show(page, answer())
     index = page.list.changes.index(0)
     spoken = index.data(Qt.ItemDataRole.AccessibleTextRole)
-    assert spoken.startswith("“The” rejected; rejection would have kept it. p 0.285")
+    assert spoken.startswith("“The” rejected; Rejection would have accepted it. p 0.285")
 
 
 # In the window

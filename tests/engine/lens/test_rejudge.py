@@ -291,8 +291,8 @@ def test_drafts_of_match_do_depend_on_where_their_round_began(monkeypatch):
 @pytest.mark.parametrize(
     ("recorded", "rule", "drafter", "others", "reason"),
     [
-        ("rejection", "gumbel", "model", {}, "Under rejection the text itself"),
-        ("gumbel", "rejection", "model", {}, "Under rejection the text itself"),
+        ("rejection", "gumbel", "model", {}, "Under Rejection the text itself"),
+        ("gumbel", "rejection", "model", {}, "Under Rejection the text itself"),
         ("gumbel", "gumbel", "ngram", {}, "depends on where its round began"),
         ("gumbel", "gumbel", "model", {"gamma": "auto"}, "Gamma was automatic"),
     ],

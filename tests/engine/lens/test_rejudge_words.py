@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from engine.exports.tables import options_of
 from engine.lens.rejudge import Rejudge, RejudgeCounts, rejudge
-from engine.lens.rejudge_words import limits, summary, token_name
+from engine.lens.rejudge_words import change_words, limits, summary, token_name
+from engine.lens.shared_wording import RULE_TITLES
 from engine.trace import read
 from engine.types import Round
 
@@ -27,33 +29,49 @@ def judged(rule: str, gamma: int | None = None, **counts: int) -> Rejudge:
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ({}, "At these 9 positions rejection would have decided as gumbel did."),
-        ({"positions": 1, "rejects": 1}, "At 1 position rejection would have rejected 1 that gumbel kept; the text"),
-        ({"accepts": 1, "rejects": 2}, "would have kept 1 token that gumbel rejected and rejected 2 that it kept; the text"),
-        ({"others": 1}, "would have proposed another token at 1, rejecting it;"),
-        ({"others": 3, "others_kept": 2, "accepts": 2}, "proposed another token at 3, keeping 2 of them and kept 2 tokens that"),
-        ({"others": 3}, "keeping none of them;"),
+        ({}, "Rejection would have decided as Gumbel did at all 9 judged positions."),
+        ({"positions": 1}, "Rejection would have decided as Gumbel did at the 1 judged position."),
+        ({"rejects": 1}, "otherwise at 1 of 9 judged positions. It would have rejected 1 accepted token."),
+        ({"accepts": 1, "rejects": 2}, "It would have accepted 1 rejected token and rejected 2 accepted tokens."),
+        ({"others": 1}, "It would have proposed another token at 1 (rejecting it)."),
+        (
+            {"others": 3, "others_kept": 2, "accepts": 2},
+            "proposed another token at 3 (accepting 2 of them) and accepted 2 rejected tokens.",
+        ),
+        ({"others": 3}, "at 3 (accepting none of them)."),
     ],
 )
-def test_changes_are_counted_in_one_sentence(counts: dict[str, int], said: str) -> None:
+def test_changes_are_counted_in_short_sentences(counts: dict[str, int], said: str) -> None:
     again = judged("rejection", positions=counts.pop("positions", 9), **counts)
-    assert said in summary(again)[0]
+    assert said in " ".join(summary(again))
 
 
 def test_kept_proposals_are_told_of_rounds_that_are_known_to_the_end() -> None:
     some = judged("rejection", complete=4, kept=1, was_kept=3)
-    assert "In 4 of 9 rounds the number is known: rejection would have kept 1 proposal, where gumbel kept 3." in summary(some)
-    assert "In all 9 rounds rejection would have kept" in " ".join(summary(judged("rejection", complete=9)))
+    where = "In the 4 of 9 rounds where the number is known, it would have accepted"
+    assert f"{where} 1 proposal instead of the 3 that were accepted." in summary(some)
+    assert "In all 9 rounds it would have accepted 0 proposals, as many as" in " ".join(summary(judged("rejection", complete=9)))
     assert len(summary(judged("rejection", positions=9))) == 1
 
 
+@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel"])
+def test_rules_have_the_names_that_they_have_everywhere(rule: str) -> None:
+    for again in (judged(rule), judged(rule, 1)):
+        said = " ".join((*summary(again), *limits(again)))
+        changes = [found.change for found in again.rounds if found.change is not None]
+        said += " ".join(change_words(change, again.rule, TRACE.rounds[change.spot.round]) for change in changes)
+        assert not re.search(r"\b(match|rejection|gumbel|block)\b", said), "lower case is the name of an option, not of a rule"
+        assert RULE_TITLES[again.rule] in said
+
+
 def test_an_answer_under_its_own_rule_says_only_that() -> None:
-    assert summary(judged("gumbel")) == ["This answer was judged by gumbel, so nothing changes."]
+    assert summary(judged("gumbel")) == ["This answer was judged by Gumbel, so nothing changes."]
 
 
 def test_what_is_not_told_depends_on_the_rule() -> None:
-    assert not limits(judged("match"))
-    assert [words.split()[0] for words in limits(judged("rejection"))] == ["Rejection", "What"]
+    assert limits(judged("match")) == ["The drafts behind the first change of a round are not known."]
+    assert [" ".join(words.split()[:2]) for words in limits(judged("rejection"))] == ["The text", "Rejection would", "The token"]
+    assert not limits(judged("gumbel"))
 
 
 def test_trouble_is_all_that_is_said() -> None:
