@@ -84,6 +84,15 @@ def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, me
     return found
 
 
+AXIS, MARGIN = 38, 12
+"""Pixels on the left of a plot at normal text scale, and on its right."""
+
+
+def width_around(scale: float) -> int:
+    """Pixels of a chart's width that its plot does not have: frame, axis and margin."""
+    return 4 + round(AXIS * scale) + MARGIN
+
+
 class Chart(QWidget):
     """A plot with a calm line of words while there is nothing to draw.
 
@@ -119,7 +128,7 @@ class Chart(QWidget):
         self.axes = {"left": pg.AxisItem("left"), "bottom": pg.AxisItem("bottom"), "strip": pg.AxisItem("left")}
         whole = pg.GraphicsWidget()
         grid = self._grid = QGraphicsGridLayout(whole)
-        grid.setContentsMargins(0, 7, 12, 0)
+        grid.setContentsMargins(0, 7, MARGIN, 0)
         grid.setSpacing(0)
         grid.addItem(self.head, 0, 1)
         grid.addItem(self.axes["left"], 1, 0)
@@ -162,11 +171,6 @@ class Chart(QWidget):
             self.setAccessibleDescription(KEYS_IN_WORDS)
         self.plot.viewport().setMouseTracking(True)
         self.plot.viewport().installEventFilter(self)
-
-    @property
-    def width_around(self) -> int:
-        """Pixels of the width that the plot does not have: frame, axis and margin."""
-        return 4 + round(38 * self._scale) + 12
 
     # Content
 
@@ -305,7 +309,7 @@ class Chart(QWidget):
             axis.setPen(cosmetic(theme.line))
             axis.setTextPen(QColor(theme.faint))
         for side in ("left", "strip"):
-            self.axes[side].setWidth(round(38 * scale))
+            self.axes[side].setWidth(round(AXIS * scale))
         if self._strip_height:
             self._grid.setRowFixedHeight(2, round(self._strip_height * scale))
             self._grid.setRowSpacing(1, round(15 * scale))

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWi
 from app.charts.by_position import LengthsChart, PositionChart
 from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
 from app.charts.by_time import ThroughputChart, TimesChart
-from app.charts.chart import Chart
+from app.charts.chart import Chart, width_around
 from app.charts.data import Material, empty_words
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
@@ -55,8 +55,9 @@ class ChartsPage(QWidget):
         self.setAccessibleName("Charts")
         self.range = RoundRange()
         self._theme: Theme | None = None
+        self._scale = 1.0
         self._material: Material | None = None
-        self.sections: dict[ChartName, Section] = {name: Section(SHOWN[name]()) for name in CHARTS}
+        self.sections: dict[ChartName, Section] = {name: Section(kind, SHOWN[name]) for name, kind in CHARTS.items()}
         self.curve_names = self.sections["proposals"].note
         self.measure = QPushButton("Measure plain speed")
         self.measure.setObjectName("smallButton")
@@ -97,14 +98,17 @@ class ChartsPage(QWidget):
             section.folded.connect(self._folded)
             section.definition_wanted.connect(self._define)
             section.menu_wanted.connect(self._menu_at_button)
-            chart = section.chart
-            chart.menu_wanted.connect(self._menu_at)
-            if chart.kind.per_round:
-                chart.pointed.connect(self._pointed)
-                chart.picked.connect(self._picked)
-                chart.dragged.connect(self.range.drag)
-                chart.zoomed.connect(self.range.zoom)
-                chart.stepped.connect(self._stepped)
+            section.made.connect(self._connect_chart)
+
+    @Slot(object)
+    def _connect_chart(self, chart: Chart) -> None:
+        chart.menu_wanted.connect(self._menu_at)
+        if chart.kind.per_round:
+            chart.pointed.connect(self._pointed)
+            chart.picked.connect(self._picked)
+            chart.dragged.connect(self.range.drag)
+            chart.zoomed.connect(self.range.zoom)
+            chart.stepped.connect(self._stepped)
 
     # What shows
 
@@ -157,10 +161,12 @@ class ChartsPage(QWidget):
     def _catch_up(self) -> None:
         if not self.isVisible():
             return
-        for section in self.sections.values():
-            if section.stale and section.open and self._in_sight(section.chart):
+        shown = [(section, section.chart) for section in self.sections.values() if section.open]
+        self._column.activate()  # charts made just now take their places
+        for section, chart in shown:
+            if section.stale and self._in_sight(chart):
                 section.stale = False
-                section.chart.show_material(self._material)
+                chart.show_material(self._material)
                 self._mark(section, self._marked())
 
     def _in_sight(self, chart: Chart) -> bool:
@@ -196,9 +202,10 @@ class ChartsPage(QWidget):
                 self._mark(section, self._marked())
 
     def _mark(self, section: Section, round_: int | None) -> None:
-        material, chart = self._material, section.chart
+        material = self._material
         if not section.open or material is None or self._theme is None:
             return
+        chart = section.chart
         if not chart.kind.per_round:
             place = self._marked_place()
             known = place is not None and 0 <= place.round < material.tally.rounds
@@ -257,7 +264,7 @@ class ChartsPage(QWidget):
     def _menu_at_button(self) -> None:
         section = self.sender()
         if isinstance(section, Section):
-            self.menu_wanted.emit(section.chart.kind.name, section.more.mapToGlobal(QPoint(0, section.more.height())))
+            self.menu_wanted.emit(section.kind.name, section.more.mapToGlobal(QPoint(0, section.more.height())))
 
     @Slot(QPoint)
     def _menu_at(self, position: QPoint) -> None:
@@ -267,7 +274,7 @@ class ChartsPage(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles every chart and draws it anew, since legends carry the colours of the theme."""
-        self._theme = theme
+        self._theme, self._scale = theme, scale
         for section in self.sections.values():
             section.set_look(theme, scale)
             section.note.set_words()
@@ -287,8 +294,7 @@ class ChartsPage(QWidget):
     def _plot_width(self) -> int:
         """Pixels between the axes of a chart, as wide as the page makes it."""
         margins = self._column.contentsMargins()
-        chart = self.sections["proposals"].chart
-        return self.width() - margins.left() - margins.right() - chart.width_around
+        return self.width() - margins.left() - margins.right() - width_around(self._scale)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
@@ -11,6 +13,7 @@ from app.charts.data import Words
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import icon_button, tint
+from engine.lens.chart_kinds import ChartKind
 
 NARROW = 400
 """Where a section is narrower than that, its note stands below the title."""
@@ -55,30 +58,35 @@ class Note(QLabel):
 
 
 class Section(QWidget):
-    """One chart of the page.
+    """One chart of the page, made when it is first asked for: the page is seldom what a window shows first.
 
     Signals:
+        made: (chart) it is there now.
         folded: (open) the user has opened or closed it.
         definition_wanted: (key, what to show it at).
         menu_wanted: what can be done with the chart.
     """
 
+    made = Signal(object)
     folded = Signal(bool)
     definition_wanted = Signal(str, QWidget)
     menu_wanted = Signal()
 
-    def __init__(self, chart: Chart) -> None:
+    def __init__(self, kind: ChartKind, make: Callable[[], Chart]) -> None:
         super().__init__()
-        self.chart = chart
+        self.kind = kind
+        self.open = True
         self.stale = True
+        self._make = make
+        self._chart: Chart | None = None
         self._theme: Theme | None = None
         self._scale = 1.0
-        title = chart.kind.title
+        title = kind.title
         self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
         self.title = QPushButton(title)
         self.title.setObjectName("sectionTitle")
         self.title.setAccessibleName(f"What {title} means")
-        self.title.setToolTip(f"<p>{chart.kind.in_window}</p>")
+        self.title.setToolTip(f"<p>{kind.in_window}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
         self.note = Note()
@@ -96,18 +104,26 @@ class Section(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
         column.addLayout(row)
-        column.addWidget(chart, 1)
         self._row, self._column, self._below = row, column, False
 
     @property
-    def open(self) -> bool:
-        """Whether the chart is unfolded, not whether it is scrolled into view."""
-        return not self.chart.isHidden()
+    def chart(self) -> Chart:
+        """The chart, made now if it is asked for the first time."""
+        if self._chart is None:
+            self._chart = chart = self._make()
+            if self._theme is not None:
+                chart.set_look(self._theme, self._scale)
+            self._column.addWidget(chart, 1)
+            chart.setVisible(self.open)
+            self.made.emit(chart)
+        return self._chart
 
     def set_open(self, open_: bool) -> None:
         """Unfolds or folds the chart without emitting `folded`; the chart is then drawn again when it is next seen."""
         if open_ != self.open:
-            self.chart.setVisible(open_)
+            self.open = open_
+            if self._chart is not None:
+                self._chart.setVisible(open_)
             self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred if open_ else QSizePolicy.Policy.Fixed)
             self.note.setVisible(open_)
             if not open_:
@@ -120,7 +136,7 @@ class Section(QWidget):
         self.folded.emit(self.open)
 
     def _explain(self) -> None:
-        self.definition_wanted.emit(self.chart.kind.key, self.title)
+        self.definition_wanted.emit(self.kind.key, self.title)
 
     def _place_note(self) -> None:
         """Beside the title, or below it where the section is narrow or the note a long legend."""
@@ -135,14 +151,14 @@ class Section(QWidget):
     @property
     def kind_has_long_note(self) -> bool:
         """Whether the legend has more than a title leaves room for in any usual panel."""
-        return self.chart.kind.name == "proposals"
+        return self.kind.name == "proposals"
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._place_note()
 
     def _show_fold(self) -> None:
-        words = f"{'Collapse' if self.open else 'Expand'} {self.chart.kind.title}"
+        words = f"{'Collapse' if self.open else 'Expand'} {self.kind.title}"
         self.fold.setProperty("drawing", "chevron" if self.open else "chevron-right")
         self.fold.setAccessibleName(words)
         self.fold.setToolTip(words)
@@ -156,5 +172,6 @@ class Section(QWidget):
         for button in (self.fold, self.more):
             tint(button, theme, scale)
             button.setIconSize(QSize(round(13 * scale), round(13 * scale)))
-        self.chart.set_look(theme, scale)
+        if self._chart is not None:
+            self._chart.set_look(theme, scale)
         self._show_fold()

@@ -142,8 +142,12 @@ def story_rounds(text: str = STORY, gamma: int = 4, rule: Rule = "gumbel", finis
     return rounds
 
 
+MOST_CALLS = 40
+"""The window is painted after each call, which is what most of a long answer's time would be spent on."""
+
+
 class FakeEngine:
-    """Answers each request with `rounds`, one per call of `events`; wishes take effect in the next round.
+    """Answers each request with `rounds`, one per call of `events`, of long answers several; wishes take effect in the next call.
 
     Attributes:
         requests, loads, forced: what it was asked for. closed: whether it was closed.
@@ -202,9 +206,10 @@ class FakeEngine:
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
         said = list(self._said)
         self._said.clear()
-        paused = self.pause_after is not None and self._next >= self.pause_after
-        if self._run is not None and not self.hold and not paused:
-            said += self._advance()
+        for _ in range(max(1, len(self.rounds) // MOST_CALLS)):
+            paused = self.pause_after is not None and self._next >= self.pause_after
+            if self._run is not None and not self.hold and not paused:
+                said += self._advance()
         return said
 
     def _advance(self) -> list[Event]:

@@ -972,6 +972,7 @@ def test_every_control_and_every_name_has_its_place(
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     window.panel.show_page("charts")
+    settle()
     header, names = window.header, window.panel.charts.curve_names
     controls = [header.target, header.drafter, header.rule, header.gamma, header.temperature, header.seed, header.pin]
     lowest = header.strip.y() if header.strip.isVisible() else header.height()
@@ -1009,6 +1010,7 @@ def test_metrics_are_exported_from_the_menu(
 
 def test_everything_can_be_found_by_name_and_is_named_for_screen_readers(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
+    assert all(section.chart for section in window.panel.charts.sections.values()), "those out of sight, too"
     for name in NAMES:
         widget = window.findChild(QWidget, name)
         assert widget is not None, name
