@@ -105,6 +105,8 @@ class RunStarted(RunEvent):
     """Type of the target's logits, as in `Numerics`."""
     template: bool = True
     """Whether the prompt was written in the model's chat template; else the last message's text is the prompt as it stands."""
+    in_thought: bool = False
+    """Whether the prompt's end has opened a thought, in which the answer begins."""
 
 
 @dataclass(frozen=True, slots=True)

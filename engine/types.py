@@ -44,6 +44,7 @@ from engine.values import (
     RULES,
     SEED_LIMIT,
     STATUSES,
+    THINKINGS,
     Candidate,
     DecodingOptions,
     DrafterStatistics,
@@ -62,6 +63,7 @@ from engine.values import (
     Round,
     Rule,
     Status,
+    Thinking,
     option_names,
 )
 
@@ -78,6 +80,7 @@ __all__ = [
     "RULES",
     "SEED_LIMIT",
     "STATUSES",
+    "THINKINGS",
     "BenchFinished",
     "BenchMeasured",
     "BenchSkipped",
@@ -125,6 +128,7 @@ __all__ = [
     "TaskFailed",
     "TaskFinished",
     "TaskProgress",
+    "Thinking",
     "TrainingFinished",
     "TrainingMeasured",
     "TrainingTold",

@@ -17,6 +17,8 @@ ExpectedRule = Literal["match", "gumbel", "rejection"]
 Status = Literal["accepted", "rejected", "unjudged"]
 Origin = Literal["accepted", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other"]
+Thinking = Literal["auto", "on", "off"]
+"""Whether a model is to think before it answers; "auto" is as its chat template has it."""
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]
 
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -29,6 +31,7 @@ EXPECTED_RULES: tuple[ExpectedRule, ...] = get_args(ExpectedRule)
 of `Expected`."""
 STATUSES: tuple[Status, ...] = get_args(Status)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
+THINKINGS: tuple[Thinking, ...] = get_args(Thinking)
 FINISHES: tuple[Finish, ...] = get_args(Finish)
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The parts of a round's time, in their order: the fields of `Milliseconds` after the total."""
@@ -324,6 +327,7 @@ class Request:
         given: ids of the tokens the answer begins with, decided already; the first round goes on behind them.
         template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
             So does a model that has no chat template.
+        thinking: whether the model is to think first, where its chat template has a switch for that.
     """
 
     messages: tuple[Message, ...]
@@ -334,11 +338,13 @@ class Request:
     trace_path: str | None = None
     given: tuple[int, ...] = ()
     template: bool = True
+    thinking: Thinking = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What the window may know of a loaded target. Without a template it goes on with texts instead of answering messages."""
+    """What the window may know of a loaded target. Without a template it goes on with texts instead of answering messages.
+    `switches_thinking`: whether its template lets thinking be turned on and off."""
 
     name: str
     path: str
@@ -346,6 +352,7 @@ class ModelInfo:
     context_length: int
     vocabulary_size: int
     has_template: bool = True
+    switches_thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,15 @@ def write_trace(
     changes: Iterable[Mapping[str, Any]] = (),
     summary: Mapping[str, Any] | None = None,
     history: Sequence[tuple[str, str]] = (),
+    read: str = "",
     **header: Any,
 ) -> Path:
     """Write a trace and return its path.
 
     Args:
         changes: of rule, gamma or drafter, each with the `index` of the first round under it.
-        summary: added to the usual one. history: earlier messages as (role, text). header: put over the usual one.
+        summary: added to the usual one. history: earlier messages as (role, text). read: the prompt as the model read it.
+            header: put over the usual one.
     """
     messages = [*history, ("user", prompt)]
     writer = Writer(
@@ -36,7 +38,7 @@ def write_trace(
             "drafter": {"name": "builtin-draft", "sha256": "b" * 64, "has_distribution": True},
             "options": {"rule": "gumbel", "temperature": 0.8, "seed": 5, "gamma": 4, "max_tokens": 64},
             "seed": 5,
-            "prompt": {"messages": [{"role": role, "content": text} for role, text in messages], "ids": [1, 2, 3]},
+            "prompt": {"messages": [{"role": role, "content": text} for role, text in messages], "ids": [1, 2, 3], "text": read},
             **header,
         },
     )

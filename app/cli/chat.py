@@ -33,13 +33,13 @@ INTERRUPTED = 130
 _TICK = 0.1
 
 
-def chat(request: Request, *, ghosts: bool = True, json_lines: bool = False, anyway: bool = False) -> int:
+def chat(request: Request, *, ghosts: bool = True, thoughts: bool = True, json_lines: bool = False, anyway: bool = False) -> int:
     """Stream the answer to standard output and a line of figures to standard error; returns the exit status."""
     engine = Engine()
     if anyway:
         engine.ignore_memory()
     try:
-        view = _JsonLines() if json_lines else _Text(ghosts)
+        view = _JsonLines() if json_lines else _Text(ghosts, thoughts)
         notes = _Notes(request)
 
         def take(event: Event) -> None:
@@ -141,6 +141,8 @@ class _Notes:
         match event:
             case LoadFinished(model):
                 self._model = model
+                if self._request.thinking != "auto" and self._request.template and not model.switches_thinking:
+                    self._say(f"the chat template of {model.name} has no switch for thinking, so --thinking changes nothing.")
             case LoadFailed(may_force=True) | DrafterRefused(may_force=True):
                 self.hint = " The option for that is --anyway."
             case RunStarted(template=False) if self._request.template and self._model is not None:
@@ -154,11 +156,11 @@ class _Notes:
 
 
 class _Text:
-    """The answer as text, coloured where the terminal can."""
+    """The answer as text, coloured where the terminal can, with what the model thinks first dimmed."""
 
-    def __init__(self, ghosts: bool) -> None:
+    def __init__(self, ghosts: bool, thoughts: bool) -> None:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-        self._painter = RoundPainter(ghosts) if wants_colour(sys.stdout) else None
+        self._painter = RoundPainter(ghosts, thoughts, wants_colour(sys.stdout))
         self._progress = _Progress()
         self._totals = Totals()
         self._comparisons = RuleComparisons()
@@ -171,18 +173,24 @@ class _Text:
         match event:
             case RunStarted():
                 self._seed = event.options.seed
+                if event.in_thought:
+                    self._painter.open_thought()
             case RoundFinished(_, round):
                 self._totals.add(round)
                 self._comparisons.add(round)
-                sys.stdout.write(round.text if self._painter is None else self._painter.paint(round))
-                sys.stdout.flush()
-                if round.text:
-                    self._ended_line = round.text.endswith("\n")
+                self._write(self._painter.paint(round))
             case _:
                 pass
 
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        if text:
+            self._ended_line = text.endswith("\n")
+
     def end(self, end: RunFinished | RunFailed) -> None:
         """Ends the last line and prints the figures to standard error; after a failed run, only the line break."""
+        self._write(self._painter.rest())
         if not self._ended_line:
             sys.stdout.write("\n")
             sys.stdout.flush()
@@ -191,7 +199,7 @@ class _Text:
         print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
         if (comparison := self._comparisons.newest) is not None:
             print(comparison_sentence(comparison), file=sys.stderr)
-        if self._painter is not None and wants_colour(sys.stderr):
+        if self._painter.colours and wants_colour(sys.stderr):
             print(legend(), file=sys.stderr)
         _tell_incomplete(end)
 

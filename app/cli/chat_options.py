@@ -8,7 +8,7 @@ import sys
 from app.cli.shared_options import add_anyway, add_models, gamma, request_of
 from engine.drafter_kinds import default_drafter
 from engine.files.builtin import TEMPERATURE, TOP_P
-from engine.types import MAX_GAMMA, RULES, DecodingOptions, Message, Request
+from engine.types import MAX_GAMMA, RULES, THINKINGS, DecodingOptions, Message, Request
 
 HELP = "stream one answer to the terminal"
 DESCRIPTION = (
@@ -25,6 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_models(parser)
     add_anyway(parser)
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
+    parser.add_argument(
+        "--thinking",
+        choices=THINKINGS,
+        default="auto",
+        help="whether a model that can do so thinks before it answers (default: as its chat template has it)",
+    )
+    parser.add_argument("--hide-thinking", dest="thoughts", action="store_false", help="leave out what the model thinks first")
     parser.add_argument(
         "--raw",
         action="store_true",
@@ -99,5 +106,12 @@ def run(arguments: argparse.Namespace) -> int:
         target=target,
         drafter=arguments.drafter or default_drafter(target),
         template=not arguments.raw,
+        thinking=arguments.thinking,
     )
-    return chat(request, ghosts=arguments.ghosts, json_lines=arguments.json_lines, anyway=arguments.anyway)
+    return chat(
+        request,
+        ghosts=arguments.ghosts,
+        thoughts=arguments.thoughts,
+        json_lines=arguments.json_lines,
+        anyway=arguments.anyway,
+    )

@@ -75,6 +75,7 @@ class TextBlock(AnswerBlock):
     """
 
     markdown = False
+    folds = False
 
     @property
     def line(self) -> float:

@@ -17,7 +17,7 @@ from engine import near_ties
 from engine.drafter_kinds import HEAD, NO_DRAFTER
 from engine.lens.pieces import Spot
 from engine.trace import PlainRun
-from engine.types import INVARIANT_RULES, DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule
+from engine.types import INVARIANT_RULES, DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule, Thinking
 
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)
@@ -86,7 +86,9 @@ class Setup:
         """The column's own prompt where columns have prompts of their own, else the one they share."""
         return column.prompt if self.own_prompts else self.prompt
 
-    def requests(self, target: str, options: DecodingOptions, system: str = "") -> tuple[Request, ...]:
+    def requests(
+        self, target: str, options: DecodingOptions, system: str = "", thinking: Thinking = "auto"
+    ) -> tuple[Request, ...]:
         """One request for each column; what a column does not set is as in `options`."""
         if self.unfiltered:
             system, usual = "", DecodingOptions()
@@ -105,6 +107,7 @@ class Setup:
                 target=target,
                 drafter=column.drafter,
                 template=self.template,
+                thinking=thinking,
             )
             for column in self.columns
         )

@@ -222,7 +222,7 @@ class CompareView(QWidget):
             setup = replace(setup, seed=secrets.randbelow(SEED_LIMIT))
             self.bar.show_drawn_seed(setup.seed)
         self._asked, self._asked_target = setup, settings.target
-        requests = setup.requests(settings.target, settings.options(), settings.system_prompt)
+        requests = setup.requests(settings.target, settings.options(), settings.system_prompt, settings.thinking)
         self.parting.show_words()
         self.band.show_findings(())
         self.banner.hide()

@@ -16,7 +16,8 @@ from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
 from engine.drafter_kinds import NO_DRAFTER
-from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, folded, hidden_kinds
+from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, hidden_kinds
+from engine.lens.pieces import folded as with_folds
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
 
@@ -101,12 +102,14 @@ class AnswerBlock(Block):
 
     Attributes:
         markdown: whether the text is set as Markdown says.
+        folds: whether a line above the answer says how long the model thought first, from where that is shown and folded away.
         reading: whether it is shown without tokens' marks as soon as it is done.
         reserved: pixels at the right end of the lines above the text that are left to buttons.
         changed_top: where the part begins that the last `grow` has changed, in pixels from the top of the block.
     """
 
     markdown = True
+    folds = True
 
     def __init__(self, style: Style, width: float, answer: Answer, ghosts: Ghosts, reading: bool = False) -> None:
         super().__init__(style, width)
@@ -140,6 +143,11 @@ class AnswerBlock(Block):
     def _head_step(self) -> float:
         return QFontMetricsF(self.small).height() + 3
 
+    @property
+    def fold(self) -> float:
+        """Height of the line that says how long the model has thought; 0 where it has not."""
+        return self.line + 6 if self.folds and self.answer.has_thought else 0.0
+
     def reserve(self, width: float) -> None:
         """Leaves room for buttons at the right end of the lines above the text."""
         if width != self.reserved:
@@ -149,18 +157,22 @@ class AnswerBlock(Block):
     def grow(self) -> None:
         """Takes in the pieces that came since the last time."""
         pieces = self.answer.text.pieces
+        folded = self.answer.folded if self.folds else 0
+        undecided = folded and self.answer.text.thought.state == "undecided"
         changed = self.flow.height if self.shown else 0.0
         if self.turns:
-            self.flow = ReadingFlow(self.style, self.width, pieces) if self.reads else Flow(self.style, self.width, self.markdown)
+            kept = pieces[folded:]
+            self.flow = ReadingFlow(self.style, self.width, kept) if self.reads else Flow(self.style, self.width, self.markdown)
             self.shown = len(pieces) if self.reads else 0
             self._divided_by, changed = 0, 0.0
-        if self.shown < len(pieces):
-            fresh = pieces[self.shown :]
+        if self.shown < len(pieces) and not undecided:
+            fresh = pieces[max(self.shown, folded) :]
             hidden = hidden_kinds(self.ghosts, self.style.lit)
             for part in self._divided(fresh):
-                visible = [piece for piece in part if piece.kind not in hidden]
-                self.flow.append(visible if self.style.lit == "unjudged" else folded(visible))
-                changed = min(changed, self.flow.changed_top)
+                for stretch in self._behind_thought(part):
+                    visible = [piece for piece in stretch if piece.kind not in hidden]
+                    self.flow.append(visible if self.style.lit == "unjudged" else with_folds(visible))
+                    changed = min(changed, self.flow.changed_top)
             self.shown = len(pieces)
         if not self.answer.running and self.shown:
             self.flow.finish()
@@ -176,9 +188,12 @@ class AnswerBlock(Block):
             self._head = in_lines(self.small, self.width - self.reserved, told)
             if len(self._head) != before:
                 self.changed_top = 0.0
-        self.origin = QPointF(0, self.head)
-        body = self.flow.height if self.shown else 0.0
-        self.height = self.head + body + self.line + 10 + GAP
+        above = self.head + self.fold
+        if above != self.origin.y():
+            self.changed_top = 0.0
+        self.origin = QPointF(0, above)
+        body = self.flow.height if self.flow.length else 0.0
+        self.height = above + body + self.line + 10 + GAP
 
     def _head_words(self) -> list[Word]:
         theme = self.style.theme
@@ -198,6 +213,18 @@ class AnswerBlock(Block):
             self._divided_by += 1
         yield fresh
 
+    def _behind_thought(self, part: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+        """The pieces of the thought and those of the answer, with a divider between them where the thought is shown."""
+        text = self.answer.text
+        if self.folds and self.answer.has_thought and self.answer.shows_thought and text.answer_at is not None:
+            first = text.pieces[text.answer_at]
+            cut = next((place for place, piece in enumerate(part) if piece is first), None)
+            if cut is not None:
+                yield part[:cut]
+                part = part[cut:]
+                self.flow.divide("Answer", self.style.theme.faint)
+        yield part
+
     @property
     def reads(self) -> bool:
         """Whether the reading view is what is to be shown now. Tokens that are lit up have to be seen."""
@@ -211,7 +238,9 @@ class AnswerBlock(Block):
 
     def code_text(self, code: Code) -> str:
         """The text of a block of code as the model wrote it; the view has blanks for its tabs."""
-        lines = self.answer.text.text.replace("\r\n", "\n").split("\n")[code.first + code.fenced :][: code.text.count("\n") + 1]
+        text = self.answer.text
+        source = text.text[text.answer_start :] if self.answer.folded else text.text
+        lines = source.replace("\r\n", "\n").split("\n")[code.first + code.fenced :][: code.text.count("\n") + 1]
         return "\n".join(lines) if shown("\n".join(lines)) == code.text else code.text
 
     @property

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -35,6 +35,7 @@ from app.look.widgets import frame_focus, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
+from app.session.token_walk import spot_of
 from engine.lens.pieces import Ghosts, Kind, hidden_kinds
 
 MEASURE = 74
@@ -109,6 +110,7 @@ class Transcript(QAbstractScrollArea):
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
         self.viewport().setMouseTracking(True)
         self.pointing = Pointing(self, Cursor(self) if cursor is None else cursor, self)
+        self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.latest = self._tool("Jump to the latest text", "down")
         self.latest.setProperty("floating", True)
@@ -120,6 +122,8 @@ class Transcript(QAbstractScrollArea):
         self.reading_button = self._tool("Reading view", "reading")
         self.reading_button.setCheckable(True)
         self.reading_button.clicked.connect(self._ask_for_other_view)
+        self._thought_buttons: list[QToolButton] = []
+        self._thoughts: list[Answer] = []
         self._code_buttons: list[QToolButton] = []
         self._codes: list[str] = []
         self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
@@ -159,6 +163,8 @@ class Transcript(QAbstractScrollArea):
         self.legend.set_look(theme, scale)
         for button in (self.latest, self.copy_button, self.regenerate_button, self.reading_button, *self._code_buttons):
             tint(button, theme, scale)
+        for button in self._thought_buttons:
+            self._look_of_thought(button)
         self.siblings.set_look(theme, scale)
         self.rebuild()
 
@@ -292,6 +298,7 @@ class Transcript(QAbstractScrollArea):
             self.reading_button.setGeometry(right - 3 * size - 8, y, size, size)
         self._place_switch(newest)
         self._place_code_buttons(size)
+        self._place_thoughts()
         self.copy_button.setVisible(done)
         self.reading_button.setVisible(done)
         self.reading_button.setChecked(self.reading)
@@ -320,6 +327,73 @@ class Transcript(QAbstractScrollArea):
             button.setVisible(index < len(found))
             if index < len(found):
                 button.setGeometry(self.column.right() - size, found[index][0], size, size)
+
+    def _place_thoughts(self) -> None:
+        """Above every answer in view before which the model has thought, a button says how long, and shows or folds what."""
+        scrolled, height = self.verticalScrollBar().value(), self.viewport().height()
+        found: list[tuple[int, AnswerBlock]] = []
+        for block in self._blocks[self._block_at(scrolled) :] if self._blocks else []:
+            if block.top > scrolled + height:
+                break
+            if isinstance(block, AnswerBlock) and block.fold:
+                found.append((round(block.top + block.head - scrolled), block))
+        while len(self._thought_buttons) < len(found):
+            button = QToolButton(self.viewport())
+            button.setObjectName("thoughtButton")
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+            button.setCursor(Qt.CursorShape.ArrowCursor)
+            button.clicked.connect(partial(self._turn_thought, len(self._thought_buttons)))
+            self._thought_buttons.append(button)
+            self._look_of_thought(button)
+        self._thoughts = [block.answer for _, block in found]
+        for index, button in enumerate(self._thought_buttons):
+            button.setVisible(index < len(found))
+            if index < len(found):
+                self._show_thought(button, *found[index])
+
+    def _show_thought(self, button: QToolButton, top: int, block: AnswerBlock) -> None:
+        answer = block.answer
+        drawing = "chevron" if answer.shows_thought else "chevron-right"
+        if button.property("drawing") != drawing:
+            button.setProperty("drawing", drawing)
+            self._look_of_thought(button)
+        if button.text() != answer.thought_words:
+            button.setText(answer.thought_words)
+            button.setAccessibleName(answer.thought_words)
+        words = "Fold the thoughts away" if answer.shows_thought else "Show the thoughts"
+        button.setToolTip(words)
+        button.setAccessibleDescription(words)
+        size = button.sizeHint()
+        left = self.column.left() - round(12 * self.scale)  # so that the arrow is in line with the text
+        button.setGeometry(left, top, min(size.width(), self.column.width()), round(block.fold))
+
+    def _look_of_thought(self, button: QToolButton) -> None:
+        if button.property("drawing"):
+            tint(button, self.theme, self.scale)
+            button.setIconSize(QSize(round(13 * self.scale), round(13 * self.scale)))
+
+    def _turn_thought(self, index: int) -> None:
+        if index < len(self._thoughts):
+            self.show_thought(self._thoughts[index], not self._thoughts[index].shows_thought)
+
+    def show_thought(self, answer: Answer, shown: bool) -> None:
+        """Shows what the model thought before an answer, or folds it away; the line that says so stays where it is."""
+        bar, answer.shows_thought = self.verticalScrollBar(), shown
+        value, self._following = bar.value(), False
+        self.rebuild()
+        bar.setValue(value)
+        self._following = self.at_end
+
+    @Slot(object)
+    def _unfold(self, place: Place | None) -> None:
+        """A token that was pinned elsewhere is to be seen."""
+        if place is None or (block := self.answer_block(place.turn)) is None or not block.answer.folded:
+            return
+        spot = spot_of(place, block.answer)
+        at = block.answer.text.first_of_round(place.round) if spot is None else block.answer.text.place_of(spot)
+        if at is not None and at < block.answer.folded:
+            self.show_thought(block.answer, shown=True)
+            self.pointing.show(place)
 
     def _copy_code(self, index: int) -> None:
         if index < len(self._codes):
@@ -421,9 +495,10 @@ class Transcript(QAbstractScrollArea):
             QGuiApplication.clipboard().setText(text)
 
     def copy_answer(self) -> None:
-        """The newest answer, without ghosts, to the clipboard."""
+        """The newest answer, without ghosts, to the clipboard; also without the thoughts before it, unless it is nothing else."""
         if self._answers:
-            QGuiApplication.clipboard().setText(self._answers[-1].text.text)
+            text = self._answers[-1].text
+            QGuiApplication.clipboard().setText(text.answer or text.text)
 
     def plain_text(self) -> str:
         """The conversation in words, as a screen reader gets it."""
@@ -544,6 +619,7 @@ class Transcript(QAbstractScrollArea):
                 self.rebuild()
             else:
                 self._settle.start()
+                self._place_buttons()  # the column moves at once
         else:
             self._place()
 
@@ -638,6 +714,11 @@ class Transcript(QAbstractScrollArea):
             menu.addSeparator()
             menu.addAction("Open link…", partial(self.link_wanted.emit, link))
             menu.addAction("Copy link", partial(QGuiApplication.clipboard().setText, link))
+        found = self.turn_at(point.y() + self.verticalScrollBar().value())
+        if found is not None and found[1].fold:
+            answer = found[1].answer
+            words = "Fold the thoughts away" if answer.shows_thought else "Show the thoughts"
+            menu.addAction(words, partial(self.show_thought, answer, not answer.shows_thought))
         menu.addSeparator()
         menu.addAction("Show tokens" if self.reading else "Reading view", self.reading_wanted.emit)
         idle = bool(self._answers) and self.session.running is None and not self.session.replaying

@@ -74,6 +74,11 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QToolButton#iconButton:checked, QToolButton#pinButton:checked {{ background: {theme.raised}; }}
     QToolButton#iconButton[floating="true"] {{ background: {theme.raised}; border: 1px solid {theme.line}; padding: 3px; }}
     QToolButton#iconButton[floating="true"]:hover {{ border-color: {theme.faint}; }}
+    QToolButton#thoughtButton {{
+        background: transparent; border: 2px solid transparent; border-radius: 8px; color: {theme.dim};
+        padding: 0 {px(6)} 0 3px; }}
+    QToolButton#thoughtButton:hover {{ background: {theme.raised}; color: {theme.text}; }}
+    QToolButton#thoughtButton:focus {{ border-color: {theme.accent}; }}
     QToolButton::menu-indicator {{ image: none; }}
 
     #composerFrame {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 14px; }}

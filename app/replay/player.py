@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 
 from app.session.session import Answer, Session, Turn
 from engine.drafter_kinds import NO_DRAFTER
-from engine.exports.tables import given_text, messages_of, options_of, prompt_tokens, table_of
+from engine.exports.tables import given_text, messages_of, options_of, prompt_text, prompt_tokens, table_of
+from engine.lens.thoughts import opened_by
 from engine.trace import Trace
 from engine.types import (
     FINISHES,
@@ -165,7 +166,8 @@ class Replay:
             read, path = prompt_tokens(self.trace), str(self.trace.path)
             given, logits = given_text(self.trace), table_of(self.trace.header.get("target")).get("logits")
             known = logits if isinstance(logits, str) else None
-            self._tell(RunStarted(REPLAY_RUN, self._options, read, self._drafter(), path, given, known))
+            within = opened_by(prompt_text(self.trace))
+            self._tell(RunStarted(REPLAY_RUN, self._options, read, self._drafter(), path, given, known, in_thought=within))
             self._tell(PrefillProgress(REPLAY_RUN, read, read))
         due = len([change for change in self._changes if change.index < self.shown])
         for round_ in self.trace.rounds[self.shown : shown]:
@@ -209,6 +211,7 @@ class Replay:
             options=self._options, drafter=self._drafter(), submitted=0.0, model=name if isinstance(name, str) else "Answer"
         )
         answer.run_id = REPLAY_RUN
+        answer.shows_thought = False
         return answer
 
     def _tell(self, event: Event) -> None:

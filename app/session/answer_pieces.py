@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from engine.lens.pieces import Piece, ReadingOrder, Spot
+from engine.lens.pieces import NOWHERE, Piece, ReadingOrder, Spot
+from engine.lens.thoughts import ThoughtFinder
 from engine.types import Round
 
 
@@ -14,19 +15,43 @@ class AnswerPieces:
     Attributes:
         pieces: everything released so far, ghosts included, in reading order.
         text: the answer itself, without ghosts.
+        thought: what of it the model thinks first; `thought_tokens` is how many tokens of its rounds that are.
+        answer_at: index of the first piece behind the thought and the blank lines that follow it; None as long as there is none.
+        answer_start: where that piece begins in the text.
     """
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
         self.text = ""
+        self.thought = ThoughtFinder()
+        self.thought_tokens = 0
+        self.answer_at: int | None = None
+        self.answer_start = 0
         self._order = ReadingOrder()
         self._places: dict[Spot, int] = {}
 
     def begin(self, given: str, chosen: str = "") -> None:
         """The answer begins with text that was decided before it, the last part of which is the token the user chose."""
         kept = given.removesuffix(chosen)
-        self._take([Piece(kept, "given"), Piece(given[len(kept) :], "chosen")])
+        parts = self._thought_and_answer(kept)
+        self._take([*(Piece(part, "given") for part in parts), Piece(given[len(kept) :], "chosen")])
         self.text += given
+
+    def open_thought(self) -> None:
+        """The answer begins inside a thought, which its prompt has opened."""
+        self.thought = ThoughtFinder(opened=True)
+
+    @property
+    def answer(self) -> str:
+        """The text behind the thought."""
+        return self.text[self.thought.end :].lstrip() if self.thought.end else self.text
+
+    def _thought_and_answer(self, text: str) -> list[str]:
+        """The text, cut behind the thought that it begins with."""
+        finder = ThoughtFinder(opened=self.thought.state == "open")
+        finder.take(text)
+        parts = [text[: finder.end], text[finder.end :]]
+        return [part for part in parts if part] or [text]
 
     def place_of(self, spot: Spot) -> int | None:
         """Index of the first piece of a token; None while it is held back, and for one that is not in the text."""
@@ -38,8 +63,20 @@ class AnswerPieces:
 
     def _take(self, pieces: list[Piece]) -> None:
         for piece in pieces:
+            if not piece.ghost:
+                self._look_for_thought(piece)
             self._places.setdefault(piece.spot, len(self.pieces))
             self.pieces.append(piece)
+
+    def _look_for_thought(self, piece: Piece) -> None:
+        before = self.thought.state
+        self.thought.take(piece.text)
+        if self.thought.state == "closed" and self.answer_at is None:
+            behind = piece.text if before == "closed" else piece.text[len(piece.text) - self.thought.behind :]
+            if behind.strip():
+                self.answer_at, self.answer_start = len(self.pieces), self.thought.length - len(piece.text)
+        if before in ("undecided", "open") and self.answer_at is None and piece.spot != NOWHERE:
+            self.thought_tokens += 1
 
     def add(self, round_: Round) -> list[Piece]:
         """Takes in the next round and returns the pieces it released."""

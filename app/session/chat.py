@@ -116,6 +116,7 @@ class Chat(QObject):
         settings, session = self.settings, self.session
         answer = session.add_turn(text, options, settings.drafter, target_title(settings.target))
         answer.chosen = chosen
+        answer.shows_thought = False
         if self._replaced is not None and self._replaced.prompt == text:
             session.turns[-1].siblings = [*self._replaced.answers, answer]
         request = Request(
@@ -126,6 +127,7 @@ class Chat(QObject):
             conversation=f"window-{session.conversation}",
             given=given,
             template=not settings.raw,
+            thinking=settings.thinking,
         )
         answer.request = request
         self.seed_drawn.emit(None)

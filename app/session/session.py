@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from app.look.wording import seconds
 from app.session.answer_pieces import AnswerPieces
 from app.session.plain_baseline import Baseline, Baselines
 from engine.drafter_kinds import NO_DRAFTER, drafter_kind
 from engine.lens.dividers import Divider, dividers
 from engine.lens.tally import Tally
+from engine.lens.thoughts import thought_words
 from engine.trace import PlainRun
 from engine.types import (
     INVARIANT_RULES,
@@ -57,6 +59,8 @@ class Answer:
         submitted: clock reading when the engine was asked.
         seconds_to_first_token: as the engine says with the first round, on the clock of this answer alone.
         prefill: tokens of the prompt read so far and in all.
+        shows_thought: whether what the model thought first is part of the text that is shown; else it is folded away.
+        thought_seconds: how long it has thought; None where it has not, or that is not known.
         rounds: every round so far; round i has index i.
         rules: every rule that was in force, in order; the text is drafter-invariant only without rejection and block.
     """
@@ -70,6 +74,8 @@ class Answer:
     chosen: str = ""
     run_id: int | None = None
     state: State = "waiting"
+    shows_thought: bool = True
+    thought_seconds: float | None = None
     text: AnswerPieces = field(default_factory=AnswerPieces)
     tally: Tally = field(default_factory=Tally)
     rounds: list[Round] = field(default_factory=list)
@@ -87,6 +93,27 @@ class Answer:
     def running(self) -> bool:
         """Whether more of the answer may come: it waits, reads the prompt or generates."""
         return self.state in ("waiting", "reading", "generating")
+
+    @property
+    def has_thought(self) -> bool:
+        """Whether the model has begun to think."""
+        return self.text.thought.state in ("open", "closed")
+
+    @property
+    def folded(self) -> int:
+        """How many of its first pieces are folded away. Those that may yet begin a thought are, as long as more may come."""
+        state = self.text.thought.state
+        if self.shows_thought or state == "none" or (state == "undecided" and not self.running):
+            return 0
+        return len(self.text.pieces) if self.text.answer_at is None else self.text.answer_at
+
+    @property
+    def thought_words(self) -> str:
+        """How long the model thought, or thinks; empty if it does not."""
+        if not self.has_thought:
+            return ""
+        spent = "" if self.thought_seconds is None else seconds(self.thought_seconds)
+        return thought_words(self.text.thought.state, self.running, spent, self.text.thought_tokens)
 
     @property
     def tokens_per_second(self) -> float | None:
@@ -292,6 +319,8 @@ class Session:
                 answer.state, answer.options, answer.drafter = "reading", options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
                 answer.rules, answer.logits = [options.rule], event.logits
+                if event.in_thought:
+                    answer.text.open_thought()
                 if event.given:
                     answer.text.begin(event.given, answer.chosen)
                 if self.model is not None and self.target != "builtin" and not self.replaying:
@@ -303,7 +332,10 @@ class Session:
                 answer.state, answer.cache_length = "generating", round_.cache_length
                 answer.tally.add(round_)
                 answer.rounds.append(round_)
+                thinks = answer.text.thought.state in ("undecided", "open")
                 answer.text.add(round_)
+                if thinks and answer.has_thought:
+                    answer.thought_seconds = (round_.started + round_.milliseconds.total) / 1000
                 if round_.rule not in answer.rules:
                     answer.rules.append(round_.rule)
             case RunChanged(rule=rule):

@@ -15,7 +15,7 @@ from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import DecodingOptions, Rule
+from engine.types import THINKINGS, DecodingOptions, Rule, Thinking
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
 PanelPage = Literal["rounds", "charts", "table", "rules"]
@@ -37,6 +37,7 @@ class Settings:
         charts: those that are not folded away.
         geometry: x, y, width, height of the window; empty means the default place.
         seed: None draws a new seed for each answer.
+        thinking: whether the model is to think first, where its chat template has a switch for that.
         raw: messages are texts to go on with, without the model's chat template.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
@@ -63,6 +64,7 @@ class Settings:
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     system_prompt: str = ""
+    thinking: Thinking = "auto"
     raw: bool = False
     export_folder: str = ""
     export_kind: str = "html"
@@ -87,6 +89,7 @@ class Settings:
         for name in ("system_prompt", "export_folder", "export_kind"):
             _check(isinstance(getattr(self, name), str), name, getattr(self, name))
         _check(all(name in CHARTS for name in self.charts), "charts", self.charts)
+        _check(self.thinking in THINKINGS, "thinking", self.thinking)
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
         self.options()
 

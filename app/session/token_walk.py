@@ -38,7 +38,7 @@ def neighbour(turns: Sequence[Turn], place: Place, by: int, hidden: frozenset[Ki
         index = _start(answer, place, by) if turn == place.turn else (0 if by > 0 else len(answer.text.pieces) - 1)
         while 0 <= index < len(answer.text.pieces):
             piece = answer.text.pieces[index]
-            counts = piece.spot != NOWHERE and piece.kind not in hidden
+            counts = piece.spot != NOWHERE and piece.kind not in hidden and index >= answer.folded
             if counts and rounds:
                 counts = turn != place.turn or piece.spot.round != place.round
                 if counts and by < 0:
@@ -64,7 +64,7 @@ def _start(answer: Answer, place: Place, by: int) -> int:
 
 
 def _first(answer: Answer, turn: int, round_: int, hidden: frozenset[Kind]) -> Place | None:
-    for piece in answer.text.pieces[answer.text.first_of_round(round_) :]:
+    for piece in answer.text.pieces[max(answer.folded, answer.text.first_of_round(round_)) :]:
         if piece.kind not in hidden:
             return place_of(turn, piece.spot)
     return None

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.look.fields import keep_from_wheel
 from app.session.settings import Settings
+from engine.types import ModelInfo
 
 NUMBERS = (
     # setting, title, what it does, lowest, highest, step, decimals
@@ -29,8 +30,15 @@ NUMBERS = (
     ("max_tokens", "Max tokens", "Maximum number of tokens in an answer.", 1, 100_000, 64, 0),
 )
 
+NO_SWITCH = "The chat template of this model has no switch for thinking."
 CHOICES: tuple[tuple[str, str, str, tuple[tuple[str, object], ...]], ...] = (
     # setting, title, what it does, entries with their values
+    (
+        "thinking",
+        "Thinking",
+        "Whether a model that can do so thinks before it answers.",
+        (("As the model has it", "auto"), ("On", "on"), ("Off", "off")),
+    ),
     (
         "raw",
         "Prompt",
@@ -144,6 +152,14 @@ class OptionsPopover(QFrame):
         for name, choice in self.choices.items():
             choice.setCurrentIndex(choice.findData(getattr(settings, name)))
         del blockers
+
+    def show_model(self, model: ModelInfo | None) -> None:
+        """Leaves out what the loaded model has no use for, and says so."""
+        box, words = self.choices["thinking"], CHOICES[0][2]
+        switches = model is None or model.switches_thinking
+        box.setEnabled(switches)
+        box.setToolTip(f"<p>{words if switches else NO_SWITCH}</p>")
+        box.setAccessibleDescription(words if switches else NO_SWITCH)
 
     def _reset(self) -> None:
         defaults = Settings()

@@ -391,6 +391,7 @@ class Window(QMainWindow):
         waiting = session.model is None and session.loading is not None
         raw = raw_note(self.settings.raw, session.answers_messages)
         self.composer.set_raw(bool(raw))
+        self.options.show_model(session.model)
         self.welcome.set_raw(bool(raw))
         self.composer.show_hint("You can type while the model loads." if waiting else raw if answer is None else "")
         self._show_what_can_be_done(answer)

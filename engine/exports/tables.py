@@ -220,6 +220,12 @@ def given_text(trace: Trace) -> str:
     return text if isinstance(text, str) else ""
 
 
+def prompt_text(trace: Trace) -> str:
+    """What the model read before the answer; empty where the trace does not say."""
+    text = table_of(trace.header.get("prompt")).get("text")
+    return text if isinstance(text, str) else ""
+
+
 def messages_of(trace: Trace) -> list[tuple[str, str]]:
     """The conversation that the answer continues, as (role, text)."""
     messages = table_of(trace.header.get("prompt")).get("messages")

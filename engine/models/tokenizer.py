@@ -25,10 +25,13 @@ import jinja2.utils
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.types import Message
+from engine.types import Message, Thinking
 
 _STAND_INS = range(0x100000, 0x10FFFE)
 """The last private-use plane: stand-ins for characters of typed control tokens are taken from it."""
+
+_THINKING_SWITCHES = ("enable_thinking", "thinking")
+"""Variables by which templates ask whether the model is to think: Qwen's, SmolLM's and most others'; DeepSeek's and Granite's."""
 
 _UNNAMED = {"bos_token": "", "eos_token": ""}
 """What templates get for these two where a model has no such token: many join them to text without asking."""
@@ -109,9 +112,11 @@ class Tokenizer:
         return self.vocabulary[token] or b""
 
     def apply_chat_template(
-        self, messages: Sequence[Message | Mapping[str, str]], add_generation_prompt: bool = True
+        self, messages: Sequence[Message | Mapping[str, str]], add_generation_prompt: bool = True, thinking: Thinking = "auto"
     ) -> list[int]:
         """Token ids of a conversation. What the messages contain never becomes a control token.
+
+        Whether a model thinks before it answers is told its template where it asks for that (`switches_thinking`).
 
         Where a message contains the text of one, its first character goes through the template as a stand-in that occurs
         nowhere else, so that splitting at control tokens finds the template's own only.
@@ -122,7 +127,7 @@ class Tokenizer:
         turns = [{"role": turn.role, "content": turn.content} if isinstance(turn, Message) else dict(turn) for turn in messages]
         stand_ins = self._stand_ins((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
         covered = [{name: self._cover(value, stand_ins) for name, value in turn.items()} for turn in turns]
-        rendered = self._render(covered, add_generation_prompt)
+        rendered = self._render(covered, add_generation_prompt, thinking)
         if covered == turns:
             return self.encode(rendered, allow_special=True)
         uncover = str.maketrans({stand_in: char for char, stand_in in stand_ins.items()})
@@ -160,21 +165,40 @@ class Tokenizer:
                 characters[index] = stand_ins[character]
         return "".join(characters)
 
-    def _render(self, turns: list[dict[str, str]], add_generation_prompt: bool) -> str:
+    @cached_property
+    def switches_thinking(self) -> bool:
+        """Whether the chat template asks if the model is to think."""
+        try:
+            names = self._environment.parse(self.chat_template or "").find_all(jinja2.nodes.Name)
+            return any(name.name in _THINKING_SWITCHES for name in names)
+        except jinja2.exceptions.TemplateError:  # said where the template is used
+            return False
+
+    def _render(self, turns: list[dict[str, str]], add_generation_prompt: bool, thinking: Thinking) -> str:
         if self.chat_template is None:
             raise DraftlightError(
                 "This model has no chat template, so it cannot hold a conversation. Choose an instruction-tuned model."
             )
+        switches = {} if thinking == "auto" else dict.fromkeys(_THINKING_SWITCHES, thinking == "on")
         try:
             return self._template.render(
-                messages=turns, tools=None, documents=None, add_generation_prompt=add_generation_prompt, **_UNNAMED | self.named
+                messages=turns,
+                tools=None,
+                documents=None,
+                add_generation_prompt=add_generation_prompt,
+                **switches,
+                **_UNNAMED | self.named,
             )
         except Exception as error:  # a template is a program, and raises whatever Python raises
             raise DraftlightError(f"The model's chat template does not accept this conversation: {error}") from error
 
     @cached_property
     def _template(self) -> jinja2.Template:
-        """Compiled as transformers does, so that templates find the tags and functions they were written against."""
+        return self._environment.from_string(self.chat_template or "")
+
+    @cached_property
+    def _environment(self) -> jinja2.sandbox.ImmutableSandboxedEnvironment:
+        """As in transformers, so that templates find the tags and functions they were written against."""
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlocks, jinja2.ext.loopcontrols]
         )
@@ -182,7 +206,7 @@ class Tokenizer:
         environment.globals["namespace"] = _Namespace
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-        return environment.from_string(self.chat_template or "")
+        return environment
 
 
 class _GenerationBlocks(jinja2.ext.Extension):

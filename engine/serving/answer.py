@@ -22,6 +22,7 @@ from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.files.logs import explain
 from engine.files.paths import traces_folder
+from engine.lens.thoughts import opened_by
 from engine.metrics import Totals, violations
 from engine.serving.backend import Backend
 from engine.serving.branching import Beginning, beginning
@@ -147,6 +148,7 @@ class _Answer:
                 self._given.text,
                 self._numerics.logits,
                 self._template,
+                self._template and opened_by(self._target.tokenizer.decode(self._prompt[-16:])),
             )
         )
         finish: Finish | None = None
@@ -294,6 +296,7 @@ class _Answer:
             "prompt": {
                 "messages": plain(request.messages if self._template else request.messages[-1:]),
                 "template": self._template,
+                "thinking": request.thinking,
                 "text": self._target.tokenizer.decode(self._prompt),
                 "ids": self._prompt,
             },

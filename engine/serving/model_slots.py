@@ -184,4 +184,5 @@ def _describe(target: Any) -> ModelInfo:
         context_length=target.context_length,
         vocabulary_size=len(target.vocabulary),
         has_template=target.tokenizer.chat_template is not None,
+        switches_thinking=target.tokenizer.switches_thinking,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import DraftlightError
-from engine.types import Message, Request
+from engine.types import Message, Request, Thinking
 
 
 def uses_template(target: Any, template: bool = True) -> bool:
@@ -14,10 +14,10 @@ def uses_template(target: Any, template: bool = True) -> bool:
     return template and target.tokenizer.chat_template is not None
 
 
-def prompt_ids(target: Any, messages: Sequence[Message], template: bool = True) -> list[int]:
+def prompt_ids(target: Any, messages: Sequence[Message], template: bool = True, thinking: Thinking = "auto") -> list[int]:
     """Token ids of a conversation. Without a template, those of the last message's text alone, which the model goes on with."""
     if uses_template(target, template):
-        read = target.tokenizer.apply_chat_template(list(messages), add_generation_prompt=True)
+        read = target.tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, thinking=thinking)
     else:
         read = target.tokenizer.raw_prompt(messages[-1].content)
     return [int(token) for token in read]
@@ -27,7 +27,7 @@ def prompt_of(target: Any, request: Request) -> list[int]:
     """Token ids that a request has the model read. Raises DraftlightError where there are none, or too many."""
     if not request.messages:
         raise DraftlightError("There is nothing to answer: the conversation is empty.")
-    prompt = prompt_ids(target, request.messages, request.template)
+    prompt = prompt_ids(target, request.messages, request.template, request.thinking)
     if not prompt:
         raise DraftlightError("The prompt is empty. Type some text first.")
     if len(prompt) >= target.context_length:

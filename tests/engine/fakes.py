@@ -10,7 +10,7 @@ from typing import Any
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.files.memory import MemoryNeed
-from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round
+from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
 
 PATIENCE = 60.0
 """Seconds after which something that should have happened counts as not happening. Long, because only a failure waits for it;
@@ -22,10 +22,15 @@ class FakeTokenizer:
 
     def __init__(self, chat_template: str | None = "<role>content") -> None:
         self.chat_template = chat_template
+        self.switches_thinking = False
 
-    def apply_chat_template(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> list[int]:
+    def apply_chat_template(
+        self, messages: Sequence[Message], add_generation_prompt: bool = True, thinking: Thinking = "auto"
+    ) -> list[int]:
         text = "".join(f"<{message.role}>{message.content}" for message in messages)
-        return [ord(letter) for letter in text + ("<assistant>" if add_generation_prompt else "")]
+        text += "<assistant>" if add_generation_prompt else ""
+        text += {"auto": "", "on": "<think>", "off": "<think></think>"}[thinking] if self.switches_thinking else ""
+        return [ord(letter) for letter in text]
 
     def encode(self, text: str) -> list[int]:
         return [ord(letter) for letter in text]

@@ -132,6 +132,54 @@ def test_a_model_too_large_for_the_memory_is_refused_with_the_option_that_loads_
     assert capsys.readouterr().out == "ab\n"
 
 
+def test_thinking_is_passed_on_and_a_model_without_a_switch_is_named(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chat", "hi", "--target", "other", "--max-tokens", "2", "--thinking", "off"]) == 0
+    assert capsys.readouterr().err.splitlines()[0] == (
+        "draftlight: the chat template of other has no switch for thinking, so --thinking changes nothing."
+    )
+    (path,) = (home / "traces").iterdir()
+    assert read(path).header["prompt"]["thinking"] == "off"
+
+
+THINKING_ROUNDS = (("<thi", "nk>", "\nHm"), (".", "</think>", "\n"), ("\n", "Yes", "."))
+
+
+@pytest.mark.parametrize(
+    ("thoughts", "colours", "opened", "expected"),
+    [
+        (True, False, False, "<think>\nHm.</think>\n\nYes."),
+        (False, False, False, "Yes."),
+        (True, True, False, "<think>\nHm.</think>\n\nYes."),
+        (False, True, True, "Yes."),
+    ],
+)
+def test_thoughts_are_dimmed_or_left_out(thoughts: bool, colours: bool, opened: bool, expected: str) -> None:
+    painter = RoundPainter(True, thoughts, colours)
+    rounds = THINKING_ROUNDS
+    if opened:
+        painter.open_thought()
+        rounds = (("\nHm",), *rounds[1:])
+    shown = "".join(painter.paint(plain_round(index, tokens)) for index, tokens in enumerate(rounds)) + painter.rest()
+    assert re.sub(r"\x1b\[[\d;]*m", "", shown) == expected
+    dimmed = "".join(re.findall(r"\x1b\[2m([^\x1b]*)\x1b", shown))
+    assert dimmed == ("<think>Hm.</think>" if thoughts and colours else "")
+
+
+def test_what_only_began_like_a_thought_is_shown_in_the_end() -> None:
+    painter = RoundPainter(colours=False)
+    assert painter.paint(plain_round(0, ("\n", "<thi"))) == ""
+    assert painter.rest() == "\n<thi"
+    assert painter.rest() == ""
+
+
+def plain_round(index: int, tokens: tuple[str, ...]) -> Round:
+    """A round that emitted these tokens without proposals."""
+    emitted = tuple(Emitted(7, text, text.encode(), "plain") for text in tokens)
+    return Round(index, 0, "none", "gumbel", (), emitted, (), Milliseconds(1.0), 1, 0, text="".join(tokens))
+
+
 def test_raw_leaves_the_template_out_and_says_nothing_of_it(
     backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,10 +295,17 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
     assert "usage: draftlight" in capsys.readouterr().out
 
 
+CHAT_ONLY = {"prompt", "target", "drafter", "system", "raw", "thinking", "thoughts", "ghosts", "json_lines", "anyway"}
+
+
 @pytest.mark.parametrize(
     ("command", "kind", "others"),
     [
-        ("chat", DecodingOptions, {"prompt", "target", "drafter", "system", "raw", "ghosts", "json_lines", "anyway"}),
+        (
+            "chat",
+            DecodingOptions,
+            {"prompt", "target", "drafter", "system", "raw", "thinking", "thoughts", "ghosts", "json_lines", "anyway"},
+        ),
         ("prove", ProveRequest, {"json_path", "anyway"}),
         ("bench", BenchRequest, {"limit", "json_path", "anyway"}),
         ("train-drafter", TrainRequest, {"anyway"}),

@@ -241,6 +241,14 @@ GENERATION = """{%- if enable_thinking is not defined -%}{%- set enable_thinking
 {%- endfor -%}
 {% if add_generation_prompt -%}{{ "<|im_start|>assistant\n" }}{%- endif -%}"""
 """The shape of SmolLM3's template."""
+QWEN = """{%- for message in messages -%}
+    {{- "<|im_start|>" + message.role + "\\n" + message.content.split("</think>")[-1] + "<|im_end|>\\n" -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "<|im_start|>assistant\\n" -}}
+    {%- if enable_thinking is defined and enable_thinking is false -%}{{- "<think>\\n\\n</think>\\n\\n" -}}{%- endif -%}
+{%- endif -%}"""
+"""The shape of Qwen3's, in short."""
 TIGHT_GENERATION = """{{- bos_token -}}{%- set keep = keep | default(false) -%}{%- set ns = namespace(system="", last=-1) -%}
 {%- if messages[0]["role"] == "system" -%}
     {%- set ns.system = messages[0]["content"] -%}{%- set messages = messages[1:] -%}
@@ -314,6 +322,22 @@ def test_every_feature_of_templates_is_that_of_transformers(feature: str, folder
             ids = ours.apply_chat_template(turns, prompting)
             assert ours.decode(ids) == expected
             assert ids == theirs.apply_chat_template(turns, add_generation_prompt=prompting, return_dict=False)
+
+
+@pytest.mark.parametrize("template", [GENERATION, QWEN])
+def test_thinking_is_switched_as_in_transformers(template: str, folder_with_names: Path) -> None:
+    ours, theirs = in_both(folder_with_names, template)
+    assert ours.switches_thinking
+    rendered = {}
+    for thinking, switch in (("auto", {}), ("on", {"enable_thinking": True}), ("off", {"enable_thinking": False})):
+        rendered[thinking] = ours.decode(ours.apply_chat_template(TURNS, thinking=thinking))  # type: ignore[arg-type]
+        assert rendered[thinking] == theirs.apply_chat_template(TURNS, add_generation_prompt=True, tokenize=False, **switch)
+    assert rendered["on"] == rendered["auto"] != rendered["off"]
+
+
+@pytest.mark.parametrize("template", [None, FEATURES["loops"], "{{ messages[0].thinking }}{# enable_thinking #}", "{% for %}"])
+def test_a_template_without_a_switch_for_thinking_has_none(template: str | None, metadata: dict[str, Any]) -> None:
+    assert not from_gguf({**metadata, "tokenizer.chat_template": template}, WIDTH).switches_thinking
 
 
 ESCAPES = [

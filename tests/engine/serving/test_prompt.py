@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx_lm
@@ -10,9 +11,10 @@ import pytest
 from mlx_lm.generate import generate_step
 
 from engine.mlx_backend import MlxBackend
+from engine.models.tokenizer_files import from_folder
 from engine.serving.prompt import prompt_ids, uses_template
 from engine.trace import read
-from engine.types import DecodingOptions, LoadFinished, Message, Request, RunFinished, RunStarted
+from engine.types import THINKINGS, DecodingOptions, LoadFinished, Message, Request, RunFinished, RunStarted
 from engine.worker import Engine
 from tests.engine import tiny_models
 from tests.engine.fakes import FakeBackend, FakeTarget, FakeTokenizer
@@ -71,3 +73,70 @@ def test_a_base_model_goes_on_as_in_mlx_lm(tmp_path: Path) -> None:
     options = DecodingOptions(temperature=0, seed=1, max_tokens=12)
     rounds = list(MlxBackend().decode(target, prompt, None, options, backend.make_cache(target), None))
     assert [token.id for round in rounds for token in round.emitted] == expected
+
+
+QWEN = """{%- for message in messages -%}
+    {%- set content = message.content -%}
+    {%- if message.role == "assistant" and "</think>" in content -%}
+        {%- set content = content.split("</think>")[-1].lstrip("\\n") -%}
+    {%- endif -%}
+    {{- "<|im_start|>" + message.role + "\\n" + content + "<|im_end|>\\n" -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- "<|im_start|>assistant\\n" -}}
+    {%- if enable_thinking is defined and enable_thinking is false -%}{{- "<think>\\n\\n</think>\\n\\n" -}}{%- endif -%}
+{%- endif -%}"""
+"""The shape of Qwen3's template: it forgets what was thought in earlier turns."""
+
+
+def test_a_later_turn_reads_only_what_the_template_has_changed(tmp_path: Path, home: Path) -> None:
+    """The thought of the turn before is gone from the prompt; all that stands before it is not read again."""
+    folder = tiny_models.write_folder(tmp_path, max_position_embeddings=2000)
+    (folder / "chat_template.jinja").write_text(QWEN)
+    tokenizer = from_folder(folder, tiny_models.VOCABULARY)
+    thought = tuple(tokenizer.encode("<think>\nhello world\n</think>\n\nhello"))
+    engine = Engine()
+    try:
+        options = DecodingOptions(seed=1, max_tokens=len(thought) + 6)
+        asked = (Message("user", "hello"),)
+        _, first = finished(engine, Request(asked, options, str(folder), conversation="c", given=thought))
+        turns = (*asked, Message("assistant", first.text), Message("user", "and now?"))
+        _, second = finished(engine, Request(turns, options, str(folder), conversation="c"))
+    finally:
+        engine.close()
+    before, now = tokenizer.apply_chat_template(asked), tokenizer.apply_chat_template(turns)
+    assert now[: len(before)] == before
+    assert tokenizer.decode(now).count("<think>") == 0
+    assert second.trace_path is not None
+    summary = read(second.trace_path).summary
+    assert summary is not None
+    assert (summary["reused_tokens"], summary["prompt_tokens"]) == (len(before), len(now))
+
+
+def test_thinking_is_switched_by_the_request_and_an_opened_thought_is_told(home: Path) -> None:
+    engine = Engine(Thinker)
+    try:
+        found = {}
+        for thinking in THINKINGS:
+            options = DecodingOptions(seed=1, max_tokens=2)
+            seen, end = finished(engine, Request(TALK, options, "thinker", thinking=thinking))
+            (started,) = (event for event in seen if isinstance(event, RunStarted))
+            assert end.trace_path is not None
+            prompt = read(end.trace_path).header["prompt"]
+            found[thinking] = (prompt["text"].rpartition("\n")[2], prompt["thinking"], started.in_thought)
+    finally:
+        engine.close()
+    assert found == {
+        "auto": ("<assistant>", "auto", False),
+        "on": ("<assistant><think>", "on", True),
+        "off": ("<assistant><think></think>", "off", False),
+    }
+
+
+class Thinker(FakeBackend):
+    """Its template has a switch: on, the prompt opens a thought."""
+
+    def load(self, *arguments: Any) -> FakeTarget:
+        target = super().load(*arguments)
+        target.tokenizer.switches_thinking = True
+        return target
