@@ -29,6 +29,7 @@ from engine.rounds.text_stream import AnswerText
 from engine.run_control import Control
 from engine.target import prompt_cache as caches
 from engine.target.distribution import Distribution, Shaper
+from engine.target.quantised_cache import make_quantised_cache
 from engine.types import (
     INVARIANT_RULES,
     MAX_GAMMA,
@@ -69,7 +70,8 @@ def decode(
         options: a seed of None is drawn here; use an explicit one to repeat an answer.
         tokenizer, eos_ids: override the model's.
         cache: a prompt cache whose content is a proper prefix of the prompt (one that keeps no count, as a purely recurrent
-            model's, must be empty); extended in place. After the last round it holds all committed tokens but the newest.
+            model's, must be empty); extended in place. After the last round it holds all committed tokens but the newest. None
+            is an empty one of `options.kv_bits`; one that is given stays of the kind it is.
         control: the handle for stopping and changing the run.
         given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
             so that a character may stand across the border.
@@ -132,7 +134,7 @@ class _Run:
         self.committed = [int(token) for token in prompt_tokens]
         self.prompt_length = len(self.committed)
         self.answer_start = self.prompt_length - given
-        self.cache = cache if cache is not None else caches.make_prompt_cache(self.model)
+        self.cache = cache if cache is not None else self._empty_cache(loaded)
         self.queues = caches.can_hide(self.cache)
         self.vocab_size = caches.logits_width(self.model)
         self.shaper = Shaper(self.options, _known_ids(loaded, self.vocab_size))
@@ -144,6 +146,12 @@ class _Run:
         self.started = 0.0
         self.queued: mx.array | None = None
         self._check()
+
+    def _empty_cache(self, loaded: LoadedModel | None) -> list[Any]:
+        bits = self.options.kv_bits
+        if bits is None:
+            return caches.make_prompt_cache(self.model)
+        return make_quantised_cache(self.model, bits, loaded.name if loaded else "The model")
 
     def _check(self) -> None:
         if not self.committed:

@@ -151,9 +151,13 @@ class MlxBackend:
         garbage.collect()
         self._mx.clear_cache()
 
-    def make_cache(self, target: Any) -> Any:
+    def make_cache(self, target: Any, kv_bits: int | None = None) -> Any:
         """As in `Backend`: one entry for each layer, as the model itself or mlx-lm makes them."""
-        return self._cache.make_prompt_cache(target.model)
+        if kv_bits is None:
+            return self._cache.make_prompt_cache(target.model)
+        from engine.target.quantised_cache import make_quantised_cache
+
+        return make_quantised_cache(target.model, kv_bits, target.name)
 
     def cache_length(self, cache: Any) -> int | None:
         """As in `Backend`, by `engine.target.prompt_cache`."""

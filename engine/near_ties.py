@@ -18,14 +18,15 @@ FLOAT32, HALF_PRECISION = 1e-3, 0.1
 _HALF = ("float16", "bfloat16")
 
 
-def limit(logits: str | None) -> float:
+def limit(logits: str | None, kv_bits: int | None = None) -> float:
     """The gap below which last bits may decide.
 
     Args:
         logits: type of the target's logits, as `Numerics.logits`. One that was not recorded is taken for float32: a fault is then
             never excused, at the price that a near-tie in half precision is not recognised.
+        kv_bits: of a quantised K/V cache, where a last bit may move a key or value by a whole level.
     """
-    return HALF_PRECISION if logits in _HALF else FLOAT32
+    return HALF_PRECISION if logits in _HALF or kv_bits is not None else FLOAT32
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ FINISHES: tuple[Finish, ...] = get_args(Finish)
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The parts of a round's time, in their order: the fields of `Milliseconds` after the total."""
 MAX_GAMMA = 64
+KV_BITS = (8, 4)
+"""What a quantised K/V cache may have."""
 SEED_LIMIT = 2**53
 """Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""
 
@@ -57,6 +59,7 @@ class DecodingOptions:
         max_tokens: the longest answer.
         stop: texts that end the answer; the answer is cut before them.
         analyse: whether rounds carry probabilities, alternatives and the closed forms.
+        kv_bits: bits of the target's keys and values in its cache, 4 or 8; None keeps them as they are computed.
         phase_every: every so many rounds the time of each phase is measured; 0 is never.
     """
 
@@ -71,6 +74,7 @@ class DecodingOptions:
     gamma: int | Literal["auto"] = 2
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
+    kv_bits: int | None = None
     analyse: bool = True
     phase_every: int = 16
 
@@ -113,6 +117,7 @@ class DecodingOptions:
             "a list of non-empty strings",
             self.stop,
         )
+        require(self.kv_bits is None or self.kv_bits in KV_BITS, "kv_bits", "None, 4 or 8", self.kv_bits)
         require(isinstance(self.analyse, bool), "analyse", "True or False", self.analyse)
         require(
             is_whole(self.phase_every) and self.phase_every >= 0, "phase_every", "a whole number of at least 0", self.phase_every

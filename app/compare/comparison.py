@@ -312,9 +312,10 @@ class Comparison:
     def _broken(self, mine: Column, theirs: Column, first: int) -> tuple[Kind, str]:
         """What to say of texts that had to be equal and are not."""
         gap = near_ties.nearest(column.tokens[first] if first < len(column.tokens) else None for column in (mine, theirs))
-        logits = mine.answer.logits
-        if gap is not None and gap.size < near_ties.limit(logits):
-            precision = "" if gap.size < near_ties.FLOAT32 else f" in {logits}"
+        logits, bits = mine.answer.logits, mine.answer.options.kv_bits
+        if gap is not None and gap.size < near_ties.limit(logits, bits):
+            coarse = f" in {logits}" if bits is None else f" with a K/V cache of {bits} bits"
+            precision = "" if gap.size < near_ties.FLOAT32 else coarse
             what = (
                 f"the two best scores differ by {gap.size:.2g}"
                 if gap.of == "margin"

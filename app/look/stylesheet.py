@@ -118,6 +118,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QComboBox[look="choice"] {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.text};
         padding: 0 4px 0 {px(9)}; min-height: {px(26)}; max-height: {px(26)}; }}
+    QComboBox[look="choice"]:disabled {{ color: {theme.faint}; }}
     QComboBox[look="choice"]:hover {{ border-color: {theme.faint}; }}
     QComboBox[look="choice"]:focus {{ border: 2px solid {theme.accent}; padding: 0 3px 0 {px(8)}; }}
     QComboBox[look="choice"]::drop-down {{ border: none; width: {px(18)}; }}

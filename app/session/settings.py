@@ -63,6 +63,7 @@ class Settings:
     repetition_penalty: float = 1.0
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
+    kv_bits: int | None = None
     system_prompt: str = ""
     thinking: Thinking = "auto"
     raw: bool = False

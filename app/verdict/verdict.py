@@ -134,7 +134,7 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         id=token.id,
         where=_where(round_, spot),
         decision=decision(round_, spot, greedy),
-        figures=_figures(round_, spot, greedy, near_ties.limit(answer.logits)),
+        figures=_figures(round_, spot, greedy, near_ties.limit(answer.logits, answer.options.kv_bits)),
         target=_alternatives(target_top, proposed, stands),
         draft=_alternatives(draft_top, proposed, stands),
         residual=left_after(round_, spot, greedy),

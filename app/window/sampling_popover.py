@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.look.fields import keep_from_wheel
 from app.session.settings import Settings
-from engine.types import ModelInfo
+from engine.types import KV_BITS, ModelInfo
 
 NUMBERS = (
     # setting, title, what it does, lowest, highest, step, decimals
@@ -44,6 +44,12 @@ CHOICES: tuple[tuple[str, str, str, tuple[tuple[str, object], ...]], ...] = (
         "Prompt",
         "As raw text, each message is continued as it stands; neither earlier messages nor the system prompt are read.",
         (("In the model's chat template", False), ("Raw text to continue", True)),
+    ),
+    (
+        "kv_bits",
+        "K/V cache",
+        "Fewer bits for the target's keys and values take less memory in long conversations, and change its text a little.",
+        (("Full precision", None), *((f"{bits} bits", bits) for bits in KV_BITS)),
     ),
 )
 
@@ -150,7 +156,8 @@ class OptionsPopover(QFrame):
         if self.system.toPlainText() != settings.system_prompt:
             self.system.setPlainText(settings.system_prompt)
         for name, choice in self.choices.items():
-            choice.setCurrentIndex(choice.findData(getattr(settings, name)))
+            values = [choice.itemData(index) for index in range(choice.count())]
+            choice.setCurrentIndex(values.index(getattr(settings, name)))
         del blockers
 
     def show_model(self, model: ModelInfo | None) -> None:

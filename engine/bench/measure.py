@@ -60,7 +60,7 @@ def own_answer(
     Raises:
         Stopped: it was.
     """
-    cache = backend.make_cache(target)
+    cache = backend.make_cache(target, options.kv_bits)
     fresh = drafter.renewed()
     backend.settle()
     tokens: list[int] = []

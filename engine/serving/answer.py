@@ -180,8 +180,10 @@ class _Answer:
         )
 
     def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
-        conversation = self._request.conversation
-        cache = self._slots.caches.take(conversation, self._read) or self._backend.make_cache(self._target)
+        conversation, bits = self._request.conversation, self._request.options.kv_bits
+        if conversation and bits is not None:
+            conversation += f" at {bits} bits"  # a cache of one kind cannot go on as one of another
+        cache = self._slots.caches.take(conversation, self._read) or self._backend.make_cache(self._target, bits)
         self._reused = self._backend.cache_length(cache) or 0
         self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
         self._began = self._clock()

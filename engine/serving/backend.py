@@ -75,8 +75,8 @@ class Backend(Protocol):
     def settle(self) -> None:
         """Finish what is under way and give back memory, so that the next measurement does not pay for the last."""
 
-    def make_cache(self, target: Any) -> Any:
-        """An empty prompt cache."""
+    def make_cache(self, target: Any, kv_bits: int | None = None) -> Any:
+        """An empty prompt cache, of so many bits; raises DraftlightError where the target has no such cache."""
 
     def cache_length(self, cache: Any) -> int | None:
         """Tokens the cache has read; None for one that keeps no count, such as a purely recurrent state."""

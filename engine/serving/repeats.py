@@ -72,4 +72,4 @@ class _Source:
         kept = len(self._prompt) - 1
         if cache is not None and kept and (self._backend.cache_length(cache) or 0) >= kept and self._backend.trim(cache, kept):
             return cache
-        return self._backend.make_cache(self._target)
+        return self._backend.make_cache(self._target, self._request.options.kv_bits)

@@ -197,7 +197,7 @@ class FakeBackend:
                 finish=finish,  # type: ignore[arg-type]
             )
 
-    def make_cache(self, target: FakeTarget) -> FakeCache:
+    def make_cache(self, target: FakeTarget, kv_bits: int | None = None) -> FakeCache:
         return FakeCache()
 
     def cache_length(self, cache: FakeCache) -> int:

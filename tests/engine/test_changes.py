@@ -290,7 +290,7 @@ class Tiny(FakeBackend):
     def drafter(self, name: str, *arguments: Any) -> LoadedDrafter:
         return LoadedDrafter(name, made(name), make=lambda: made(name))
 
-    def make_cache(self, target: Any) -> Any:
+    def make_cache(self, target: Any, kv_bits: int | None = None) -> Any:
         return make_prompt_cache(TARGET)
 
     def cache_length(self, cache: Any) -> int:

@@ -167,3 +167,8 @@ def test_the_nearest_gap_counts_both_sides_and_both_kinds() -> None:
     assert near_ties.nearest([token(0.0, None), token(0.5, None)]) == near_ties.Gap(0.5, "margin"), "both sides see a tie"
     assert near_ties.nearest([token(0.1, 0.2)]) == near_ties.Gap(0.1, "margin")
     assert near_ties.nearest([token(None, None), None]) is None
+
+
+def test_a_quantised_cache_moves_keys_and_values_by_whole_levels() -> None:
+    assert near_ties.limit("float32", kv_bits=8) == near_ties.limit("float32", kv_bits=4) == near_ties.HALF_PRECISION
+    assert near_ties.limit("float32", kv_bits=None) == near_ties.FLOAT32

@@ -77,7 +77,8 @@ def test_chat_json_prints_exactly_the_traces_lines(backend: FakeBackend, home: P
 def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = (
         "--target other --drafter model --rule block --gamma auto --temperature 0.25 --seed 11 --top-p 0.5 --top-k 9 "
-        "--min-p 0.125 --repetition-penalty 1.5 --max-tokens 2 --stop END --stop <end> --system be-brief --no-ghosts"
+        "--min-p 0.125 --repetition-penalty 1.5 --max-tokens 2 --stop END --stop <end> --system be-brief --no-ghosts "
+        "--kv-bits 8"
     )
     assert main(["chat", "hi", *given.split()]) == 0
     (path,) = (home / "traces").iterdir()
@@ -94,6 +95,7 @@ def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys
         "gamma": "auto",
         "max_tokens": 2,
         "stop": ["END", "<end>"],
+        "kv_bits": 8,
         "analyse": True,
         "phase_every": 16,
     }

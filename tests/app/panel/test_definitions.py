@@ -118,6 +118,7 @@ def test_a_baseline_of_another_target_is_none() -> None:
                 "repetition_context": 64,
                 "max_tokens": 64,
                 "stop": ("END",),
+                "kv_bits": 8,
                 "analyse": False,
                 "phase_every": 0,
             }.items()
@@ -142,6 +143,7 @@ def test_every_option_either_makes_another_question_or_means_nothing_to_a_plain_
         found = known.of(replace(ASKED, options=ASKED.options.replace(**changes), drafter="ngram", conversation="window-2"))
         assert found is not None and found.fits
     decided = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "repetition_context", "max_tokens", "stop"}
+    decided.add("kv_bits")
     assert set(option_names()) == decided | {"analyse", "phase_every", "rule", "gamma", "seed"}
 
 

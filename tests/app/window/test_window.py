@@ -681,11 +681,30 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     window.options.numbers["max_tokens"].setValue(64)
     window.options.stop.setPlainText("END\n\\n\\n")
     window.options.system.setPlainText("Be brief.")
+    for name, entry in (("thinking", "Off"), ("kv_bits", "4 bits")):
+        window.options.choices[name].setCurrentText(entry)
     ask(qtbot, window)
     options, messages = engine.requests[0].options, engine.requests[0].messages
     assert (options.gamma, options.temperature, options.seed, options.top_p, options.top_k) == (9, 1.3, 123, 0.9, 40)
     assert (options.max_tokens, options.stop) == (64, ("END", "\n\n"))
     assert messages[0].content == "Be brief."
+    assert (options.kv_bits, engine.requests[0].thinking) == (4, "off")
+    window.options._reset()
+    assert [box.currentText() for box in window.options.choices.values()] == [
+        "As the model has it",
+        "In the model's chat template",
+        "Full precision",
+    ]
+
+
+def test_a_model_whose_template_has_no_switch_for_thinking_is_given_none(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    box = window.options.choices["thinking"]
+    assert not box.isEnabled()
+    assert "no switch" in box.toolTip()
+    engine.say(LoadFinished(replace(MODEL, switches_thinking=True), 0.1))
+    qtbot.waitUntil(box.isEnabled)
+    assert "no switch" not in box.toolTip()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.8])

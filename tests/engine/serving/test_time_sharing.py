@@ -270,7 +270,7 @@ class Device(FakeBackend):
         make = functools.partial(QueuingDraft, self)
         return LoadedDrafter(name, make(), make=make)
 
-    def make_cache(self, target: Any) -> Any:
+    def make_cache(self, target: Any, kv_bits: int | None = None) -> Any:
         return make_prompt_cache(self.target)
 
     def cache_length(self, cache: Any) -> int:
