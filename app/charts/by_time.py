@@ -70,7 +70,8 @@ class ThroughputChart(Chart):
         if not any(material.tally.gammas.keys() - {0}):
             return said(f"{speed_note()}; a plain run"), said(speed_note()), said("")
         if material.plain is None:
-            return said(f"{speed_note()}; no baseline yet: measure the plain speed"), said("no baseline yet"), said("")
+            long = f"{speed_note()}; no baseline yet: measure the plain speed"
+            return said(long), said("tokens/s; no baseline yet"), said("tokens/s"), said("")
         where = "measured" if material.plain_fits else "measured under other conditions"
         line = (theme.dim, "╍╍", f"plain {material.plain:.1f}, {where}")
         return legend(speed_note(), line), legend("", line), legend("", (theme.dim, "╍╍", f"plain {material.plain:.1f}"))
@@ -173,7 +174,7 @@ class TimesChart(Chart):
         """As in `Chart`."""
         looks = phase_looks(theme)
         parts = [(looks[phase][0], "■", phase) for phase in PHASES]
-        return legend("bottom to top:", *parts), legend("", *parts)
+        return legend("ms, bottom to top:", *parts), legend("ms:", *parts), legend("", *parts)
 
     @staticmethod
     def reading(tally: Tally, first: int, last: int) -> str:

@@ -8,7 +8,7 @@ phrase is bold, and a part of one link or one block of code is just its text.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextLay
 
 from app.conversation.line_looks import Look, Span
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
-from app.conversation.text_flow import Chunk, Flow, PieceRun, Style, lines_of, units
+from app.conversation.text_flow import Chunk, Flow, PieceRun, Style, lines_of, slice_units, units
 from engine.lens.pieces import NOWHERE, Piece, Spot
 
 # Distances, in heights of the text's letters
@@ -67,6 +67,7 @@ class ReadingFlow(Flow):
         lines = self.document.source.split("\n")
         self._lines = [0, *accumulate(len(line) + 1 for line in lines)]
         self._size = style.text.pixelSize()
+        self._spoken: list[tuple[str, Spot]] | None = None
         self.chunks = [*self._chunks()] or self.chunks
         self._lay_out_from(0)
         self._codes = self._find_codes()
@@ -146,6 +147,26 @@ class ReadingFlow(Flow):
     def _spot(self, source: int) -> Spot:
         index = bisect_right(self._starts, source) - 1
         return self._spots[min(index, len(self._spots) - 1)] if self._spots else NOWHERE
+
+    # In words
+
+    @property
+    def spoken(self) -> list[tuple[str, Spot]]:
+        """What is to be read, as a screen reader gets it: text without syntax in parts of one token each. Items begin with their
+        markers, cells of a row stand behind commas, and every part of the document is a line."""
+        if self._spoken is None:
+            self._spoken = [*self._in_words()]
+        return self._spoken
+
+    def _in_words(self) -> Iterator[tuple[str, Spot]]:
+        for index, chunk in enumerate(self.chunks):
+            spot = chunk.runs[0].spot if chunk.runs else chunk.newline_spot
+            if index:
+                yield "\n", spot
+            if isinstance(chunk, Rendered) and chunk.marker:
+                yield f"{chunk.marker} ", spot
+            for run in chunk.runs:
+                yield slice_units(chunk.text, run.start, run.end).replace(LINE_BREAK, ", "), run.spot
 
     # Places
 

@@ -1,7 +1,8 @@
 """What a screen reader gets of the conversation, which is painted and therefore has no widgets of its own.
 
-It is one text that can be read letter by letter: prompts and answers without ghosts. The reader's cursor is the window's: where
-a token is pointed at, there it stands, and the description of the conversation says what became of that token.
+It is one text that can be read letter by letter: prompts, and answers without ghosts, in the reading view without syntax. The
+reader's cursor is the window's: where a token is pointed at, there it stands, and the description of the conversation says what
+became of that token.
 """
 
 from __future__ import annotations
@@ -45,11 +46,9 @@ def offset_of(transcript: Transcript, place: Place | None) -> int:
     turns = transcript.session.turns
     if place is None or not 0 <= place.turn < len(turns):
         return 0
-    pieces = turns[place.turn].answer.text.pieces
     spot = spot_of(place, turns[place.turn].answer)
-    at = None if spot is None else turns[place.turn].answer.text.place_of(spot)
-    before = pieces[: 0 if at is None else at]
-    return _answer_starts(transcript)[place.turn] + sum(units(piece.text) for piece in before if not piece.ghost)
+    before = () if spot is None else (text for text, other in transcript.spoken(place.turn) if other < spot)
+    return _answer_starts(transcript)[place.turn] + sum(map(units, before))
 
 
 def place_at(transcript: Transcript, offset: int) -> Place | None:
@@ -58,12 +57,12 @@ def place_at(transcript: Transcript, offset: int) -> Place | None:
     turn = bisect_right(starts, offset) - 1
     if turn < 0:
         return None
-    pieces = [piece for piece in transcript.session.turns[turn].answer.text.pieces if not piece.ghost and piece.text]
-    ends = list(accumulate(units(piece.text) for piece in pieces))
+    parts = [part for part in transcript.spoken(turn) if part[0]]
+    ends = list(accumulate(units(text) for text, _ in parts))
     index = bisect_right(ends, offset - starts[turn])
-    if index >= len(pieces) or pieces[index].spot == NOWHERE:
+    if index >= len(parts) or parts[index][1] == NOWHERE:
         return None
-    return place_of(turn, pieces[index].spot)
+    return place_of(turn, parts[index][1])
 
 
 class ConversationText(QAccessibleTextInterface):

@@ -549,8 +549,8 @@ def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
         mono.setPixelSize(round(style.code.pixelSize() * font.pixelSize() / style.text.pixelSize()))
         mono.setWeight(font.weight())
         look.setFont(mono)
-    if flags & Flag.BOLD:
-        look.setFontWeight(QFont.Weight.DemiBold)
+    if flags & Flag.BOLD:  # the bundled face has a semibold but no semibold italic, which Qt makes only of the bold
+        look.setFontWeight(QFont.Weight.Bold if flags & Flag.ITALIC else QFont.Weight.DemiBold)
     if flags & (Flag.ITALIC | Flag.MATH):
         look.setFontItalic(True)
     if flags & Flag.STRUCK:

@@ -26,6 +26,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, 
 
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
 from app.conversation.legend import Legend
+from app.conversation.reading_view import ReadingFlow
 from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
@@ -36,7 +37,7 @@ from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 from app.session.token_walk import spot_of
-from engine.lens.pieces import Ghosts, Kind, hidden_kinds
+from engine.lens.pieces import Ghosts, Kind, Spot, hidden_kinds
 
 MEASURE = 74
 """Letters of English text that a line of the column holds: between 65 and 75 are read most easily."""
@@ -502,18 +503,28 @@ class Transcript(QAbstractScrollArea):
 
     def plain_text(self) -> str:
         """The conversation in words, as a screen reader gets it."""
-        turns = self.session.turns
-        return self.text_before_answers()[-1] + turns[-1].answer.text.text if turns else ""
+        last = len(self.session.turns) - 1
+        return self.text_before_answers()[-1] + self._words_of(last) if last >= 0 else ""
+
+    def spoken(self, turn: int) -> list[tuple[str, Spot]]:
+        """An answer as it is read in the view that shows, in parts of one token each, without ghosts."""
+        block = self.answer_block(turn)
+        if block is not None and isinstance(block.flow, ReadingFlow):
+            return block.flow.spoken
+        return [(piece.text, piece.spot) for piece in self.session.turns[turn].answer.text.pieces if not piece.ghost]
+
+    def _words_of(self, turn: int) -> str:
+        return "".join(text for text, _ in self.spoken(turn))
 
     def text_before_answers(self) -> list[str]:
         """For every turn, how the conversation in words begins up to its answer's first letter."""
         found: list[str] = []
         text = ""
-        for turn in self.session.turns:
+        for index, turn in enumerate(self.session.turns):
             text += "\n" if text else ""
             text += f"You: {turn.prompt}\n{turn.answer.model or 'Answer'}: "
             found.append(text)
-            text += turn.answer.text.text
+            text += self._words_of(index)
         return found
 
     def _selection(self) -> tuple[Where, Where] | None:

@@ -53,7 +53,6 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #chip QComboBox:disabled, #chip QAbstractSpinBox:disabled {{ color: {theme.faint}; }}
     #chip QComboBox::drop-down {{ border: none; width: {px(18)}; }}
     #chip QComboBox::down-arrow {{ image: url({chevron}); width: {px(14)}; height: {px(14)}; }}
-    QComboBox {{ combobox-popup: 0; }}
     QComboBox QAbstractItemView {{
         background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px;
         selection-background-color: {theme.raised}; selection-color: {theme.text}; outline: none; }}

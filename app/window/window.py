@@ -501,7 +501,7 @@ class Window(QMainWindow):
         self.replay_controller.bar.set_look(theme, scale)
         self.verdicts.set_look(theme, scale)
         self.pages.set_look(theme, scale)
-        self.setMinimumSize(max(560, round(440 * scale)), max(460, round(330 * scale)))
+        self.setMinimumSize(max(560, round(440 * scale)), max(460, round(356 * scale)))
         self._divide()
         self._make_room()
 

@@ -221,11 +221,21 @@ def test_markup_has_its_formats_and_ghosts_have_their_own(qtbot: QtBot) -> None:
     assert chunk.layout is not None
     ranges = chunk.layout.formats()
     found = [(each.start, each.length, QTextCharFormat(each.format)) for each in ranges]  # type: ignore[attr-defined]
-    bold = [(start, length) for start, length, look in found if look.fontWeight() == QFont.Weight.Bold]
-    assert bold == [(4, 2), (8, 2)]
+    bold = [(start, length) for start, length, look in found if look.fontWeight() == QFont.Weight.DemiBold]
+    assert bold == [(4, 2), (8, 2)], "in the weight that the typeface has"
     assert [(start, length) for start, length, look in found if look.fontStrikeOut()] == [(6, 2)]
     faint = [start for start, _, look in found if look.foreground().color().name() == themes.DARK.faint]
     assert faint == [2, 10, 13, 15]
+
+
+def test_bold_italic_is_bold_although_the_typeface_has_no_semibold_italic(qtbot: QtBot) -> None:
+    laid_out = flow(markdown=True)
+    laid_out.append([Piece("***both***", "plain")])
+    laid_out.finish()
+    (chunk,) = laid_out.chunks
+    assert chunk.layout is not None
+    looks = [QTextCharFormat(each.format) for each in chunk.layout.formats() if each.start == 3]  # type: ignore[attr-defined]
+    assert any(look.fontItalic() and look.fontWeight() == QFont.Weight.Bold for look in looks)
 
 
 def test_the_open_block_alone_is_laid_out_again(qtbot: QtBot) -> None:

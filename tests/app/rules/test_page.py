@@ -91,6 +91,18 @@ def test_it_says_and_lists_what_was_found(page: RulesPage) -> None:
     assert row.after == "As the last light"
 
 
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [320, 380, 474, 560])
+def test_no_line_of_what_was_found_is_cut(page: RulesPage, width: int) -> None:
+    show(page, answer())
+    page.resize(width, 600)
+    for rule in ("rejection", "match"):
+        page.rule.buttons[rule].click()
+        QApplication.processEvents()
+        for label in (page.found, page.words, page.notes):
+            assert label.isHidden() or label.height() >= label.heightForWidth(label.width()), label.text()
+
+
 def test_another_rule_and_fewer_proposals_are_judged_at_once(page: RulesPage) -> None:
     show(page, answer())
     page.rule.buttons["match"].click()

@@ -77,7 +77,7 @@ def test_the_sheet_shows_every_key_with_what_it_does(qtbot: QtBot, open_window: 
     for command in window.commands:
         assert not command.shortcuts or command.title.rstrip("…") in shown
     for place, entries in ELSEWHERE.items():
-        assert f"<b>{place}</b>" in shown
+        assert place in shown
         assert all(entry.title in shown for entry in entries)
     words = " ".join(shown).replace(" or ", " ").split()
     native = (QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText) for keys in keys_of_the_table(window))
