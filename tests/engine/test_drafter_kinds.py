@@ -97,16 +97,24 @@ def names_written(source: str) -> Iterator[tuple[int, str]]:
             pairs += zip(node.kwonlyargs, node.kw_defaults, strict=True)
             near = [(entry.arg, default) for entry, default in pairs]
         elif isinstance(node, ast.Compare):
-            near = [(ast.unparse(node), part) for part in ast.walk(node)]
+            near = [(node, part) for part in ast.walk(node)]
         elif isinstance(node, ast.keyword):
             near = [(node.arg, node.value)]
         elif isinstance(node, ast.AnnAssign | ast.Assign) and node.value is not None:
-            near = [(ast.unparse(node).partition("=")[0], part) for part in ast.walk(node.value)]
+            near = [(node, part) for part in ast.walk(node.value)]
         else:
             near = []
         for what, part in near:
-            if "drafter" in str(what).lower() and isinstance(part, ast.Constant) and part.value in DRAFTERS:
+            # The source of what stands beside is written out for a name alone, which takes a thousandth of the time.
+            if isinstance(part, ast.Constant) and part.value in DRAFTERS and "drafter" in _beside(what).lower():
                 yield part.lineno, part.value
+
+
+def _beside(what: Any) -> str:
+    """What a value is compared with, assigned to or passed as."""
+    if not isinstance(what, ast.AST):
+        return str(what)
+    return ast.unparse(what) if isinstance(what, ast.Compare) else ast.unparse(what).partition("=")[0]
 
 
 def test_no_other_file_names_a_drafter() -> None:
