@@ -16,8 +16,9 @@ from functools import cached_property
 
 import mlx.core as mx
 
+from engine.host import on_host
 from engine.noise import NO_TOKEN, NoiseSource
-from engine.target.distribution import Distribution, OneHot, on_host
+from engine.target.distribution import Distribution, OneHot
 from engine.types import Rule
 
 Draft = Distribution | OneHot
@@ -26,19 +27,21 @@ Draft = Distribution | OneHot
 class RoundNoise:
     """The randomness of one round: a noise source bound to the position of the round's first token."""
 
-    def __init__(self, source: NoiseSource, position: int) -> None:
+    def __init__(self, source: NoiseSource, position: int, lazy: bool = False) -> None:
+        """`lazy`: the shared draws are left in the graph, so that more can be queued behind them."""
         self.source = source
         self.position = position
+        self.lazy = lazy
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `shared` noise of consecutive positions, from the round's `first`-th one on."""
         positions = [self.position + first + index for index in range(rows.rows)]
-        return self.source.argmax(rows.logits, rows.inverse_temperature, positions)
+        return self.source.argmax(rows.logits, rows.inverse_temperature, positions, lazy=self.lazy)
 
     def margins(self, rows: Distribution) -> mx.array:
         """(rows,) float32: how far the best score of each `shared` draw is above the second best."""
         positions = [self.position + index for index in range(rows.rows)]
-        return self.source.argmax_and_margin(rows.logits, rows.inverse_temperature, positions)[1]
+        return self.source.argmax_and_margin(rows.logits, rows.inverse_temperature, positions, lazy=self.lazy)[1]
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
@@ -141,7 +144,7 @@ def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     if gamma > 1:
         # After i < gamma proposals, what p still has over q at the next position decides.
         inner = weight[1:gamma]
-        following = Distribution(p.logits[1:gamma], p.inverse_temperature)
+        following = p.part(1, gamma)
         mass = _rows_after(q, 1).residual_mass(following, inner)
         total = mass + 1.0 - inner
         passing = mx.concatenate([mx.where(total > 0, mass / total, 1.0), passing])
@@ -199,11 +202,16 @@ def _coupled_probability(p: Distribution, q: Draft, proposals: mx.array) -> mx.a
 def _residual_or_bonus(p: Distribution, q: Draft, accepted: mx.array, scale: mx.array, noise: RoundNoise) -> mx.array:
     """() int32: a draw from the normalised (scale * p - q)+ after a rejection, from p after a whole block."""
     gamma = q.rows
+    known = on_host(accepted)
+    if known is not None and int(known) == gamma:
+        return noise.shared(p.row(gamma), first=gamma).astype(mx.int32).reshape(())
     rejected = mx.minimum(accepted, gamma - 1)
     p_row = p.row(rejected).probabilities
     excess = mx.maximum(scale * p_row - q.row(rejected).probabilities, 0.0)
     residual = mx.where(excess.sum() > 0, excess, p_row)
     correction = noise.residual(Distribution.from_probabilities(residual), rejected)
+    if known is not None:
+        return correction.astype(mx.int32).reshape(())
     bonus = noise.shared(p.row(gamma), first=gamma)
     return mx.where(accepted == gamma, bonus.astype(mx.int32), correction.astype(mx.int32)).reshape(())
 
@@ -211,4 +219,4 @@ def _residual_or_bonus(p: Distribution, q: Draft, accepted: mx.array, scale: mx.
 def _rows_after(q: Draft, first: int) -> Draft:
     if isinstance(q, OneHot):
         return OneHot(q.ids[first:], q.vocab_size)
-    return Distribution(q.logits[first:], q.inverse_temperature)
+    return q.part(first, q.rows)

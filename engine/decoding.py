@@ -270,6 +270,8 @@ class _Run:
         began = self.clock() - self.clock.take_waited()
         noise = RoundNoise(self.noise, position)
         proposals = self._propose(noise)
+        if proposals is None:
+            noise = RoundNoise(self.noise, position, lazy=True)
         drafted = self._evaluated(proposals.tokens) if staged and proposals is not None else (began if staged else None)
 
         newest = mx.array(self.committed[-1:], dtype=mx.int32)

@@ -17,6 +17,7 @@ import numpy as np
 from engine import noise_kernel
 from engine import noise_reference as reference
 from engine.errors import DraftlightError
+from engine.host import on_host
 from engine.noise_reference import DOMAINS
 
 __all__ = ["DOMAINS", "NO_TOKEN", "NoiseSource", "check_drawn", "coin", "gumbel", "gumbel_argmax"]
@@ -101,15 +102,18 @@ class NoiseSource:
         self.seed = seed
         self.vocab_size = vocab_size
         self._in_kernel = noise_kernel.available()
-        self._shared: dict[int, mx.array] = {}
+        self._shared: dict[int, reference.Floats] = {}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
         """Gumbel noise: (rows, vocab) float32, one row per position."""
         if domain == "shared" and not isinstance(positions, mx.array) and len(positions) <= KEPT_ROWS:
-            self.prepare(positions)
-            kept = [self._shared[position] for position in positions]
-            return kept[0][None] if len(kept) == 1 else mx.stack(kept)
+            return mx.array(self._kept(positions))
         return _rows(self.seed, positions, self.vocab_size, domain, round_position)
+
+    def _kept(self, positions: Sequence[int]) -> reference.Floats:
+        """(rows, vocab) of the shared domain."""
+        self.prepare(positions)
+        return np.stack([self._shared[position] for position in positions])
 
     def prepare(self, positions: Sequence[int]) -> None:
         """Draws and keeps the shared rows of these positions.
@@ -119,7 +123,7 @@ class NoiseSource:
         """
         for position in positions:
             if position not in self._shared:
-                self._shared[position] = mx.array(reference.gumbel(self.seed, position, self.vocab_size))
+                self._shared[position] = reference.gumbel(self.seed, position, self.vocab_size)
         while len(self._shared) > max(KEPT_ROWS, len(positions)):
             del self._shared[next(position for position in self._shared if position not in positions)]
 
@@ -135,9 +139,10 @@ class NoiseSource:
         positions: Positions,
         domain: str = "shared",
         round_position: Position | None = None,
+        lazy: bool = False,
     ) -> mx.array:
         """As `gumbel_argmax`, with this run's seed: (rows,) int32."""
-        return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position)[0]
+        return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position, lazy)[0]
 
     def argmax_and_margin(
         self,
@@ -146,10 +151,12 @@ class NoiseSource:
         positions: Positions,
         domain: str = "shared",
         round_position: Position | None = None,
+        lazy: bool = False,
     ) -> tuple[mx.array, mx.array]:
         """The drawn ids, (rows,) int32, and how far each winner's score is above the second best, (rows,) float32.
 
-        The margin is inf where only one token is not masked. What is not read of a lazy pair costs nothing on the CPU.
+        The margin is inf where only one token is not masked. What is not read of a lazy pair costs nothing on the CPU. Where
+        numpy computes and the logits can be evaluated, they are, unless the draw is to stay `lazy`.
         """
         if logits.ndim != 2 or logits.shape[1] != self.vocab_size:
             raise ValueError(f"logits must be (rows, {self.vocab_size}), not {tuple(logits.shape)}")
@@ -159,7 +166,8 @@ class NoiseSource:
             stream = _stream(self.seed, domain, round_position)
             return noise_kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
         noise = self.rows(positions, domain, round_position)
-        return _draw(logits, inverse_temperature, noise)
+        known = None if lazy or isinstance(positions, mx.array) else on_host(logits.astype(mx.float32))
+        return _draw(logits, inverse_temperature, noise) if known is None else _draw_on_host(known, inverse_temperature, noise)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
@@ -181,6 +189,20 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
     second = mx.max(mx.put_along_axis(scores, ids, mx.array(-mx.inf), axis=-1), axis=-1)
     drawn = mx.where(mx.isfinite(best), ids.astype(mx.int32), NO_TOKEN)
     return drawn[:, 0], best[:, 0] - second
+
+
+def _draw_on_host(logits: np.ndarray, inverse_temperature: float, noise: mx.array) -> tuple[mx.array, mx.array]:
+    """As `_draw`, bit for bit."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores = logits * np.float32(inverse_temperature)
+        scores += np.asarray(noise)
+        scores[np.isnan(scores)] = -np.inf
+        each = np.arange(len(scores))
+        ids = scores.argmax(axis=-1)
+        best = scores[each, ids]
+        scores[each, ids] = -np.inf
+        margins = best - scores.max(axis=-1)
+    return mx.array(np.where(np.isfinite(best), ids, NO_TOKEN).astype(np.int32)), mx.array(margins)
 
 
 def _rows(seed: int, positions: Positions, vocab_size: int, domain: str, round_position: Position | None) -> mx.array:

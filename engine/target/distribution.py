@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
+from engine.host import on_host
 from engine.types import DecodingOptions
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
@@ -24,26 +25,6 @@ SCALED_AS_THEY_ARE = 10.0
 T = 1e-6 none for a difference of 1 or for noise, so each row is first taken less its maximum, which costs a pass over it."""
 SMALLEST_INVERSE_TEMPERATURE = 1e-30
 """Below it every logit weighs the same, and far below it float32(1/T) is 0, and 0 times a masked -inf is not a number."""
-
-
-def computes_on_host() -> bool:
-    """Whether exponentials over the vocabulary are left to numpy.
-
-    On the CPU back-end MLX's exponential takes ten times as long (one value at a time), and there is no device whose queue an
-    early evaluation would stall. On a GPU everything stays in the lazy graph.
-    """
-    return bool(mx.default_device() == mx.Device(mx.cpu))
-
-
-def on_host(array: mx.array) -> np.ndarray | None:
-    """The evaluated array where numpy is to go on with it, else None."""
-    if not computes_on_host():
-        return None
-    try:
-        mx.eval(array)
-    except ValueError:  # inside mx.vmap and mx.compile there is no value yet
-        return None
-    return np.asarray(array)
 
 
 class Distribution:
@@ -59,6 +40,7 @@ class Distribution:
         self.logits = logits
         self.inverse_temperature = inverse_temperature
         self.unfiltered = unfiltered
+        self._whole: tuple[Distribution, slice] | None = None
 
     @classmethod
     def from_probabilities(cls, probabilities: mx.array) -> Distribution:
@@ -82,38 +64,63 @@ class Distribution:
         return self.logits * self.inverse_temperature
 
     @cached_property
-    def log_normaliser(self) -> mx.array:
-        """(rows, 1) float32."""
+    def _on_host(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Scores, (rows, vocab), and log-normalisers, (rows, 1), where numpy goes on with them; of a part, the whole's."""
+        if self._whole is not None:
+            whole, rows = self._whole
+            return None if whole._on_host is None else (whole._on_host[0][rows], whole._on_host[1][rows])
         scores = on_host(self.scores)
         if scores is None:
-            return mx.logsumexp(self.scores, axis=-1, keepdims=True)
+            return None
         highest = scores.max(axis=-1, keepdims=True)
         finite = np.where(np.isfinite(highest), highest, 0)
         total = np.exp(scores - finite).sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
-            return mx.array(np.log(total) + finite)
+            return scores, np.log(total) + finite
+
+    @cached_property
+    def log_normaliser(self) -> mx.array:
+        """(rows, 1) float32."""
+        if self._on_host is None:
+            return mx.logsumexp(self.scores, axis=-1, keepdims=True)
+        return mx.array(self._on_host[1])
 
     @cached_property
     def probabilities(self) -> mx.array:
         """(rows, vocab) float32."""
-        scores, normaliser = on_host(self.scores), on_host(self.log_normaliser)
-        if scores is None or normaliser is None:
+        if self._on_host is None:
             return mx.exp(self.scores - self.log_normaliser)
+        scores, normaliser = self._on_host
         with np.errstate(invalid="ignore"):
             return mx.array(np.exp(scores - normaliser))
 
     def probability_of(self, ids: mx.array) -> mx.array:
         """(rows,) float32: the probability of one id a row."""
-        picked = mx.take_along_axis(self.scores, ids[:, None], axis=-1)
-        return mx.exp(picked - self.log_normaliser)[:, 0]
+        known = on_host(ids)
+        if self._on_host is None or known is None:
+            picked = mx.take_along_axis(self.scores, ids[:, None], axis=-1)
+            return mx.exp(picked - self.log_normaliser)[:, 0]
+        scores, normaliser = self._on_host
+        with np.errstate(invalid="ignore"):
+            return mx.exp(mx.array(scores[np.arange(self.rows), known] - normaliser[:, 0]))
 
     def row(self, index: int | mx.array) -> Distribution:
         """One row as a distribution of its own; the index may be part of the lazy graph."""
+        known = on_host(index) if isinstance(index, mx.array) else index
+        if known is not None:
+            return self.part(int(known), int(known) + 1)
         return Distribution(mx.take(self.logits, mx.array(index).reshape(1), axis=0), self.inverse_temperature)
 
     def first(self, rows: int) -> Distribution:
         """The first so many rows as distributions of their own."""
-        return Distribution(self.logits[:rows], self.inverse_temperature)
+        return self.part(0, rows)
+
+    def part(self, first: int, end: int) -> Distribution:
+        """The rows from `first` to before `end` as distributions of their own. Where numpy computes, what it has found out of
+        all rows is not computed again."""
+        made = Distribution(self.logits[first:end], self.inverse_temperature)
+        made._whole = self, slice(first, end)
+        return made
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
         """(rows,): sum over tokens of max(scale * p - q, 0), where this is q and `target` p, row by row."""

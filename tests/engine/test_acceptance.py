@@ -17,10 +17,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import theory
+from engine import host, theory
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.noise import NoiseSource, coin, gumbel
-from engine.target import distribution as distributions
 from engine.target.distribution import Distribution, OneHot
 from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, Expected
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
@@ -120,7 +119,7 @@ def noise_of(answers: int, vocab_size: int, seed: int) -> tuple[np.ndarray, np.n
     return shared, drafts, residuals, coins
 
 
-@patch.object(distributions, "computes_on_host", lambda: False)
+@patch.object(host, "computes_on_host", lambda: False)
 def play(setup: Setup, answers: int = ANSWERS, judge: Judge | None = None, seed: int = 0) -> Played:
     """Decodes the first TOKENS tokens of many answers; rounds may reach beyond them."""
     judge = judge or JUDGES[setup.rule]
@@ -402,13 +401,13 @@ def test_judging_is_the_same_with_exponentials_on_the_host(rule: str, one_hot: b
         proposals = [int(generator.choice(6, p=row)) for row in q]
         verdicts = []
         for on_host in (True, False):
-            monkeypatch.setattr(distributions, "computes_on_host", lambda answer=on_host: answer)
+            monkeypatch.setattr(host, "computes_on_host", lambda answer=on_host: answer)
             drafted = OneHot(mx.array(proposals), 6) if one_hot else mx.array(q)
             verdicts.append(JUDGES[rule](mx.array(p), drafted, proposals, real_noise(6, seed)))
-        host, device = verdicts
-        assert int(host.accepted) == int(device.accepted)
-        assert int(host.token) == int(device.token)
-        assert np.array(host.acceptance) == pytest.approx(np.array(device.acceptance), abs=1e-5)
+        by_numpy, device = verdicts
+        assert int(by_numpy.accepted) == int(device.accepted)
+        assert int(by_numpy.token) == int(device.token)
+        assert np.array(by_numpy.acceptance) == pytest.approx(np.array(device.acceptance), abs=1e-5)
 
 
 # Hand cases, with the engine's own noise

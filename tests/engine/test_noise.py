@@ -119,6 +119,8 @@ def test_mlx_draws_what_numpy_draws(draw: cases.Draw, in_graph: bool) -> None:
     alone = noise.gumbel_argmax(logits, draw.inverse_temperature, draw.seed, positions, draw.domain, draw.round_position)
     assert alone.dtype == mx.int32
     np.testing.assert_array_equal(np.array(alone), expected_ids)
+    lazy = source.argmax(logits, draw.inverse_temperature, positions, draw.domain, draw.round_position, lazy=True)
+    np.testing.assert_array_equal(np.array(lazy), expected_ids)
 
 
 @pytest.mark.parametrize("in_graph", [False, True], ids=["known round", "round in the graph"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mlx_lm import sample_utils
 
-from engine.target import distribution
+from engine import host
 from engine.target.distribution import Distribution, OneHot, Shaper, onto_target_ids
 from engine.types import DecodingOptions
 
@@ -114,13 +114,13 @@ def test_probabilities_on_the_host_are_those_of_the_lazy_graph(inverse_temperatu
     logits = mx.where(mx.arange(VOCAB) % 7 == 0, -math.inf, some_logits())
     outcomes = []
     for on_host in (True, False):
-        monkeypatch.setattr(distribution, "computes_on_host", lambda answer=on_host: answer)
+        monkeypatch.setattr(host, "computes_on_host", lambda answer=on_host: answer)
         rows = Distribution(logits, inverse_temperature)
         outcomes.append(
             (np.array(rows.log_normaliser), np.array(rows.probabilities), np.array(rows.probability_of(mx.array([1, 2, 3]))))
         )
-    for host, lazy in zip(*outcomes, strict=True):
-        np.testing.assert_allclose(host, lazy, rtol=1e-5, atol=1e-30)
+    for by_numpy, lazy in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(by_numpy, lazy, rtol=1e-5, atol=1e-30)
 
 
 def test_a_row_without_a_finite_logit_has_no_probability_and_warns_of_nothing():

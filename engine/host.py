@@ -1,0 +1,26 @@
+"""Where numpy does what MLX's CPU back-end does slowly: exponentials over a vocabulary, and the many small steps of a draw."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import numpy as np
+
+
+def computes_on_host() -> bool:
+    """Whether exponentials and draws over the vocabulary are left to numpy.
+
+    On the CPU back-end MLX's exponential takes ten times as long (one value at a time), every operation is handed to another
+    thread, and there is no device whose queue an early evaluation would stall. On a GPU everything stays in the lazy graph.
+    """
+    return bool(mx.default_device() == mx.Device(mx.cpu))
+
+
+def on_host(array: mx.array) -> np.ndarray | None:
+    """The evaluated array where numpy is to go on with it, else None."""
+    if not computes_on_host():
+        return None
+    try:
+        mx.eval(array)
+    except ValueError:  # inside mx.vmap and mx.compile there is no value yet
+        return None
+    return np.asarray(array)
