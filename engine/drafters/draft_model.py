@@ -66,8 +66,7 @@ class DraftModel:
     def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
         """As in `Drafter`; what the cache already holds of the tokens is not read again, and nothing of a text that is too
         long to draft for."""
-        self._drop_drafts()
-        self._queued = None
+        self._ahead, self._queued = 0, None
         common = 0
         while common < min(self._read, len(tokens) - 1) and self._committed[common] == tokens[common]:
             common += 1
@@ -119,13 +118,11 @@ class DraftModel:
     def finish(self) -> None:
         """As in `Drafter`: catches up with the last proposal, or rolls a queued step back. A model whose context the text has
         outgrown stays where it was."""
-        self._drop_drafts()
         target = max(0, len(self._committed) - 1)
+        self._read = min(self._read, target)  # a queued step is not settled yet: drafts and it go back together
+        self._drop_drafts()
         if self._read < target and not self._is_full:
             self._step(mx.array(self._committed[self._read : target]))
-            self._read = target
-        elif self._read > target:
-            trim_to(self._cache, target, "drafter")
             self._read = target
         self._queued = None
         check_cache(self._cache, self._read, "drafter")

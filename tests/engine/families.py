@@ -52,42 +52,127 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(("logits_scaling", "attention_multiplier", "embedding_multiplier", "residual_multiplier"), 1.0),
     **dict.fromkeys(("scale_depth", "scale_emb", "routed_scaling_factor"), 1.0),
     "partial_rotary_factor": 0.5,
-    "layer_types": None,
+    "layer_types": ALTERNATING,
     "rope_scaling": None,
     "mlp_only_layers": [],
 }
 """Values by the name of the setting, wherever an architecture has it."""
 
-LINEAR_ATTENTION = {
-    "linear_num_value_heads": 4,
-    "linear_num_key_heads": 2,
-    "linear_key_head_dim": 16,
-    "linear_value_head_dim": 16,
-}
+LINEAR = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16}
+LINEAR |= {"linear_conv_kernel_dim": 4}
 MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "mamba_d_conv": 4, "mamba_n_groups": 1}
 PLAIN_MAMBA = {"state_size": 8, "conv_kernel": 4, "use_conv_bias": True}
+LFM2 = {"norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3, "full_attn_idxs": [1, 3], "layer_types": None}
+KIMI_LINEAR = {"kda_layers": [1, 2, 3], "full_attn_layers": [4], "num_heads": 4, "head_dim": 16, "short_conv_kernel_size": 4}
+QWEN_HYBRID = LINEAR | {"full_attention_interval": 2, "layer_types": None}
+LONGCAT = {"attention_method": "MLA", "zero_expert_type": "identity", "zero_expert_num": 1, "mla_scale_q_lora": True}
+LONGCAT |= {"mla_scale_kv_lora": True}
+ROPE = {"rope_theta": 1e4, "rope_type": "default", "type": "default"}
+YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096, "mscale_all_dim": 1.0, "mscale": 1.0}
+BY_TYPE = {"full_attention": ROPE, "sliding_attention": ROPE}
+LLAMA_4_ROPE = ROPE | {"llama_4_scaling_beta": 0.1, "original_max_position_embeddings": 4096}
+SPARSE_INDEX = {"index_n_heads": 2, "index_topk": 64, "topk_method": "noaux_tc", "scoring_func": "sigmoid"}
 
 FAMILIES: dict[str, dict[str, Any]] = {
+    "afm7": {"num_kv_reuse_layers": 2},
+    "apertus": {"post_norm": True, "qk_norm": True},
+    "baichuan_m1": {"sliding_window_layers": [0, 2], "conv_window": 2},
+    "bailing_hybrid": {"layer_group_size": 2, "group_norm_size": 2},
+    "bailing_moe_linear": {"layer_group_size": 2, "group_norm_size": 2},
+    "dbrx": {"ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2, "moe_jitter_eps": 0.01}}
+    | {"attn_config": {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 1e4}},
+    "deepseek_v2": {"rope_scaling": YARN, "num_key_value_heads": 4},
+    "exaone4": {"sliding_window_pattern": "LG"},
+    "exaone_moe": {"is_moe_layer": [False, True] * 2},
     "falcon_h1": MAMBA | {"mamba_d_ssm": 64},
+    "gear": {"layer_types": ["conv_mixer", "sliding_attention", "full_attention", "conv_mixer"]},
+    "gemma3n": {"num_kv_shared_layers": 2, "final_logit_softcapping": 30.0, "activation_sparsity_pattern": [0.95, 0.0] * 2}
+    | {"hidden_size_per_layer_input": 8, "altup_num_inputs": 2, "altup_coef_clip": 120.0, "altup_correct_scale": True}
+    | {"altup_active_idx": 0, "laurel_rank": 4},
+    "gemma4": {"num_kv_shared_layers": 2, "hidden_size_per_layer_input": 8},
+    "gemma4_text": {"num_kv_shared_layers": 2, "hidden_size_per_layer_input": 8},
+    "glm_moe_dsa": SPARSE_INDEX | {"rope_parameters": ROPE},
+    "gpt2": {"n_inner": 96},
+    "gpt_bigcode": {"n_inner": 96},
+    "gpt_neox": {"rotary_pct": 0.5, "use_parallel_residual": True},
     "granitemoehybrid": MAMBA | {"layer_types": ["mamba", "attention"] * 2, "mamba_proj_bias": False, "mamba_conv_bias": True},
-    "llama4": {"interleave_moe_layer_step": 2, "num_experts_per_tok": 1},
+    "hunyuan": {"use_mixed_mlp_moe": True, "use_cla": False, "cla_share_factor": 2}
+    | {"rope_scaling": {"alpha": 1.0, "factor": 1.0, "type": "dynamic"}},
     "jamba": {"attn_layer_offset": 1, "attn_layer_period": 2, "expert_layer_offset": 1, "expert_layer_period": 2}
     | {"mamba_d_conv": 4, "mamba_d_state": 8, "mamba_expand": 2},
-    "lfm2": {"norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3, "block_multiple_of": 16, "block_ffn_dim_multiplier": 1.0}
-    | {"block_auto_adjust_ff_dim": False, "full_attn_idxs": [1, 3]},
+    "kimi_k3": {"linear_attn_config": KIMI_LINEAR, "q_lora_rank": None, "first_k_dense_replace": 1},
+    "kimi_linear": {"linear_attn_config": KIMI_LINEAR},
+    "lfm2": LFM2 | {"block_multiple_of": 16, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False},
+    "lfm2-vl": LFM2 | {"block_multiple_of": 16, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False},
+    "lfm2_moe": LFM2 | {"use_expert_bias": True},
+    "llama4": {"interleave_moe_layer_step": 2, "num_experts_per_tok": 1},
+    "llama4_text": {"no_rope_layers": [1, 1, 1, 0]},
+    "longcat_flash": LONGCAT,
+    "longcat_flash_ngram": LONGCAT | {"ngram_vocab_size_ratio": 3, "emb_neighbor_num": 3, "emb_split_num": 2},
     "mamba": PLAIN_MAMBA | {"time_step_rank": 4},
     "mamba2": PLAIN_MAMBA | {"time_step_rank": 4, "n_groups": 1, "time_step_limit": [0.001, 100.0], "num_heads": 8},
+    "mellum": {"rope_parameters": BY_TYPE},
+    "mimo_v2_flash": {"hybrid_layer_pattern": [1, 0] * 2, "moe_layer_freq": [0, 1] * 2, "topk_method": "noaux_tc"}
+    | {"add_swa_attention_sink_bias": True, "add_full_attention_sink_bias": False, "scoring_func": "sigmoid"},
+    "minicpm3": {"rope_scaling": {"original_max_position_embeddings": 4096, "short_factor": 1.0, "long_factor": 1.0}},
+    "minimax_m3_vl": {"moe_layer_freq": [0, 1] * 2},
+    "ministral3": {"rope_parameters": LLAMA_4_ROPE},
+    "mistral3": {"rope_parameters": LLAMA_4_ROPE},
+    "mistral4": {"rope_parameters": LLAMA_4_ROPE | YARN},
+    "nemotron": {"hidden_act": "relu2"},
+    "nemotron-nas": {
+        "block_configs": [{"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 1.5}} for _ in range(LAYERS)],
+    },
     "nemotron_h": PLAIN_MAMBA
     | {"mamba_num_heads": 4, "mamba_head_dim": 16, "mamba_proj_bias": False, "ssm_state_size": 8, "n_groups": 1}
-    | {"hybrid_override_pattern": ["M", "*", "-", "M"]},
-    "qwen3_next": LINEAR_ATTENTION | {"full_attention_interval": 2, "linear_conv_kernel_dim": 4},
+    | {"hybrid_override_pattern": ["M", "*", "-", "M"], "layer_types": None},
+    "olmo_hybrid": LINEAR | {"linear_allow_neg_eigval": True, "layer_types": ["linear_attention", "full_attention"] * 2},
+    "openelm": {"num_transformer_layers": LAYERS, "model_dim": 64, "ffn_dim_divisor": 16, "num_query_heads": [4] * LAYERS}
+    | {"ffn_multipliers": [2.0] * LAYERS, "num_kv_heads": [2] * LAYERS},
+    "phi3small": {"dense_attention_every_n_layers": 2, "ff_intermediate_size": 96, "gegelu_limit": 20.0},
+    "phixtral": {
+        "num_vocab": VOCAB,
+        "model_dim": 64,
+        "num_heads": 4,
+        "num_layers": LAYERS,
+        "rotary_dim": 8,
+        "num_local_experts": 4,
+    },
+    "plamo": {"n_shared_head": 2},
+    "plamo2": {"mamba_d_state": 8, "mamba_num_heads": 4, "hidden_size_per_head": 16},
+    "qwen": {"kv_channels": 16, "num_key_value_heads": 4},
+    "qwen3_5": QWEN_HYBRID | {"rope_parameters": ROPE | {"partial_rotary_factor": 0.5}},
+    "qwen3_5_moe": QWEN_HYBRID | {"rope_parameters": ROPE | {"partial_rotary_factor": 0.5}},
+    "qwen3_next": QWEN_HYBRID,
+    "recurrent_gemma": {"conv1d_width": 4, "logits_soft_cap": 30.0, "block_types": ["recurrent", "attention"]},
     "rwkv7": {"a_low_rank_dim": 8, "v_low_rank_dim": 8, "gate_low_rank_dim": 8, "decay_low_rank_dim": 8},
+    "spark2_5": {"rope_parameters": BY_TYPE},
+    "stablelm": {"use_qkv_bias": False},
+    "step3p5": {"num_attention_groups": 2, "moe_top_k": 2, "share_expert_dim": 32, "moe_layers_enum": "2,3"},
 }
 """What an architecture needs beyond `SIZES`."""
 
-
-TEXTS = {"gemma3": "gemma3_text", "gemma4": "gemma4_text"}
+TEXTS = {
+    "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
+    "lfm2-vl": "lfm2",
+    "mistral3": "ministral3",
+    "pixtral": "llama",
+    "qwen2_vl": "qwen2",
+    "qwen3_vl": "qwen3",
+    "qwen3_vl_moe": "qwen3_moe",
+    "qwen3_5_moe": "qwen3_5",
+}
 """Architectures whose text model is one of its own."""
+
+
+NOT_BUILT = {
+    "bitnet": "its layers exist for Apple's GPU only",
+    "gemma3n": "a tiny random one says one token over and over, which proves nothing",
+    "muse_spark": "its layers exist for Apple's GPU only",
+    "prism_hadamard_qwen35": "it needs a file of packed 2-bit weights; its layers are those of qwen3_5",
+}
+"""Architectures without a tiny random model, and why."""
 
 
 def architectures() -> list[str]:
@@ -124,24 +209,30 @@ def _sized(arguments: Any, given: dict[str, Any]) -> dict[str, Any]:
 def _text_arguments(name: str) -> Any:
     """The dataclass of the text model's settings where they are described apart; None where they are not."""
     module = importlib.import_module(f"mlx_lm.models.{TEXTS.get(name, name)}")
-    if name in TEXTS:
+    if name in TEXTS and TEXTS[name] != "qwen3_5":
         return module.ModelArgs
-    return next((getattr(module, kind) for kind in ("TextArgs", "TextConfig") if hasattr(module, kind)), None)
+    return next((getattr(module, kind) for kind in ("TextArgs", "TextConfig", "TextModelArgs") if hasattr(module, kind)), None)
 
 
-def tiny(name: str, seed: int = 0) -> nn.Module:
-    """A random model of this architecture."""
+def tiny(name: str, seed: int = 0, by: float = 2.0, fill: bool = False) -> nn.Module:
+    """A random model of this architecture, its weights `by` times as large as mlx-lm makes them.
+
+    Args:
+        fill: weights that mlx-lm leaves at 0 become random too.
+    """
     module = importlib.import_module(f"mlx_lm.models.{name}")
     mx.random.seed(seed)
     model: nn.Module = module.Model(module.ModelArgs.from_dict(config_of(name)))
-    sharpen(model)
+    sharpen(model, by, fill)
     return model
 
 
-def sharpen(model: nn.Module, by: float = 2.0) -> None:
+def sharpen(model: nn.Module, by: float, fill: bool = False) -> None:
     """Random weights make a nearly uniform head and layers that hardly matter: larger ones have opinions."""
 
     def larger(path: str, weight: mx.array) -> mx.array:
+        if fill and not weight.any():
+            return mx.random.normal(weight.shape).astype(weight.dtype) * 0.3
         return weight * by if weight.ndim > 1 and mx.issubdtype(weight.dtype, mx.floating) else weight
 
     model.update(tree_map_with_path(larger, model.parameters()))

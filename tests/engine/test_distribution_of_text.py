@@ -24,10 +24,22 @@ from engine.decoding import Control, decode
 from engine.drafters import DraftModel, NGram
 from engine.noise import NoiseSource
 from engine.target.distribution import Distribution, Shaper
+from engine.target.recurrent_cache import RecurrentCache
+from engine.target.window_cache import WindowCache
 from engine.types import DecodingOptions, Round
 from tests.engine.small_models import ticking_clock
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
-from tests.engine.tabular import DRAFTERS, ORDER, Pair, TabularModel, distribution, law_of_text, pair
+from tests.engine.tabular import (
+    DRAFTERS,
+    ORDER,
+    Pair,
+    RecurrentModel,
+    TabularModel,
+    WindowModel,
+    distribution,
+    law_of_text,
+    pair,
+)
 
 RULES = tuple(JUDGES)
 PROMPT = [1, 0]
@@ -99,6 +111,28 @@ def test_a_long_answer_follows_the_target_and_accepts_as_predicted(rule: str, dr
     rounds = rounds_of(tables, options(rule, seed=1), 250 if drafter == "disjoint" else 120)
     assert p_value_of_answer(tokens_of(rounds), distribution(tables.target)) > FALSE_ALARM
     check_acceptance(rounds, rule)
+
+
+def forgetful_p_value(kind: type[TabularModel], rule: str) -> float:
+    """Of a long answer whose target and draft model remember in this way; many proposals are rejected."""
+    tables = pair("bad", 3)
+    wanted = options(rule, seed=1, analyse=False)
+    with closing(decode(kind(tables.target), PROMPT, DraftModel(kind(tables.draft)), wanted)) as answer:
+        return p_value_of_answer(tokens_of(list(islice(answer, 400))), distribution(tables.target))
+
+
+@pytest.mark.parametrize("kind", [WindowModel, RecurrentModel])
+@pytest.mark.parametrize("rule", RULES)
+def test_models_whose_caches_forget_follow_their_law(rule: str, kind: type[TabularModel]) -> None:
+    assert forgetful_p_value(kind, rule) > FALSE_ALARM
+
+
+def test_a_state_that_is_not_restored_and_a_window_that_is_too_short_break_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(RecurrentCache, "cut", lambda cache, length: setattr(cache, "offset", length))
+        assert forgetful_p_value(RecurrentModel, "gumbel") < CERTAIN
+    monkeypatch.setattr("engine.target.prompt_cache.WindowCache", lambda size: WindowCache(size - 1))
+    assert forgetful_p_value(WindowModel, "gumbel") < CERTAIN
 
 
 @pytest.mark.parametrize("rule", RULES)
