@@ -21,6 +21,7 @@ class Heading(QWidget):
     def __init__(self, shown: Shown) -> None:
         super().__init__()
         self.shown = shown
+        self._low = False
         self.words, self.stretches = ElidedLabel(), ElidedLabel()
         self.words.setObjectName("panelHeading")
         self.words.setTextFormat(Qt.TextFormat.PlainText)
@@ -55,8 +56,15 @@ class Heading(QWidget):
         self.words.setVisible(bool(place) or not about)
         for button in (self.back, self.forth):
             button.setVisible(bool(place))
+        self.setVisible(bool(place) or not self._low)
         self.back.setEnabled(turn > 0)
         self.forth.setEnabled(turn < len(turns) - 1)
+
+    def set_low(self, low: bool) -> None:
+        """In a low panel the line shows only where there are several answers."""
+        if low != self._low:
+            self._low = low
+            self.setVisible(len(self.shown.session.turns) > 1 or not low)
 
     def _back(self) -> None:
         self.shown.choose(self.shown.turn - 1)

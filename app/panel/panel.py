@@ -6,7 +6,7 @@ Figures and the page that shows are repainted at most a dozen times a second, an
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.charts.page import ChartsPage
@@ -23,6 +23,8 @@ from app.table.page import TablePage
 from engine.lens.shared_wording import latest_words
 
 REFRESH_MS = 80
+LOW = 400
+"""Height of a panel at normal text scale below which its figures need the room of the line above them."""
 PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table", "rules": "Rules"}
 
 
@@ -142,6 +144,11 @@ class SidePanel(QWidget):
         for page in self.pages.values():
             page.set_look(theme, scale)
         self.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In a low panel the figures need the line above them, unless it leads to other answers."""
+        super().resizeEvent(event)
+        self.heading.set_low(self.height() < LOW * self._scale)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -133,6 +133,20 @@ def test_the_lanes_turn_to_the_answer_in_which_something_is_pinned(qtbot: QtBot,
     assert panel.shown.turn == 2, "a new answer is followed"
 
 
+def test_a_low_panel_leaves_the_line_above_its_figures_to_them(qtbot: QtBot, open_window: Open) -> None:
+    window = open_window()
+    window.resize(1100, 470)
+    QApplication.processEvents()
+    assert window.panel.isVisible() and window.panel.heading.isHidden()
+    window.send("Another story.")
+    qtbot.waitUntil(lambda: window.session.running is None)
+    window.panel.refresh()
+    assert not window.panel.heading.isHidden(), "it is the way to the other answers"
+    window.resize(1100, 800)
+    QApplication.processEvents()
+    assert not window.panel.heading.isHidden()
+
+
 def test_the_panel_names_the_answer_it_shows_where_there_are_several(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     panel = window.panel
