@@ -106,11 +106,15 @@ def compare(
     drafters = {name: make_drafter(name, model) for name, _, _ in settings}
     for seed, prompt in prompts:
         ids = prompt_tokens(model, prompt)
+        known: dict[tuple[int, ...], np.ndarray] = {}  # most texts are the same, and only differ in how they came about
         for name, rule, gamma in settings:
             options = DecodingOptions(rule=rule, temperature=temperature, seed=seed, gamma=gamma, max_tokens=tokens)
             # No end of sequence: the comparison goes on through it.
             rounds = list(decode(model, ids, drafters[name], options, eos_ids=()))
-            found = gaps(model, ids, [token.id for current in rounds for token in current.emitted], options)
+            text = tuple(token.id for current in rounds for token in current.emitted)
+            if text not in known:
+                known[text] = gaps(model, ids, list(text), options)
+            found = known[text]
             near = near_ties.limit(logits_type(model.model))
             yield Comparison(prompt.id, name, rule, gamma, rounds, int((found > 0).sum()), float(found.max()), near)
 
