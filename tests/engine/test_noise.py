@@ -84,6 +84,14 @@ def test_numpy_and_mlx_make_the_same_rows(domain: str, the_round: int | None, vo
         np.testing.assert_array_equal(np.array(both_in_graph), expected)
 
 
+def test_few_words_are_the_first_of_many() -> None:
+    """Few are drawn one by one, many together."""
+    key = reference.stream_key(SEED, 7, "draft", 5)
+    many = reference.words(key, 1000)
+    for vocab_size in range(1, 40):
+        np.testing.assert_array_equal(reference.words(key, vocab_size), many[:vocab_size])
+
+
 def test_every_word_maps_alike_in_numpy_and_mlx() -> None:
     generator = np.random.default_rng(4)
     of_all_sizes = generator.integers(0, 2**32, 300_000, dtype=np.uint32) >> generator.integers(0, 32, 300_000, dtype=np.uint32)
