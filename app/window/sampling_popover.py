@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
+    QScrollArea,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -68,7 +69,10 @@ class OptionsPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
         self.setObjectName("popover")
         self.setAccessibleName("Sampling options")
-        form = QFormLayout()
+        self.body = QWidget()
+        self.body.setObjectName("panelBody")
+        form = QFormLayout(self.body)
+        form.setContentsMargins(0, 0, 0, 0)
         form.setHorizontalSpacing(18)
         form.setVerticalSpacing(9)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
@@ -96,7 +100,13 @@ class OptionsPopover(QFrame):
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 16, 18, 14)
         column.setSpacing(14)
-        column.addLayout(form)
+        self.area = QScrollArea()  # for large text on a low screen
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setWidgetResizable(True)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(self.body)
+        column.addWidget(self.area)
         column.addLayout(foot)
 
     def _number(
@@ -180,16 +190,33 @@ class OptionsPopover(QFrame):
         for edit in (self.stop, self.system):
             edit.ensurePolished()
             edit.setFixedHeight(edit.fontMetrics().lineSpacing() * int(edit.property("lines")) + 16)
-        if (layout := self.layout()) is not None:
-            layout.invalidate()  # it has measured the fields before they had their heights
-            layout.activate()  # and keeps the popover as large as it was with larger text
-        self.resize(max(420, self.sizeHint().width()), self.sizeHint().height())
-        corner = button.mapToGlobal(QPoint(button.width(), button.height() + 6))
         screen = button.screen().availableGeometry()
+        self._fit(screen.height() - 16)
+        corner = button.mapToGlobal(QPoint(button.width(), button.height() + 6))
         left = max(screen.left() + 8, corner.x() - self.width())
         self.move(left, min(corner.y(), screen.bottom() - self.height() - 8))
         self.show()
         self.numbers["top_p"].setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def _fit(self, most: int) -> None:
+        """As high as all fields, but no higher than that; then they scroll."""
+        _measure_anew(self.body)  # it has measured the fields before they had their heights
+        whole = self.body.sizeHint()
+        self.area.setFixedHeight(whole.height())
+        _measure_anew(self)  # and keeps the popover as large as it was with larger text
+        over = self.sizeHint().height() - most
+        if over > 0:
+            self.area.setFixedHeight(max(1, whole.height() - over))
+        bar = self.area.verticalScrollBar().sizeHint().width() + 6 if over > 0 else 0
+        self.area.setMinimumWidth(whole.width() + bar)
+        _measure_anew(self)
+        self.resize(max(420, self.sizeHint().width()), self.sizeHint().height())
+
+
+def _measure_anew(widget: QWidget) -> None:
+    if (layout := widget.layout()) is not None:
+        layout.invalidate()
+        layout.activate()
 
 
 def _value(name: str, text: str) -> object:

@@ -732,6 +732,33 @@ def test_the_options_have_their_height_from_the_first_time_on(qtbot: QtBot, open
     assert heights[0] == heights[1]
 
 
+@pytest.mark.parametrize(("room", "scrolls"), [(2000, False), (300, True)])
+def test_the_options_scroll_where_the_screen_is_too_low_for_them(
+    qtbot: QtBot, open_window: Open, room: int, scrolls: bool
+) -> None:
+    window, _ = open_window()
+    options = window.options
+    window.open_options()
+    options._fit(room)
+    options.area.verticalScrollBar().setValue(0)
+    QApplication.processEvents()
+    assert options.height() <= room
+    assert (options.area.verticalScrollBar().maximum() > 0) == scrolls
+    last, view = options.choices["kv_bits"], options.area.viewport()
+
+    def in_view() -> bool:
+        return view.rect().contains(last.mapTo(view, last.rect().center()))
+
+    assert in_view() != scrolls
+    options.numbers["top_p"].setFocus(Qt.FocusReason.TabFocusReason)
+    while not last.hasFocus():
+        focused = QApplication.focusWidget()
+        assert focused is not None and focused.objectName() != "quietButton", "Tab comes past the last field"
+        qtbot.keyClick(focused, Qt.Key.Key_Tab)
+    assert in_view()
+    window.options.close()
+
+
 def test_gamma_below_one_is_automatic(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     window.header.gamma.setValue(0)
