@@ -143,7 +143,7 @@ class Contexts:
         return _joined(parts) if parts else None
 
     def _text(self, prompt: list[int], length: int) -> list[int]:
-        caches.trim_to(self._cache, 0, "target")
+        caches.rewind(self._cache, 0, "target")
         room = self._target.context_length - len(prompt)
         if room < 2:
             raise DraftlightError(f"The context of {self._target.name} is too short for the built-in prompts.")

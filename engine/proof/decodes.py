@@ -58,7 +58,7 @@ def decodes(
         options = SETTING.replace(rule=rule, analyse=False, phase_every=0)
         counts = np.zeros(len(bins.law), dtype=np.int64)
         for draw in range(decodes_each):
-            caches.trim_to(cache, len(tokens) - 1, "target")
+            caches.rewind(cache, len(tokens) - 1, "target")
             ids: list[int] = []
             own = options.replace(seed=(seed + SEEDS_APART * number + draw) % SEED_LIMIT)
             rounds = decode(target, tokens, drafter, own, eos_ids=(), cache=cache)
@@ -111,5 +111,5 @@ def _bins(target: LoadedModel, tokens: list[int], cache: list[object]) -> Bins:
         law += [first_law[token] * after[other] for other in best] + [0.0] * (SECOND - len(best))
         law.append(max(0.0, first_law[token] * (1 - after[best].sum())))
     law.append(max(0.0, 1 - first_law[likeliest].sum()))
-    caches.trim_to(cache, len(tokens) - 1, "target")
+    caches.rewind(cache, len(tokens) - 1, "target")
     return Bins(np.array(law), {token: place for place, token in enumerate(likeliest)}, tuple(second))

@@ -64,7 +64,7 @@ class _Prompt:
             for current in answer:
                 tick()
                 yield current
-        caches.trim_to(self._cache, len(self._tokens) - 1, "target")
+        caches.rewind(self._cache, len(self._tokens) - 1, "target")
 
 
 def _until_apart(

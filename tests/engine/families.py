@@ -214,15 +214,16 @@ def _text_arguments(name: str) -> Any:
     return next((getattr(module, kind) for kind in ("TextArgs", "TextConfig", "TextModelArgs") if hasattr(module, kind)), None)
 
 
-def tiny(name: str, seed: int = 0, by: float = 2.0, fill: bool = False) -> nn.Module:
+def tiny(name: str, seed: int = 0, by: float = 2.0, fill: bool = False, **given: Any) -> nn.Module:
     """A random model of this architecture, its weights `by` times as large as mlx-lm makes them.
 
     Args:
         fill: weights that mlx-lm leaves at 0 become random too.
+        given: other settings than those of `config_of`.
     """
     module = importlib.import_module(f"mlx_lm.models.{name}")
     mx.random.seed(seed)
-    model: nn.Module = module.Model(module.ModelArgs.from_dict(config_of(name)))
+    model: nn.Module = module.Model(module.ModelArgs.from_dict(config_of(name) | given))
     sharpen(model, by, fill)
     return model
 

@@ -32,8 +32,9 @@ from engine.requests.prove import FALSE_ALARM, Finding, concluded, level_for
 from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
+from tests.engine.families import config_of, tiny
 from tests.engine.tabular import distribution, pair
-from tests.engine.tiny_models import weights, write_gguf
+from tests.engine.tiny_models import VOCABULARY, weights, write_gguf, write_model
 
 TINY = run.Amount(contexts=2, texts=1_000, seeds=4, decodes=30, prompts=1, tokens=12, gammas=(2, "auto"))
 LEAST = replace(TINY, texts=200, decodes=6, tokens=6)
@@ -253,6 +254,19 @@ def target(files: dict[str, str]) -> LoadedModel:
 @pytest.fixture(scope="module")
 def drafter(files: dict[str, str]) -> DraftModel:
     return DraftModel(load(files["draft"]), "draft")
+
+
+def test_a_pair_whose_caches_forget_passes_every_check(tmp_path: Path) -> None:
+    """Recurrent layers and sliding windows in one model."""
+    name = "recurrent_gemma"
+
+    def made(role: str, seed: int) -> LoadedModel:
+        model = tiny(name, seed, vocab_size=VOCABULARY)
+        return load(str(write_model(tmp_path / role, model, config_of(name) | {"vocab_size": VOCABULARY})))
+
+    drafter = DraftModel(made("draft", 1))
+    findings = list(run.prove(made("target", 0), drafter, LEAST, 1, None, lambda step, fraction: None, [NGram()]))
+    assert failures(findings) == []
 
 
 def test_a_sound_pair_passes_every_check(target: LoadedModel, drafter: DraftModel) -> None:
