@@ -317,8 +317,10 @@ def test_noise_keyed_by_position_alone_is_noticed_under_block(both_ways: Any) ->
     whole = NoiseSource.argmax, NoiseSource.coins
 
     class ByPosition(NoiseSource):
-        def argmax(self, logits, inverse_temperature, positions, domain="shared", round_position=None):  # type: ignore[no-untyped-def]
-            return whole[0](self, logits, inverse_temperature, positions, domain, None)
+        def argmax(  # type: ignore[no-untyped-def]
+            self, logits, inverse_temperature, positions, domain="shared", round_position=None, lazy=False
+        ):
+            return whole[0](self, logits, inverse_temperature, positions, domain, None, lazy)
 
         def coins(self, positions, round_position=None):  # type: ignore[no-untyped-def]
             return whole[1](self, positions, None)
