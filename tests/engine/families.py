@@ -168,6 +168,7 @@ TEXTS = {
 
 NOT_BUILT = {
     "bitnet": "its layers exist for Apple's GPU only",
+    "gemma2": "a tiny random one says one token over and over, which proves nothing",
     "gemma3n": "a tiny random one says one token over and over, which proves nothing",
     "muse_spark": "its layers exist for Apple's GPU only",
     "prism_hadamard_qwen35": "it needs a file of packed 2-bit weights; its layers are those of qwen3_5",
