@@ -19,7 +19,40 @@ SLACK = MAX_GAMMA + 16
 """Rows kept beyond those that are looked at: as many as a round may read and drop, and some queued ones."""
 
 
-class WindowCache(RotatingKVCache):
+class _RowsOfText:
+    """What both caches have in common: their rows stand in the order of the text, so taking tokens back only moves the end.
+
+    Attributes:
+        offset: tokens read.
+    """
+
+    offset: int
+
+    def reaches(self, length: int) -> bool:
+        """Whether it still holds all that the token at position `length` looks at."""
+        raise NotImplementedError
+
+    def cut(self, length: int) -> None:
+        """Forgets all but the first `length` tokens."""
+        self.offset = length
+
+    def trim(self, n: int) -> int:
+        """As mlx-lm's: takes `n` tokens back, or none where it does not reach so far."""
+        if not self.reaches(self.offset - n):
+            return 0
+        self.cut(self.offset - n)
+        return n
+
+    def hide(self) -> None:
+        """Takes one token back that `show` may bring again."""
+        self.offset -= 1
+
+    def show(self) -> None:
+        """Takes `hide` back."""
+        self.offset += 1
+
+
+class WindowCache(_RowsOfText, RotatingKVCache):
     """A sliding window: each token looks at itself and the `max_size - 1` tokens before it.
 
     It gives the model files what mlx-lm's gives them, except that one-row passes get their rows in the order of the text.
@@ -99,25 +132,6 @@ class WindowCache(RotatingKVCache):
         """Whether it still holds all that the token at position `length` looks at."""
         return self._first == 0 or length - self._first >= self.max_size - 1
 
-    def cut(self, length: int) -> None:
-        """Forgets all but the first `length` tokens."""
-        self.offset = length
-
-    def trim(self, n: int) -> int:
-        """As mlx-lm's: takes `n` tokens back, or none where it does not reach so far."""
-        if not self.reaches(self.offset - n):
-            return 0
-        self.cut(self.offset - n)
-        return n
-
-    def hide(self) -> None:
-        """Takes one token back that `show` may bring again."""
-        self.offset -= 1
-
-    def show(self) -> None:
-        """Takes `hide` back."""
-        self.offset += 1
-
     def reset(self) -> None:
         """Forgets everything."""
         self.keys = self.values = None
@@ -135,7 +149,7 @@ class WindowCache(RotatingKVCache):
         self.keys, self.values, self._first, self.offset = marked
 
 
-class ChunkCache(ChunkedKVCache):
+class ChunkCache(_RowsOfText, ChunkedKVCache):
     """Attention within chunks: a token looks at itself and those before it in its chunk of the text.
 
     Attributes:
@@ -164,25 +178,6 @@ class ChunkCache(ChunkedKVCache):
     def reaches(self, length: int) -> bool:
         """Whether it still holds the chunk of the token at position `length`."""
         return bool(self.start_position <= length - length % self.chunk_size)
-
-    def cut(self, length: int) -> None:
-        """Forgets all but the first `length` tokens."""
-        self.offset = length
-
-    def trim(self, n: int) -> int:
-        """As mlx-lm's: takes `n` tokens back, or none where it does not reach so far."""
-        if not self.reaches(self.offset - n):
-            return 0
-        self.cut(self.offset - n)
-        return n
-
-    def hide(self) -> None:
-        """Takes one token back that `show` may bring again."""
-        self.offset -= 1
-
-    def show(self) -> None:
-        """Takes `hide` back."""
-        self.offset += 1
 
     def reset(self) -> None:
         """Forgets everything."""
