@@ -78,6 +78,14 @@ def listed(page: RulesPage) -> list[Place | None]:
     return [page.list.place_of(page.list.changes.index(row)) for row in range(page.list.changes.rowCount())]
 
 
+def test_the_finding_stands_right_below_the_controls_however_high_the_page_is(page: RulesPage) -> None:
+    page.resize(420, 1400)
+    show(page)
+    QApplication.processEvents()
+    assert page.list.isHidden(), "so there is height that nobody needs"
+    assert page.found.geometry().top() - page.keep.geometry().bottom() < 40
+
+
 def test_it_says_and_lists_what_was_found(page: RulesPage) -> None:
     show(page, answer())
     judged = rejudge(TRACE.rounds, OPTIONS, "rejection")
