@@ -165,9 +165,11 @@ class NoiseSource:
         if self._in_kernel:
             stream = _stream(self.seed, domain, round_position)
             return noise_kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
-        noise = self.rows(positions, domain, round_position)
-        known = None if lazy or isinstance(positions, mx.array) else on_host(logits.astype(mx.float32))
-        return _draw(logits, inverse_temperature, noise) if known is None else _draw_on_host(known, inverse_temperature, noise)
+        if isinstance(positions, mx.array) or lazy or (known := on_host(logits.astype(mx.float32))) is None:
+            return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
+        is_kept = domain == "shared" and len(positions) <= KEPT_ROWS
+        noise = self._kept(positions) if is_kept else np.asarray(self.rows(positions, domain, round_position))
+        return _draw_on_host(known, inverse_temperature, noise)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
@@ -191,11 +193,11 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
     return drawn[:, 0], best[:, 0] - second
 
 
-def _draw_on_host(logits: np.ndarray, inverse_temperature: float, noise: mx.array) -> tuple[mx.array, mx.array]:
+def _draw_on_host(logits: np.ndarray, inverse_temperature: float, noise: np.ndarray) -> tuple[mx.array, mx.array]:
     """As `_draw`, bit for bit."""
     with np.errstate(invalid="ignore", over="ignore"):
         scores = logits * np.float32(inverse_temperature)
-        scores += np.asarray(noise)
+        scores += noise
         scores[np.isnan(scores)] = -np.inf
         each = np.arange(len(scores))
         ids = scores.argmax(axis=-1)
