@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -307,15 +308,22 @@ class Transcript(QAbstractScrollArea):
         self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
         self.latest.setVisible(not self.at_end)
 
-    def _place_code_buttons(self, size: int) -> None:
-        """A button at the right end of the first line of every block of code that is in view and closed."""
+    def _answers_in_view(self) -> Iterator[tuple[AnswerBlock, float]]:
+        """Every answer of which something is in view, and where its top stands there, in pixels."""
         scrolled, height = self.verticalScrollBar().value(), self.viewport().height()
-        found: list[tuple[int, str]] = []
         for block in self._blocks[self._block_at(scrolled) :] if self._blocks else []:
             if block.top > scrolled + height:
-                break
-            if isinstance(block, AnswerBlock) and block.shown:
-                corner = block.top + block.origin.y() - scrolled
+                return
+            if isinstance(block, AnswerBlock):
+                yield block, block.top - scrolled
+
+    def _place_code_buttons(self, size: int) -> None:
+        """A button at the right end of the first line of every block of code that is in view and closed."""
+        height = self.viewport().height()
+        found: list[tuple[int, str]] = []
+        for block, top_of_block in self._answers_in_view():
+            if block.shown:
+                corner = top_of_block + block.origin.y()
                 tops = [(round(corner + top), code) for top, bottom, code in block.flow.codes if corner + bottom > 0]
                 found += [(top, block.code_text(code)) for top, code in tops if -size < top < height]
         while len(self._code_buttons) < len(found):
@@ -331,13 +339,7 @@ class Transcript(QAbstractScrollArea):
 
     def _place_thoughts(self) -> None:
         """Above every answer in view before which the model has thought, a button says how long, and shows or folds what."""
-        scrolled, height = self.verticalScrollBar().value(), self.viewport().height()
-        found: list[tuple[int, AnswerBlock]] = []
-        for block in self._blocks[self._block_at(scrolled) :] if self._blocks else []:
-            if block.top > scrolled + height:
-                break
-            if isinstance(block, AnswerBlock) and block.fold:
-                found.append((round(block.top + block.head - scrolled), block))
+        found = [(round(top + block.head), block) for block, top in self._answers_in_view() if block.fold]
         while len(self._thought_buttons) < len(found):
             button = QToolButton(self.viewport())
             button.setObjectName("thoughtButton")
