@@ -10,11 +10,11 @@ from engine import garbage
 from engine.clock import Clock
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind
 from engine.errors import DraftlightError
-from engine.files.memory import available_memory
+from engine.files.memory import MakeRoom, available_memory
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
-from engine.serving.backend import MakeRoom, Progress
+from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
 

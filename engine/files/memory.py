@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class MemoryNeed:
             f"{self.name} needs about {size(self.total)} of memory, but only {size(max(0, available))} are available.{expanded} "
             "Choose a smaller model, close other programs, or load it anyway."
         )
+
+
+MakeRoom = Callable[[MemoryNeed], None]
+"""Called with what a model will need before its weights are read. Makes room, or raises NotEnoughMemory."""
 
 
 def size(amount: float) -> str:

@@ -23,7 +23,7 @@ from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError
 from engine.files import builtin
 from engine.files.gguf_header import read_header
-from engine.files.memory import MemoryNeed, need_of_folder, need_of_gguf
+from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
 from engine.models import gguf_llama, trimmed_draft
 from engine.models.context_length import context_length
@@ -35,7 +35,6 @@ from engine.models.tokenizer_files import from_folder, from_gguf, read_json
 __all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
 
 Progress = Callable[[str, float | None], None]
-MakeRoom = Callable[[MemoryNeed], None]
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

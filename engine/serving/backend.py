@@ -7,15 +7,13 @@ from typing import Any, Protocol
 
 from engine.clock import Clock
 from engine.drafter_kinds import LoadedDrafter
-from engine.files.memory import MemoryNeed
+from engine.files.memory import MakeRoom
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
 Progress = Callable[[str, float | None], None]
-MakeRoom = Callable[[MemoryNeed], None]
-"""Called with what a model will need before its weights are read. Makes room, or raises NotEnoughMemory."""
 
 
 class Backend(Protocol):
