@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from engine.requests.bench import BenchRow, BenchSetup
 from engine.requests.compare import Sample
 from engine.requests.prove import ProofReport
 from engine.requests.train import HeldOut, Trained
-from engine.values import DecodingOptions, Finish, ModelInfo, Round, Rule
+from engine.values import DecodingOptions, Finish, Gamma, ModelInfo, Round, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class RunChanged(RunEvent):
 
     index: int
     rule: Rule
-    gamma: int | Literal["auto"]
+    gamma: Gamma
     drafter: str
 
 

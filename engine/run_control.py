@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
-from engine.types import DecodingOptions, Rule
+from engine.types import DecodingOptions, Gamma, Rule
 
 
 class _Keep:
@@ -56,7 +56,7 @@ class Control:
         self,
         *,
         rule: Rule | None = None,
-        gamma: int | Literal["auto"] | None = None,
+        gamma: Gamma | None = None,
         drafter: Any = _KEEP,
     ) -> None:
         """Changes what is given; `drafter=None` goes on without one. Raises ValueError for impossible values."""

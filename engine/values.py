@@ -19,6 +19,8 @@ Origin = Literal["accepted", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other"]
 Thinking = Literal["auto", "on", "off"]
 """Whether a model is to think before it answers; "auto" is as its chat template has it."""
+Gamma = int | Literal["auto"]
+"""How many tokens are proposed in a round at most; auto asks after each whether one more pays."""
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]
 
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -71,7 +73,7 @@ class DecodingOptions:
     repetition_penalty: float = 1.0
     repetition_context: int = 20
     seed: int | None = None
-    gamma: int | Literal["auto"] = 2
+    gamma: Gamma = 2
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     kv_bits: int | None = None

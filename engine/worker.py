@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from engine import garbage
 from engine.bench.job import BenchTask
@@ -40,6 +40,7 @@ from engine.types import (
     DecodingOptions,
     EngineFailed,
     Event,
+    Gamma,
     LoadFailed,
     LoadStarted,
     ProveRequest,
@@ -133,7 +134,7 @@ class Engine:
         run_id: int,
         *,
         rule: Rule | None = None,
-        gamma: int | Literal["auto"] | None = None,
+        gamma: Gamma | None = None,
         drafter: str | None = None,
     ) -> None:
         """Change a queued or running answer from its next round on; without effect once it has ended.

@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from engine.drafter_kinds import BY_PATH, DRAFTERS
-from engine.types import MAX_GAMMA
+from engine.types import MAX_GAMMA, Gamma
 
 Value = TypeVar("Value")
 
@@ -37,7 +37,7 @@ def add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
 
 
-def gamma(text: str) -> int | Literal["auto"]:
+def gamma(text: str) -> Gamma:
     """A number of proposals in a round, or auto."""
     if text == "auto":
         return "auto"

@@ -17,7 +17,19 @@ from engine import near_ties
 from engine.drafter_kinds import HEAD, NO_DRAFTER
 from engine.lens.pieces import Spot
 from engine.trace import PlainRun
-from engine.types import INVARIANT_RULES, DecodingOptions, Emitted, Event, Message, Request, Round, RoundFinished, Rule, Thinking
+from engine.types import (
+    INVARIANT_RULES,
+    DecodingOptions,
+    Emitted,
+    Event,
+    Gamma,
+    Message,
+    Request,
+    Round,
+    RoundFinished,
+    Rule,
+    Thinking,
+)
 
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)
@@ -34,7 +46,7 @@ class ColumnSetup:
 
     rule: Rule = "gumbel"
     drafter: str = HEAD
-    gamma: int | Literal["auto"] = "auto"
+    gamma: Gamma = "auto"
     temperature: float = 0.8
     prompt: str = ""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import (
@@ -31,7 +29,7 @@ from app.look.widgets import FlowLayout, LabelledControl, icon_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
-from engine.types import RULES
+from engine.types import RULES, Gamma
 
 LONGEST = 4096
 PROMPT_LINES = 2
@@ -349,7 +347,7 @@ class ColumnControls(QWidget):
     @property
     def setup(self) -> ColumnSetup:
         """The column as the controls say."""
-        gamma: int | Literal["auto"] = self.gamma.value() or "auto"
+        gamma: Gamma = self.gamma.value() or "auto"
         return ColumnSetup(
             rule=self.rule.currentData(),
             drafter=self.drafter.currentData(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
@@ -12,6 +12,7 @@ from engine.types import (
     DrafterReady,
     DrafterRefused,
     Event,
+    Gamma,
     LoadFailed,
     Request,
     Rule,
@@ -21,7 +22,6 @@ from engine.types import (
     TaskFailed,
 )
 
-Gamma = int | Literal["auto"]
 BUSY_MS = 33
 IDLE_MS = 250
 """Nothing is expected then; an engine that fails on its own accord is still heard."""

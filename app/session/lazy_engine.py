@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.session.engine_link import EngineLike, Gamma
+from app.session.engine_link import EngineLike
 from engine.drafter_kinds import NO_DRAFTER
 from engine.requests.compare import CompareRequest, SampleRequest
-from engine.types import Event, Request, Rule
+from engine.types import Event, Gamma, Request, Rule
 
 
 class LazyEngine:

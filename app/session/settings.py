@@ -15,7 +15,7 @@ from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import THINKINGS, DecodingOptions, Rule, Thinking
+from engine.types import THINKINGS, DecodingOptions, Gamma, Rule, Thinking
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
 PanelPage = Literal["rounds", "charts", "table", "rules"]
@@ -55,7 +55,7 @@ class Settings:
     drafter: str = HEAD
     rule: Rule = "gumbel"
     temperature: float = TEMPERATURE
-    gamma: int | Literal["auto"] = "auto"
+    gamma: Gamma = "auto"
     seed: int | None = None
     top_p: float = TOP_P
     top_k: int = 0

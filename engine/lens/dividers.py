@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.shared_wording import change_words, stretch_title
 from engine.metrics import Stretch
-from engine.types import Rule
-
-Gamma = int | Literal["auto"]
+from engine.types import Gamma, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +53,8 @@ def dividers(
     found = []
     for place, (before, stretch) in enumerate(pairwise(stretches), start=1):
         also = f", gamma {gammas.pop(stretch.first)}" if stretch.first in gammas else ""
-        title, label = stretch_title(stretch, before), change_words(stretches, place, greedy)
-        found.append(Divider(stretch.first, stretch.rule, title + also, label.replace(title, title + also, 1)))
+        title, label = stretch_title(stretch, before) + also, change_words(stretches, place, greedy, also)
+        found.append(Divider(stretch.first, stretch.rule, title, label))
     for index, wanted in gammas.items():
         at = next((stretch for stretch in reversed(stretches) if stretch.first <= index), None)
         if index and at is not None and at.drafter != NO_DRAFTER:

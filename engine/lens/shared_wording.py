@@ -93,15 +93,16 @@ def _rounds_words(rounds: int) -> str:
     return f"{rounds:,} round{'s' * (rounds != 1)}"
 
 
-def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False) -> str:
+def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False, also: str = "") -> str:
     """What changes where a stretch begins, as a label for the place: "Rejection from here", and whether the text's being the same
     with any drafter ends there.
 
     Args:
         index: of the stretch, above 0.
         greedy: whether the temperature is 0, where no text depends on the drafter.
+        also: what else changes there, to be put behind the title as it stands.
     """
-    words = f"{stretch_title(stretches[index], stretches[index - 1])} from here"
+    words = f"{stretch_title(stretches[index], stretches[index - 1])}{also} from here"
     depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]
     return f"{words}; the text now depends on the drafter" if depends[-1] and not any(depends[:-1]) and not greedy else words
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import mlx.core as mx
 
@@ -20,7 +19,7 @@ from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
 from engine.proof.process import GAMMA
 from engine.requests.prove import Finding
 from engine.target.prompt_cache import logits_width
-from engine.types import RATIO_RULES, RULES, DecodingOptions, Effort, Plant
+from engine.types import RATIO_RULES, RULES, DecodingOptions, Effort, Gamma, Plant
 
 Report = Callable[[str, float], None]
 """Called often with the step under way and the fraction of the whole that is done; may raise to break off."""
@@ -46,7 +45,7 @@ class Amount:
     decodes: int
     prompts: int
     tokens: int
-    gammas: tuple[int | Literal["auto"], ...]
+    gammas: tuple[Gamma, ...]
 
 
 AMOUNTS: dict[Effort, Amount] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from typing import Literal
 
 from engine import near_ties
 from engine.decoding import decode
@@ -14,7 +13,7 @@ from engine.near_ties import Gap, nearest
 from engine.proof.contexts import Tick, continued
 from engine.requests.prove import Finding
 from engine.target import prompt_cache as caches
-from engine.types import INVARIANT_RULES, SEED_LIMIT, DecodingOptions, Emitted, Round
+from engine.types import INVARIANT_RULES, SEED_LIMIT, DecodingOptions, Emitted, Gamma, Round
 
 
 def invariance(
@@ -22,7 +21,7 @@ def invariance(
     drafters: Sequence[Drafter],
     prompts: int,
     tokens: int,
-    gammas: Sequence[int | Literal["auto"]],
+    gammas: Sequence[Gamma],
     seed: int,
     tick: Tick,
 ) -> Iterator[Finding]:

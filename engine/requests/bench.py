@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.drafter_kinds import NGRAM, NO_DRAFTER
-from engine.values import DecodingOptions, Finish, ModelInfo, Rule
+from engine.values import DecodingOptions, Finish, Gamma, ModelInfo, Rule
 
 Maker = Literal["draftlight", "mlx-lm"]
 
@@ -35,7 +35,7 @@ class BenchRequest:
     drafters: tuple[str, ...] = (NGRAM,)
     rules: tuple[Rule, ...] = ("rejection", "gumbel")
     temperatures: tuple[float, ...] = (0.0, 0.8)
-    gammas: tuple[int | Literal["auto"], ...] = (4,)
+    gammas: tuple[Gamma, ...] = (4,)
     max_tokens: int = 128
     seed: int = 0
     peers: bool = True
@@ -70,7 +70,7 @@ class BenchSetting:
     drafter: str
     rule: Rule | None
     temperature: float
-    gamma: int | Literal["auto"] | None
+    gamma: Gamma | None
 
     @property
     def is_baseline(self) -> bool:
@@ -112,7 +112,7 @@ class BenchRow:
     drafter: str
     rule: Rule | None
     temperature: float
-    gamma: int | Literal["auto"] | None
+    gamma: Gamma | None
     order: int
     turns: int
     prompt_tokens: int
