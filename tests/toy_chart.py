@@ -8,6 +8,7 @@ from app.charts.chart import Chart
 from app.charts.data import Material, Words, columns, said
 from app.look.theme import Theme
 from engine.exports import axes
+from engine.exports.charts import Setting
 from engine.exports.drawing import Drawing, Palette
 from engine.lens.chart_kinds import ChartKind
 from engine.lens.tally import Tally
@@ -46,9 +47,11 @@ class AcceptsChart(Chart):
         return f"{tally.statuses.rows[first:last, 0].mean():.0f} accepted"
 
 
-def accepts_drawing(tally: Tally, palette: Palette) -> Drawing:
+def accepts_drawing(tally: Tally, palette: Palette, setting: Setting) -> Drawing:
     """The same as a picture."""
     accepted = tally.statuses.rows[:, 0].tolist()
-    drawing, frame = axes.begin("accepts", palette, "Accepted proposals.", (0, len(accepted)), (0, 1 + max(accepted)), "round")
-    drawing.curve([frame.at(index + 0.5, value) for index, value in enumerate(accepted)], palette.accepted, 1.6)
+    across, up = (0.5, len(accepted) + 0.5), (0, 1 + max(accepted))
+    drawing, frame = axes.begin("accepts", palette, "Accepted proposals.", across, up, "round")
+    drawing.curve([frame.at(index, value) for index, value in enumerate(accepted, start=1)], palette.accepted, 1.6)
+    axes.dividers(drawing, frame, setting.dividers)
     return drawing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.exports.drawing import Drawing, Frame, Palette, number, ticks
+from engine.lens.dividers import Divider
 
 WIDTH, HEIGHT = 480.0, 218.0
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 36.0, 184.0
@@ -38,11 +39,12 @@ def _grid(drawing: Drawing, frame: Frame, values: Sequence[float]) -> None:
         drawing.text(LEFT - 6, height + 4, number(value), anchor="end")
 
 
-def dividers(drawing: Drawing, frame: Frame, places: Sequence[tuple[float, str]]) -> None:
-    """A dashed line through all fields at each place across, with its words above, on the side that has room."""
+def dividers(drawing: Drawing, frame: Frame, found: Sequence[Divider]) -> None:
+    """A dashed line through all fields before the first round of each, with its words above, on the side that has room."""
     end = LEFT
-    for across, words in places:
-        x, width = frame.across(across), 5.6 * len(words) + 8
+    for divider in found:
+        words = divider.title
+        x, width = frame.across(divider.first + 0.5), 5.6 * len(words) + 8
         drawing.line((x, TOP - 9), (x, BOTTOM), drawing.palette.dim, 1, "4 3")
         left = x if x + width <= RIGHT else x - width
         if left >= end:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from engine.exports import axes, series
 from engine.exports.drawing import Drawing, Frame, Palette, Point
+from engine.exports.tables import dividers_of
 from engine.lens.bins import bin_size, means, proposals_shown
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartName
-from engine.lens.shared_wording import RULE_TITLES, stretch_title
+from engine.lens.dividers import Divider
+from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.tally import Floats, Tally
 from engine.trace import Trace
 from engine.types import EXPECTED_RULES
@@ -23,7 +25,20 @@ MOST_CELLS = 12
 """With more proposals in a column its cells would be too flat to count."""
 
 
-def proposals_chart(tally: Tally, palette: Palette) -> Drawing:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an answer's rounds alone do not tell.
+
+    Attributes:
+        dividers: where rule, drafter or gamma changed.
+        plain: tokens per second of a plain answer to the same prompt, None where none was measured.
+    """
+
+    dividers: Sequence[Divider] = ()
+    plain: float | None = None
+
+
+def proposals_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing:
     """Verdicts per round; below, what was accepted lately and what each rule is expected to accept."""
     drawn = series.columns(tally)
     tallest = max((column.proposals for column in drawn), default=0.0)
@@ -53,7 +68,7 @@ def proposals_chart(tally: Tally, palette: Palette) -> Drawing:
             drawing.text((left + right - gap) / 2, axes.TOP - 2, f"▲{column.proposals:.0f}", palette.text, 9, anchor="middle")
         drawing.end_group()
     _expectations(drawing, frame, tally, palette)
-    axes.dividers(drawing, frame, _dividers(tally))
+    axes.dividers(drawing, frame, setting.dividers)
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
     axes.legend(drawing, [*names, *((DASHES[rule], palette.rule(rule), RULE_TITLES[rule]) for rule in EXPECTED_RULES)])
     return drawing
@@ -83,10 +98,6 @@ def _below(tally: Tally) -> str:
     return "round" if size == 1 else f"round; in bins of {size:,}: their mean, and as a band or whisker their 10% to 90%"
 
 
-def _dividers(tally: Tally) -> list[tuple[float, str]]:
-    return [(stretch.first + 0.5, stretch_title(stretch, before)) for before, stretch in pairwise(tally.stretches)]
-
-
 def _column_words(column: series.RoundGroup) -> str:
     if column.first == column.last:
         return (
@@ -99,7 +110,7 @@ def _column_words(column: series.RoundGroup) -> str:
     )
 
 
-def alpha_chart(tally: Tally, palette: Palette) -> Drawing:
+def alpha_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing:
     """Alpha over the last rounds, with its interval."""
     mean = tally.summary.alpha
     if mean is None:
@@ -110,7 +121,7 @@ def alpha_chart(tally: Tally, palette: Palette) -> Drawing:
     alphas, low, high = (_points(frame, x, values) for values in found.T)
     drawing.band(high, low, palette.accepted, 0.2)
     drawing.curve(alphas, palette.accepted, 1.8)
-    axes.dividers(drawing, frame, _dividers(tally))
+    axes.dividers(drawing, frame, setting.dividers)
     entries = [("solid", palette.accepted, f"last {ALPHA_WINDOW} rounds"), ("light", palette.accepted, "95% interval")]
     if len(tally.stretches) == 1:  # the mean of two rules is that of neither
         drawing.line((axes.LEFT, frame.up(mean)), (axes.RIGHT, frame.up(mean)), palette.dim, 1, "4 4")
@@ -119,7 +130,7 @@ def alpha_chart(tally: Tally, palette: Palette) -> Drawing:
     return drawing
 
 
-def positions_chart(tally: Tally, palette: Palette) -> Drawing:
+def positions_chart(tally: Tally, palette: Palette, _: Setting) -> Drawing:
     """Acceptance by place in the round, once judged and of all drafted."""
     places = tally.judged_positions()
     if not places:
@@ -143,8 +154,9 @@ def positions_chart(tally: Tally, palette: Palette) -> Drawing:
     return drawing
 
 
-def throughput_chart(tally: Tally, palette: Palette, plain: float | None = None) -> Drawing:
+def throughput_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing:
     """Throughput over the last rounds, its mean and, where it was measured, that of a plain answer to the same prompt."""
+    plain = setting.plain
     x, speeds = series.places(tally), means(tally.speeds.rows, bin_size(tally.rounds, series.MOST))
     spread = series.column_spreads(tally.speeds.rows, tally)
     mean = tally.summary.throughput
@@ -166,12 +178,12 @@ def throughput_chart(tally: Tally, palette: Palette, plain: float | None = None)
     if plain is not None:
         drawing.line((axes.LEFT, frame.up(plain)), (axes.RIGHT, frame.up(plain)), palette.text, 1.4, "1.5 3")
         entries.append(("1.5 3", palette.text, f"plain, measured {plain:.1f}"))
-    axes.dividers(drawing, frame, _dividers(tally))
+    axes.dividers(drawing, frame, setting.dividers)
     axes.legend(drawing, entries)
     return drawing
 
 
-def times_chart(tally: Tally, palette: Palette) -> Drawing:
+def times_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing:
     """Time of the rounds: by phase where they were measured in stages, in all where not."""
     if not len(tally.phases):
         return axes.empty("times", palette, "No round of this answer was timed by phase.")
@@ -202,12 +214,12 @@ def times_chart(tally: Tally, palette: Palette) -> Drawing:
             low += length
     for across, (low, high) in zip(x.tolist(), spread.tolist(), strict=False):
         drawing.line(frame.at(across, low), frame.at(across, high), palette.dim)
-    axes.dividers(drawing, frame, _dividers(tally))
+    axes.dividers(drawing, frame, setting.dividers)
     axes.legend(drawing, [(kind, colour, phase) for phase, kind, colour in looks])
     return drawing
 
 
-def tau_chart(tally: Tally, palette: Palette) -> Drawing:
+def tau_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing:
     """Tau so far, measured and as alpha so far lets one expect it."""
     summary = tally.summary
     if summary.tau is None:
@@ -218,12 +230,12 @@ def tau_chart(tally: Tally, palette: Palette) -> Drawing:
     drawing, frame = axes.begin("tau", palette, words, _rounds(tally), (0, float(np.nanmax(found)) * 1.1), _below(tally))
     drawing.curve(_points(frame, x, found[:, 0]), palette.accent, 1.8)
     drawing.curve(_points(frame, x, found[:, 1]), palette.dim, 1.6, "6 4")
-    axes.dividers(drawing, frame, _dividers(tally))
+    axes.dividers(drawing, frame, setting.dividers)
     axes.legend(drawing, [("solid", palette.accent, "measured"), ("6 4", palette.dim, "expected at alpha so far")])
     return drawing
 
 
-def lengths_chart(tally: Tally, palette: Palette) -> Drawing:
+def lengths_chart(tally: Tally, palette: Palette, _: Setting) -> Drawing:
     """How many rounds accepted 0, 1, 2, ... proposals, and how many would if each stood with chance alpha on its own."""
     if not tally.lengths:
         return axes.empty("lengths", palette, "Nothing was proposed in this answer.")
@@ -252,7 +264,7 @@ def lengths_chart(tally: Tally, palette: Palette) -> Drawing:
     return drawing
 
 
-DRAW: dict[ChartName, Callable[[Tally, Palette], Drawing]] = {
+DRAW: dict[ChartName, Callable[[Tally, Palette, Setting], Drawing]] = {
     "proposals": proposals_chart,
     "alpha": alpha_chart,
     "throughput": throughput_chart,
@@ -265,6 +277,5 @@ DRAW: dict[ChartName, Callable[[Tally, Palette], Drawing]] = {
 
 def draw(name: ChartName, trace: Trace, tally: Tally, palette: Palette) -> Drawing:
     """A chart of an answer; `tally` is that of its rounds."""
-    if name == "throughput":
-        return throughput_chart(tally, palette, None if trace.plain is None else trace.plain.throughput)
-    return DRAW[name](tally, palette)
+    plain = None if trace.plain is None else trace.plain.throughput
+    return DRAW[name](tally, palette, Setting(dividers_of(trace), plain))

@@ -271,6 +271,19 @@ def test_a_labelled_divider_stands_where_the_rule_changed(tmp_path: Path, name: 
     assert switched.count(">Rejection</text>") == plain.count(">Rejection</text>") + 1
 
 
+@pytest.mark.parametrize("name", [kind.name for kind in CHARTS.values() if kind.per_round])
+def test_a_change_of_gamma_has_its_divider_in_pictures_as_in_the_window(tmp_path: Path, name: str) -> None:
+    """The same words, half a round before the first round with the new gamma: where the window's charts have it, too."""
+    trace = trace_of(tmp_path / "story.jsonl", story_rounds())
+    before, after = ({"index": at, "rule": "gumbel", "gamma": gamma, "drafter": "head"} for at, gamma in ((3, 4), (10, 2)))
+    parts = list(ElementTree.fromstring(chart_svg([replace(trace, changes=(before, after))], name).encode()).iter())
+    words = [part for part in parts if (part.text or "").startswith("Gamma")]
+    assert [part.text for part in words] == ["Gamma 2"]
+    below = {part.text: float(part.attrib["x"]) for part in parts if part.get("text-anchor") == "middle" and "x" in part.attrib}
+    at_5, at_10 = below["5"], below["10"]
+    assert float(words[0].attrib["x"]) == pytest.approx(at_10 + (at_10 - at_5) / 10 + 4, abs=0.11)
+
+
 def test_no_column_of_a_picture_is_cut_off_without_a_number(tmp_path: Path) -> None:
     rounds = [make_round(index, ["a"], "b", ["c"] * 3, started=60.0 * index) for index in range(40)]
     usual = chart_svg([trace_of(tmp_path / "usual.jsonl", rounds)], "proposals")
