@@ -25,8 +25,8 @@ from app.conversation.blocks import AnswerBlock
 from app.conversation.text_flow import Style, lines_of
 from app.conversation.token_pointer import Pointing
 from app.look import theme as themes
+from app.look.marks import frame_focus
 from app.look.theme import DARK, Theme
-from app.look.widgets import frame_focus
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.token_walk import place_of

@@ -23,9 +23,10 @@ from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
 from app.look import theme as themes
 from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.flow_layout import FlowLayout
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import FlowLayout, LabelledControl, icon_button, tint
+from app.look.widgets import LabelledControl, icon_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES

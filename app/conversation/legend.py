@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 from app.conversation.blocks import paint_marks
 from app.conversation.text_flow import Box, Style
 from app.look import theme as themes
+from app.look.flow_layout import FlowLayout
 from app.look.theme import DARK, Theme
-from app.look.widgets import FlowLayout
 from engine.lens.pieces import Kind
 from engine.lens.shared_wording import LEGEND
 

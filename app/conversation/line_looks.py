@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
-from app.conversation.markdown_source import MATH_ENDS, PLAIN, Code, Document, Flag, read
+from app.conversation.markdown_source import PLAIN, Code, Document, Flag, read
+from app.conversation.tex import MATH_ENDS
 
 LONG_LINE = 1000
 """Letters up to which an open line is read while it grows."""

@@ -11,7 +11,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
-from app.conversation.markdown_source import MATH_ENDS
+from app.conversation.tex import MATH_ENDS
 
 
 def make(references: bool) -> MarkdownIt:

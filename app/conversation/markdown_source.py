@@ -43,8 +43,6 @@ class Flag(IntFlag):
 
 
 PLAIN = Flag(0)
-MATH_ENDS = {"$$": "$$", "\\[": "\\]"}
-"""What a block of mathematics begins with, and what ends it."""
 PartKind = Literal["text", "heading", "code", "row", "rule", "math"]
 
 

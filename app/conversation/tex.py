@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+MATH_ENDS = {"$$": "$$", "\\[": "\\]"}
+"""What a block of mathematics begins with, and what ends it."""
 _SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "vartheta": "ϑ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π",

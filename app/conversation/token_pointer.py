@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.token_boxes import boxes_of, gap_before, spot_at, spot_before, spot_from
+from app.look.marks import bracket_over
 from app.look.theme import Theme
-from app.look.widgets import bracket_over
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.token_walk import neighbour, place_of, spot_of

@@ -32,8 +32,9 @@ from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
 from app.look import theme as themes
+from app.look.marks import frame_focus
 from app.look.theme import Theme
-from app.look.widgets import frame_focus, tint
+from app.look.widgets import tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
+from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import PromptCard
 
 DEMONSTRATION = (
     "compare",
@@ -106,3 +116,50 @@ class Welcome(QScrollArea):
         super().resizeEvent(event)
         for card in (self.demonstrate, *self.cards):
             card.updateGeometry()
+
+
+class PromptCard(QPushButton):
+    """An example prompt in the empty conversation."""
+
+    def __init__(self, drawing: str, title: str, prompt: str) -> None:
+        super().__init__()
+        self.setObjectName("promptCard")
+        self.setAccessibleName(f"Example prompt: {title}")
+        self.setAccessibleDescription(prompt)
+        self.prompt = prompt
+        self.drawing = drawing
+        self.picture = QLabel()
+        heading = QLabel(title)
+        heading.setObjectName("cardTitle")
+        words = QLabel(prompt)
+        words.setObjectName("cardText")
+        words.setWordWrap(True)
+        for label in (self.picture, heading, words):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        top = QHBoxLayout()
+        top.setSpacing(8)
+        top.addWidget(self.picture)
+        top.addWidget(heading, 1)
+        column = self.column = QVBoxLayout(self)
+        column.setContentsMargins(14, 12, 14, 12)
+        column.setSpacing(5)
+        column.addLayout(top)
+        column.addWidget(words)
+        column.addStretch(1)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+
+    def sizeHint(self) -> QSize:
+        return self.column.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        return self.column.minimumSize()
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self.column.heightForWidth(width)
+
+    def set_look(self, theme: Theme) -> None:
+        """Draws the card's picture in the accent colour."""
+        self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))

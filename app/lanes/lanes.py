@@ -21,8 +21,9 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
 from app.lanes.field import WHOLE, LaneField
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_words, lane_words, time_words
 from app.lanes.painter import Lane, LanePainter
+from app.look.marks import frame_focus
 from app.look.theme import DARK, Theme
-from app.look.widgets import frame_focus, icon_button, tint
+from app.look.widgets import icon_button, tint
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 

@@ -10,8 +10,8 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
 from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
 from app.look import theme as themes
+from app.look.marks import bracket_over
 from app.look.theme import Theme
-from app.look.widgets import bracket_over
 from engine.types import PHASES, Round
 
 REMEMBERED = 8000

@@ -6,9 +6,9 @@ from PySide6.QtCore import QPoint, QSize, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from app.look.widgets import Tile
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES, figures_of
+from app.panel.tile import Tile
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer
 

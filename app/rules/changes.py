@@ -22,8 +22,8 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, Q
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from app.look import theme as themes
+from app.look.marks import bracket_over
 from app.look.theme import Theme
-from app.look.widgets import bracket_over
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from engine.lens.pieces import visible

@@ -7,8 +7,9 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look.fields import keep_from_wheel
+from app.look.flow_layout import FlowLayout
+from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import FlowLayout, RuleSelector
 from app.rules.changes import ChangeList
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer

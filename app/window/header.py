@@ -19,9 +19,11 @@ from PySide6.QtWidgets import (
 
 from app.look import theme as themes
 from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.flow_layout import FlowLayout
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
+from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import FlowLayout, LabelledControl, RuleSelector, icon_button, tint
+from app.look.widgets import LabelledControl, icon_button, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip

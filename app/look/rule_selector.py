@@ -1,0 +1,61 @@
+"""One button for each rule: that of the header, and that of judging again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QPushButton, QSizePolicy
+
+from app.look.wording import RULE_NOTES, RULE_TITLES
+from engine.types import RULES, Rule
+
+
+class RuleSelector(QFrame):
+    """One button per rule; arrow keys move between them.
+
+    Args:
+        rules: those to choose from. name: for automation. words: for a screen reader.
+
+    Signals:
+        chosen: the user picked another rule.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self, rules: Sequence[Rule] = RULES, name: str = "ruleSelector", words: str = "Acceptance rule") -> None:
+        super().__init__()
+        self.setObjectName(name)
+        self.setAccessibleName(words)
+        self.setAccessibleDescription("How proposed tokens are judged. Can be changed during an answer.")
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        group = QButtonGroup(self)
+        self.buttons: dict[Rule, QPushButton] = {}
+        for rule in rules:
+            button = QPushButton(RULE_TITLES[rule])
+            button.setCheckable(True)
+            button.setProperty("rule", rule)
+            button.setAccessibleName(f"Rule {RULE_TITLES[rule]}")
+            button.setAccessibleDescription(RULE_NOTES[rule])
+            button.setToolTip(RULE_NOTES[rule])
+            group.addButton(button)
+            row.addWidget(button)
+            self.buttons[rule] = button
+        group.buttonClicked.connect(self._clicked)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    @property
+    def rule(self) -> Rule:
+        """The rule whose button is down."""
+        return next(rule for rule, button in self.buttons.items() if button.isChecked())
+
+    def set_rule(self, rule: Rule) -> None:
+        """Presses a rule's button without emitting `chosen`."""
+        self.buttons[rule].setChecked(True)
+        for name, button in self.buttons.items():  # Tab reaches the rule in force; Qt sees to that only after a first visit
+            button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if name == rule else Qt.FocusPolicy.ClickFocus)
+
+    def _clicked(self) -> None:
+        self.chosen.emit(self.rule)

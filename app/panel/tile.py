@@ -1,0 +1,99 @@
+"""One figure with its name and unit."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout
+
+from app.look import theme as themes
+
+
+class Tile(QPushButton):
+    """One figure with its name and unit; its definition is a tooltip, and whoever listens to `clicked` shows it in full."""
+
+    def __init__(self, name: str, definition: str) -> None:
+        super().__init__()
+        self.setObjectName("tile")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.name = QLabel(name)
+        self.name.setObjectName("tileName")
+        self.value = QLabel("–")
+        self.value.setObjectName("tileValue")
+        self.unit = QLabel("")
+        self.unit.setObjectName("tileUnit")
+        self.earlier, self.earlier_unit = QLabel(), QLabel()
+        self.earlier.setObjectName("tileEarlier")
+        self.earlier_unit.setObjectName("tileUnit")
+        for label in (self.name, self.value, self.unit, self.earlier, self.earlier_unit):
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        column = self.column = QVBoxLayout(self)
+        column.setContentsMargins(9, 8, 7, 8)
+        column.setSpacing(1)
+        column.addWidget(self.name)
+        self._figures = [
+            self._figure(value, unit) for value, unit in ((self.earlier, self.earlier_unit), (self.value, self.unit))
+        ]
+        for figure in self._figures:
+            column.addLayout(figure)
+        column.addStretch(1)
+        self.earlier.hide()
+        self.earlier_unit.hide()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
+        self.define(definition)
+
+    @staticmethod
+    def _figure(value: QLabel, unit: QLabel) -> QBoxLayout:
+        row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        row.setSpacing(5)
+        row.addWidget(value, 0, Qt.AlignmentFlag.AlignBaseline)
+        row.addWidget(unit, 1, Qt.AlignmentFlag.AlignBaseline)
+        return row
+
+    def define(self, definition: str) -> None:
+        """Sets what the figure means, as tooltip and for screen readers."""
+        self.setToolTip(f"<p>{definition}</p>")
+        self.setAccessibleDescription(definition)
+
+    def show_value(self, value: str, unit: str, earlier: tuple[str, str] | None = None) -> None:
+        """Shows a figure as text already formatted, with its unit (empty for none), and reads out both with the name; above it,
+        what the figure was before rule or drafter changed, where they did."""
+        self.value.setText(value)
+        self.unit.setText(unit)
+        told = [(value, unit)]
+        if earlier is not None:
+            self.earlier.setText(earlier[0])
+            self.earlier_unit.setText(earlier[1])
+            told.insert(0, earlier)
+        for label in (self.earlier, self.earlier_unit):
+            label.setVisible(earlier is not None)
+        self.setAccessibleName(f"{self.name.text()} {'; '.join(', '.join(filter(None, figure)) for figure in told)}")
+
+    def stack(self, stacked: bool) -> None:
+        """Puts the unit below the figure, or beside it."""
+        directions = QBoxLayout.Direction
+        for figure in self._figures:
+            figure.setDirection(directions.TopToBottom if stacked else directions.LeftToRight)
+            figure.setSpacing(0 if stacked else 5)
+
+    def width_needed(self, stacked: bool) -> int:
+        """Pixels within which name, figure and unit are whole."""
+        shown = [(self.value, self.unit)]
+        if not self.earlier.isHidden():
+            shown.append((self.earlier, self.earlier_unit))
+        widths = [(value.sizeHint().width(), unit.sizeHint().width()) for value, unit in shown]
+        figure = max(max(pair) if stacked else pair[0] + 5 + pair[1] for pair in widths)
+        margins = self.column.contentsMargins()
+        return margins.left() + margins.right() + 2 + max(self.name.sizeHint().width(), figure)
+
+    def sizeHint(self) -> QSize:
+        return self.column.sizeHint()
+
+    def minimumSizeHint(self) -> QSize:
+        return self.column.minimumSize()
+
+    def set_look(self, scale: float) -> None:
+        """Sets the figure in semi-bold digits of one width at the text scale; colours come from the style sheet."""
+        font = themes.figure_font(scale, 19)
+        font.setWeight(font.Weight.DemiBold)
+        self.value.setFont(font)
+        self.earlier.setFont(font)
