@@ -51,6 +51,13 @@ VIOLATIONS = {
         },
         "A room of the engine imports the rooms below it only",
     ),
+    "two modules of one room import each other, one of them inside a function": (
+        {
+            "app/look/planted.py": "import app.look.planted_too\n",
+            "app/look/planted_too.py": "def f():\n    import app.look.planted\n",
+        },
+        "No modules and no rooms import each other in a circle",
+    ),
     "the session's values import Qt": (
         {"app/session/session.py": "from PySide6.QtCore import QTimer\n"},
         "What a replay and an export need of the window's rooms is free of Qt",
