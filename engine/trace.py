@@ -9,6 +9,8 @@ Every line is one JSON object in UTF-8 with a `kind`:
 - `change`: rule, gamma or drafter took effect from round `index` on.
 - `summary` comes last: how the answer ended, its text, times and metrics. Without it the answer was cut off.
 
+A trace may also lie compressed, as `NAME.jsonl.gz`: whoever asks for `NAME.jsonl` gets that one then.
+
 A line is handed to the operating system in one piece before the next round begins, so a killed process loses at most the
 line it was writing. Only a power failure can take more; the file is forced to the disk after the header and at the end,
 not after each round, because that would cost milliseconds of every round. Nothing here imports MLX.
@@ -20,6 +22,7 @@ import contextlib
 import json
 import logging
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +35,11 @@ from engine.types import Round
 
 SCHEMA = "draftlight.trace/1"
 _FAMILY = "draftlight.trace/"
+PACKED = ".gz"
+"""What the name of a compressed trace ends in, behind the ending of any other."""
+_GZIP = b"\x1f\x8b"
+_DENSEST = 200
+"""A trace is compressed to about a tenth; a file that claims more than this is not one."""
 _OPENING = f'{{"kind":"header","schema":"{SCHEMA}"'.encode()
 _LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 """JSON allows these inside a text, but many readers end a line at them."""
@@ -157,16 +165,31 @@ def read(path: str | os.PathLike[str]) -> Trace:
         DraftlightError: the file cannot be read, is not a trace, is of a later format, or ends inside its header.
     """
     path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
+    content = _content(path)
     lines = content.split(b"\n")
     if not lines[-1]:
         lines.pop()
     header = _header(path, lines[0] if lines else b"", is_cut=len(lines) <= 1 and not content.endswith(b"\n"))
     with without_collecting():
         return _body(path, header, lines, is_open=not content.endswith(b"\n"))
+
+
+def _content(path: Path) -> bytes:
+    """The lines of the file, or of the compressed one in its place. A compressed one that was cut gives what there is."""
+    try:
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            content = path.with_name(path.name + PACKED).read_bytes()
+    except (OSError, ValueError) as error:
+        raise DraftlightError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    if not content.startswith(_GZIP):
+        return content
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        return unpacking.decompress(content, _DENSEST * len(content))
+    except zlib.error:
+        raise DraftlightError(f"{path} is damaged: it cannot be decompressed.") from None
 
 
 def _body(path: Path, header: dict[str, Any], lines: list[bytes], is_open: bool) -> Trace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
@@ -240,6 +241,23 @@ def test_damage_in_the_middle_ends_the_reading_there_and_is_named(tmp_path: Path
         assert found.missing is not None
         assert "Line 3 is damaged" in found.missing
         assert "3 after it" in found.missing
+
+
+def test_a_compressed_trace_reads_like_the_one_it_stands_for(tmp_path: Path) -> None:
+    path = tmp_path / "answer.jsonl"
+    write_trace(path)
+    whole = read(path)
+    packed = gzip.compress(path.read_bytes())
+    path.with_name("answer.jsonl.gz").write_bytes(packed)
+    path.unlink()
+    assert read(path) == whole
+    assert replace(read(tmp_path / "answer.jsonl.gz"), path=path) == whole
+    path.with_name("answer.jsonl.gz").write_bytes(packed[: len(packed) * 2 // 3])
+    assert (read(path).header, read(path).rounds) == (whole.header, whole.rounds[: len(read(path).rounds)])
+    assert read(path).missing is not None
+    path.with_name("answer.jsonl.gz").write_bytes(packed[:20] + b"damage" + packed[26:])
+    with pytest.raises(DraftlightError, match=r"damaged|not a Draftlight trace"):
+        read(path)
 
 
 def test_unknown_kinds_of_lines_are_passed_over(tmp_path: Path) -> None:

@@ -1,0 +1,190 @@
+"""The file of the chats: opened, brought up to date, read and written in transactions; every failure becomes a sentence.
+
+SQLite in WAL mode, so readers never wait and several processes share the file. `synchronous=NORMAL`: a killed process loses
+nothing that was committed, a power failure perhaps the last transactions, neither damages the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.chats import schema
+from engine.errors import DraftlightError
+
+PAGE = 4096
+
+
+class ChatsDamaged(DraftlightError):
+    """The file of the chats cannot be read as what it is."""
+
+
+class ChatsBusy(DraftlightError):
+    """Another program kept the chats locked for as long as was waited."""
+
+
+class ChatsNotSaved(DraftlightError):
+    """A change could not be written, and nothing has changed."""
+
+
+class Database:
+    """The file, open. Any thread may use it; they take turns."""
+
+    def __init__(self, path: Path, wait: float) -> None:
+        """Opens the file, which is made if it is missing, and brings its tables up to date.
+
+        Raises:
+            ChatsDamaged: its content is not what it should be.
+            ChatsBusy: it stays locked for longer than `wait` seconds.
+            DraftlightError: it was made by a later version, or cannot be opened for another reason.
+        """
+        self.path = path
+        self._wait = wait
+        self._lock = threading.RLock()
+        self._writing = False
+        with self._explained():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its other files the same permissions
+            self._connection = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
+        try:
+            with self._explained():
+                self._set_up()
+            self._bring_up_to_date()
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
+        execute = self._connection.execute
+        self._connection.row_factory = sqlite3.Row
+        execute(f"PRAGMA page_size = {PAGE}")
+        execute("PRAGMA foreign_keys = ON")
+        execute("PRAGMA secure_delete = ON")  # what is deleted for good is overwritten
+        execute("PRAGMA temp_store = MEMORY")  # no text in files elsewhere
+        is_wal = execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
+        execute(f"PRAGMA synchronous = {'NORMAL' if is_wal else 'FULL'}")  # some network drives have no WAL
+
+    def _bring_up_to_date(self) -> None:
+        with self.reading() as rows:
+            version = schema.version_of(rows)
+        if version > len(schema.MIGRATIONS):
+            raise DraftlightError(
+                f"The chats in {self.path} were written by a later version of Draftlight. Use that version, or set "
+                "DRAFTLIGHT_HOME to another folder."
+            )
+        if 0 < version < len(schema.MIGRATIONS):
+            self._back_up(version)
+        if version < len(schema.MIGRATIONS):
+            with self.writing() as rows:
+                schema.migrate(rows)
+        with self.reading() as rows:
+            indexed, can = schema.is_indexed(rows), schema.has_fts5(rows)
+        if indexed != can:
+            with self.writing() as rows:
+                (schema.make_index if can else schema.drop_index)(rows)
+        self.indexed = can
+
+    def _back_up(self, version: int) -> None:
+        """A copy of the file as it is, beside it, there whole or not at all."""
+        place = self.path.with_name(f"{self.path.stem}-before-version-{version + 1}.db")
+        unfinished = place.with_suffix(".part")
+        unfinished.unlink(missing_ok=True)
+        with self._explained():
+            os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            with contextlib.closing(sqlite3.connect(unfinished)) as copy:
+                self._connection.backup(copy)
+            os.replace(unfinished, place)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Everything read inside is of one moment."""
+        with self._lock, self._explained():
+            if self._connection.in_transaction:
+                yield self._connection
+                return
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                self._end("ROLLBACK")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Everything written inside is there afterwards, or nothing is. One inside another belongs to it."""
+        with self._lock, self._explained():
+            if self._writing:
+                yield self._connection
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._writing = True
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._end("ROLLBACK")
+                raise
+            finally:
+                self._writing = False
+
+    def _end(self, how: str) -> None:
+        """A transaction that SQLite has ended by itself, because the disk is full, say, is over already."""
+        if self._connection.in_transaction:
+            self._connection.execute(how)
+
+    def changes(self) -> int:
+        """A number that is another one once another process, or another Database, has changed the file."""
+        with self._lock, self._explained():
+            number: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            return number
+
+    def tidy(self) -> None:
+        """Brings what waits in the WAL into the file, as far as nobody else reads, and empties it."""
+        with self._lock, contextlib.suppress(ChatsBusy), self._explained():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def is_sound(self) -> bool:
+        """Whether every page of the file is what it should be. Reads all of it."""
+        with self._lock, self._explained():
+            return [row[0] for row in self._connection.execute("PRAGMA quick_check(1)")] == ["ok"]
+
+    def close(self) -> None:
+        """Closes the file. A second call does nothing."""
+        with self._lock:
+            connection = getattr(self, "_connection", None)
+            if connection is not None:
+                connection.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError, OverflowError) as error:
+            raise explained(error, self.path, self._wait) from error
+
+
+def explained(error: Exception, path: Path, wait: float) -> DraftlightError:
+    """What the user is told of a failure of SQLite or of the system."""
+    if isinstance(error, DraftlightError):
+        return error
+    number = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    reason = getattr(error, "strerror", None) or str(error)
+    if number in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return ChatsDamaged(
+            f"The chats in {path} are damaged ({reason}). Quit every Draftlight and start it again: what can be read is kept."
+        )
+    if number in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return ChatsBusy(
+            f"Another program has kept the chats in {path} locked for {wait:g} seconds. Nothing has changed. Try again; if it "
+            "stays so, quit other programs that use this file."
+        )
+    if number == sqlite3.SQLITE_FULL:
+        return ChatsNotSaved(
+            f"The chats in {path} cannot be saved: the disk is full. Nothing has changed. Free some disk space and try again."
+        )
+    return ChatsNotSaved(
+        f"The chats in {path} cannot be used: {reason}. Nothing has changed. Check that the folder can be written to, or set "
+        "DRAFTLIGHT_HOME to another one."
+    )

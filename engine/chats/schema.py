@@ -1,0 +1,136 @@
+"""The tables, and how those of an earlier version become today's.
+
+A new version of the tables is one more entry at the end of `MIGRATIONS`; entries that were released are never changed. Before the
+first one runs on a file that has conversations, the file is copied; all that are due run in one transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+Migration = str | Callable[[sqlite3.Connection], None]
+"""SQL statements, or a function that changes the tables."""
+
+_FIRST = """
+CREATE TABLE conversations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    title TEXT NOT NULL DEFAULT '',
+    named INTEGER NOT NULL DEFAULT 0,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    pinned INTEGER NOT NULL DEFAULT 0,
+    folder TEXT NOT NULL DEFAULT '',
+    settings TEXT NOT NULL DEFAULT '{}',
+    shown INTEGER,
+    origin TEXT NOT NULL DEFAULT '',
+    deleted REAL
+);
+CREATE TABLE traces (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    bytes INTEGER NOT NULL DEFAULT 0,
+    packed INTEGER NOT NULL DEFAULT 0,
+    created REAL NOT NULL
+);
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    parent INTEGER REFERENCES messages (id) DEFERRABLE INITIALLY DEFERRED,
+    role TEXT NOT NULL,
+    text TEXT NOT NULL,
+    created REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'complete',
+    made TEXT,
+    trace INTEGER REFERENCES traces (id) ON DELETE SET NULL,
+    continues INTEGER REFERENCES messages (id) ON DELETE SET NULL,
+    shown INTEGER,
+    writer TEXT,
+    deleted REAL,
+    deleted_with INTEGER
+);
+CREATE TABLE facts (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE INDEX conversations_in_order ON conversations (deleted, pinned DESC, updated DESC);
+CREATE INDEX conversations_by_origin ON conversations (origin) WHERE origin <> '';
+CREATE INDEX messages_of_conversations ON messages (conversation);
+CREATE INDEX messages_by_parent ON messages (parent);
+CREATE INDEX messages_by_trace ON messages (trace) WHERE trace IS NOT NULL;
+CREATE INDEX messages_by_continued ON messages (continues) WHERE continues IS NOT NULL;
+CREATE INDEX messages_being_written ON messages (writer) WHERE writer IS NOT NULL;
+CREATE INDEX messages_deleted ON messages (deleted) WHERE deleted IS NOT NULL;
+"""
+
+MIGRATIONS: list[Migration] = [_FIRST]
+"""Entry i makes version i + 1 out of version i. `user_version` of the file says which it is of."""
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version of the tables; 0 for a file without any."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Brings the tables up to today's version, inside a transaction that is open already."""
+    for migration in MIGRATIONS[version_of(connection) :]:
+        if callable(migration):
+            migration(connection)
+        else:
+            _run(connection, migration)
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+# The index of words is no version of the tables: it is made from them wherever it is missing, because not every SQLite has FTS5.
+
+_INDEXED = {"titles": ("conversations", "title"), "words": ("messages", "text")}
+_INDEX = """
+CREATE VIRTUAL TABLE {index}
+    USING fts5 ({column}, content='{table}', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+CREATE TRIGGER {index}_insert AFTER INSERT ON {table} BEGIN
+    INSERT INTO {index} (rowid, {column}) VALUES (new.id, new.{column}); END;
+CREATE TRIGGER {index}_delete AFTER DELETE ON {table} BEGIN
+    INSERT INTO {index} ({index}, rowid, {column}) VALUES ('delete', old.id, old.{column}); END;
+CREATE TRIGGER {index}_update AFTER UPDATE OF {column} ON {table} WHEN old.{column} IS NOT new.{column} BEGIN
+    INSERT INTO {index} ({index}, rowid, {column}) VALUES ('delete', old.id, old.{column});
+    INSERT INTO {index} (rowid, {column}) VALUES (new.id, new.{column}); END;
+INSERT INTO {index} ({index}) VALUES ('rebuild');
+"""
+
+
+def has_fts5(connection: sqlite3.Connection) -> bool:
+    """Whether this SQLite can search full text."""
+    return bool(connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone())
+
+
+def is_indexed(connection: sqlite3.Connection) -> bool:
+    """Whether the index of words is kept up to date."""
+    kept = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN (?, ?)"
+    return bool(connection.execute(kept, [f"{index}_insert" for index in _INDEXED]).fetchone()[0] == len(_INDEXED))
+
+
+def make_index(connection: sqlite3.Connection) -> None:
+    """Makes the index of words anew, inside a transaction that is open already."""
+    drop_index(connection)
+    for index, (table, column) in _INDEXED.items():
+        connection.execute(f"DROP TABLE IF EXISTS {index}")
+        _run(connection, _INDEX.format(index=index, table=table, column=column))
+
+
+def drop_index(connection: sqlite3.Connection) -> None:
+    """Leaves the index as it is from now on: an SQLite without FTS5 could not write to it, nor remove it."""
+    for index in _INDEXED:
+        for event in ("insert", "delete", "update"):
+            connection.execute(f"DROP TRIGGER IF EXISTS {index}_{event}")
+
+
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    """Runs them one by one: `executescript` would end the transaction."""
+    pending = ""
+    for line in statements.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            connection.execute(pending)
+            pending = ""

@@ -1,0 +1,538 @@
+"""The store of conversations: everything the window and the command line do with them goes through `ChatStore`.
+
+Nothing is discarded by answering again or by editing: messages form a tree, and each remembers which of its children shows. What
+is deleted can be brought back for `KEPT_DAYS` days.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from engine.chats import search
+from engine.chats.database import Database
+from engine.chats.interrupted import end_interrupted
+from engine.chats.presence import Presence, alone
+from engine.chats.titles import UNTITLED, title_of
+from engine.chats.trace_files import TraceFiles
+from engine.chats.values import (
+    ChatSettings,
+    Conversation,
+    Hit,
+    Listed,
+    Making,
+    Retention,
+    Role,
+    State,
+    StoredMessage,
+    dumped,
+    loaded,
+    making_from_json,
+    making_to_json,
+    settings_from_json,
+    settings_to_json,
+)
+from engine.errors import DraftlightError
+from engine.files.paths import data_folder
+
+FILE = "chats.db"
+KEPT_DAYS = 30
+"""What is deleted can be brought back for so long."""
+DAY = 86_400.0
+
+_LISTED = "id, title, created, updated, pinned, folder, named, deleted, origin"
+_SUBTREE = """
+WITH RECURSIVE subtree (id) AS (
+    SELECT ? UNION ALL SELECT m.id FROM messages m JOIN subtree s ON m.parent = s.id
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An answer that is being written: its number, and where its trace goes (`engine.types.Request.trace_path`).
+
+    The trace is its journal: every round is in it before the next one begins. Should Draftlight be killed, the text is read from
+    there when the chats are next opened.
+    """
+
+    message: int
+    trace_path: str
+
+
+class ChatStore:
+    """The conversations of a data folder. Any thread may use it, other processes may use the same folder.
+
+    Every method raises DraftlightError with a sentence for the user where something is not there, locked, full or damaged; then
+    nothing has changed.
+
+    Attributes:
+        notes: what the user should be told about opening it: that it was repaired, say, or that answers were interrupted.
+    """
+
+    def __init__(self, home: Path | None = None, *, wait: float = 5.0, clock: Callable[[], float] = time.time) -> None:
+        """Opens the chats of a data folder, the user's own unless another is given.
+
+        Args:
+            wait: seconds to wait for another process that is writing.
+            clock: seconds since 1970.
+        """
+        home = data_folder() if home is None else home
+        self.folder = home / "chats"
+        self.notes: list[str] = []
+        self._clock = clock
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.chmod(0o700)
+            with alone(self.folder / "opening.lock", wait):
+                self._presence = Presence(self.folder / "open")
+                self._database = Database(self.folder / FILE, wait)
+        except OSError as error:
+            raise DraftlightError(
+                f"The chats in {self.folder} cannot be opened: {error.strerror or error}. Check who owns this folder, or set "
+                "DRAFTLIGHT_HOME to another one."
+            ) from None
+        self.traces = TraceFiles(home / "traces", self._database, clock)
+        end_interrupted(self._database, self.traces, self._presence, self.notes)
+
+    def close(self) -> None:
+        """Closes the files. A second call does nothing."""
+        self._database.close()
+        self._presence.leave()
+
+    def __enter__(self) -> ChatStore:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def changes(self) -> int:
+        """A number that is another one once another process has changed the chats: then a list is to be read again."""
+        return self._database.changes()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Everything done inside is done, or nothing is."""
+        with self._database.writing():
+            yield
+
+    # Lists
+
+    def conversations(
+        self, *, folder: str | None = None, deleted: bool = False, limit: int = -1, offset: int = 0
+    ) -> tuple[Listed, ...]:
+        """The conversations, pinned ones first, then those that changed last; or the deleted ones, last deleted first.
+
+        Args:
+            folder: only those in this one.
+            limit: at most so many, -1 for all; `offset` of them are left out first.
+        """
+        order = "deleted DESC" if deleted else "pinned DESC, updated DESC, id DESC"
+        with self._database.reading() as rows:
+            found = rows.execute(
+                f"SELECT {_LISTED} FROM conversations WHERE deleted IS {'NOT ' if deleted else ''}NULL "
+                f"AND (? IS NULL OR folder = ?) ORDER BY {order} LIMIT ? OFFSET ?",
+                (folder, folder, limit, offset),
+            )
+            return tuple(map(_listed, found))
+
+    def folders(self) -> tuple[str, ...]:
+        """The folders that conversations are in, by name."""
+        with self._database.reading() as rows:
+            query = (
+                "SELECT DISTINCT folder FROM conversations WHERE deleted IS NULL AND folder <> '' ORDER BY folder COLLATE NOCASE"
+            )
+            return tuple(row[0] for row in rows.execute(query))
+
+    def search(self, query: str, limit: int = 100) -> tuple[Hit, ...]:
+        """At most `limit` conversations in which every word of the query occurs, in the title or in one message; the beginning of
+        a word is enough. Titles that match come first, then the newest messages."""
+        words = search.words_of(query)
+        hits: dict[int, Hit] = {}
+        with self._database.reading() as rows:
+            for row in search.found(rows, words, self._database.indexed):
+                if row["conversation"] in hits:
+                    continue
+                about = _listed(
+                    rows.execute(f"SELECT {_LISTED} FROM conversations WHERE id = ?", [row["conversation"]]).fetchone()
+                )
+                hits[about.id] = Hit(about, row["message"], *search.excerpt(row["text"], words))
+                if len(hits) >= limit:
+                    break
+        return tuple(hits.values())
+
+    # Conversations
+
+    def open(self, conversation: int) -> Conversation:
+        """A whole conversation."""
+        with self._database.reading() as rows:
+            row = self._row(rows, conversation)
+            messages = rows.execute(
+                "SELECT m.*, t.name AS trace_name FROM messages m LEFT JOIN traces t ON t.id = m.trace "
+                "WHERE m.conversation = ? AND m.deleted IS NULL ORDER BY m.id",
+                [conversation],
+            )
+            return Conversation(
+                _listed(row), settings_from_json(loaded(row["settings"])), tuple(map(self._message, messages)), row["shown"]
+            )
+
+    def create(self, settings: ChatSettings, *, title: str = "", folder: str = "") -> int:
+        """A new, empty conversation; its number. Without a title it is called after its first prompt."""
+        now = self._clock()
+        return self._insert_conversation(
+            Listed(0, _clean(title) or UNTITLED, now, now, folder=_clean(folder), named=bool(title)), settings
+        )
+
+    def _insert_conversation(self, about: Listed, settings: ChatSettings) -> int:
+        with self._database.writing() as rows:
+            return _number(
+                rows.execute(
+                    "INSERT INTO conversations (title, named, created, updated, pinned, folder, settings, origin) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        about.title,
+                        about.named,
+                        about.created,
+                        about.updated,
+                        about.pinned,
+                        about.folder,
+                        dumped(settings_to_json(settings)),
+                        about.origin,
+                    ),
+                )
+            )
+
+    def rename(self, conversation: int, title: str) -> None:
+        """Gives it the user's title; an empty one calls it after its first prompt again."""
+        title = _clean(" ".join(title.split()))
+        with self._database.writing() as rows:
+            self._row(rows, conversation)
+            if not title:
+                first = rows.execute(
+                    "SELECT text FROM messages WHERE conversation = ? AND role = 'user' AND deleted IS NULL ORDER BY id LIMIT 1",
+                    [conversation],
+                ).fetchone()
+                self._change(conversation, title=title_of(first[0]) if first else UNTITLED, named=False)
+            else:
+                self._change(conversation, title=title, named=True)
+
+    def pin(self, conversation: int, pinned: bool = True) -> None:
+        """Has it stand above the others, or no longer."""
+        self._change(conversation, pinned=pinned)
+
+    def move(self, conversation: int, folder: str) -> None:
+        """Puts it into a folder, which need not be there yet; an empty name takes it out."""
+        self._change(conversation, folder=_clean(folder.strip()))
+
+    def keep_settings(self, conversation: int, settings: ChatSettings) -> None:
+        """Remembers what the conversation is held under from now on."""
+        self._change(conversation, settings=dumped(settings_to_json(settings)))
+
+    def delete(self, conversation: int) -> None:
+        """Deletes it; `restore` brings it back for `KEPT_DAYS` days."""
+        self._change(conversation, deleted=self._clock())
+
+    def restore(self, conversation: int) -> None:
+        """Brings a deleted one back."""
+        self._change(conversation, deleted=None)
+
+    def _change(self, conversation: int, **values: object) -> None:
+        with self._database.writing() as rows:
+            self._row(rows, conversation)
+            columns = ", ".join(f"{name} = ?" for name in values)
+            rows.execute(f"UPDATE conversations SET {columns} WHERE id = ?", [*values.values(), conversation])
+
+    def duplicate(self, conversation: int, up_to: int | None = None) -> int:
+        """A copy of the conversation, or of the way to one of its messages; its number. Both share the traces."""
+        with self._database.writing():
+            whole = self.open(conversation)
+            kept = whole.messages if up_to is None else self._path_to(whole, up_to)
+            about = replace(whole.about, title=f"{whole.about.title} (copy)", named=True, pinned=False, origin="")
+            return self._add(replace(whole, about=about, messages=tuple(each for each in kept if each.state != "running")))
+
+    def _path_to(self, whole: Conversation, message: int) -> tuple[StoredMessage, ...]:
+        if message not in whole.by_id:
+            raise _no_message(message)
+        return tuple(whole.path_to(message))
+
+    def add(self, conversations: Iterable[Conversation]) -> list[int | None]:
+        """Takes in conversations from elsewhere, all or none; their numbers, and None for each that is there already.
+
+        The numbers they come with only say which message follows which; a parent stands before its children.
+        """
+        with self._database.writing():
+            return [None if self._is_there(each.about.origin) else self._add(each) for each in conversations]
+
+    def _is_there(self, origin: str) -> bool:
+        if not origin:
+            return False
+        with self._database.reading() as rows:
+            query = "SELECT 1 FROM conversations WHERE origin = ? AND origin <> '' AND deleted IS NULL"
+            return bool(rows.execute(query, [origin]).fetchone())
+
+    def _add(self, whole: Conversation) -> int:
+        with self._database.writing() as rows:
+            number = self._insert_conversation(
+                replace(whole.about, title=_clean(whole.about.title) or UNTITLED, folder=_clean(whole.about.folder)),
+                whole.settings,
+            )
+            new: dict[int, int] = {}
+            for message in whole.messages:
+                parent, continues = message.parent, message.continues
+                new[message.id] = self._insert_message(
+                    number,
+                    replace(
+                        message,
+                        parent=None if parent is None else new.get(parent),
+                        continues=None if continues is None else new.get(continues),
+                    ),
+                )
+            choices = [(new.get(message.shown), new[message.id]) for message in whole.messages if message.shown is not None]
+            rows.executemany("UPDATE messages SET shown = ? WHERE id = ?", choices)
+            if whole.shown is not None:
+                rows.execute("UPDATE conversations SET shown = ? WHERE id = ?", [new.get(whole.shown), number])
+            return number
+
+    # Messages
+
+    def add_message(
+        self,
+        conversation: int,
+        parent: int | None,
+        role: Role,
+        text: str,
+        *,
+        state: State = "complete",
+        made: Making | None = None,
+    ) -> int:
+        """A new message behind `parent`, or one that opens the conversation; its number. It is the one that shows.
+
+        An edited message is a new one behind the same parent.
+        """
+        now = self._clock()
+        with self._database.writing() as rows:
+            about = self._row(rows, conversation)
+            if parent is not None and self._conversation_of(rows, parent) != conversation:
+                raise _no_message(parent)
+            number = self._insert_message(conversation, StoredMessage(0, parent, role, text, now, state, made))
+            self._show(rows, conversation, parent, number)
+            title = title_of(text) if role == "user" and not about["named"] and about["title"] == UNTITLED else about["title"]
+            rows.execute("UPDATE conversations SET updated = ?, title = ? WHERE id = ?", (now, _clean(title), conversation))
+            return number
+
+    def _insert_message(self, conversation: int, message: StoredMessage) -> int:
+        with self._database.writing() as rows:
+            return _number(
+                rows.execute(
+                    "INSERT INTO messages (conversation, parent, role, text, created, state, made, trace, continues) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        conversation,
+                        message.parent,
+                        message.role,
+                        _clean(message.text),
+                        message.created,
+                        message.state,
+                        None if message.made is None else dumped(making_to_json(message.made)),
+                        None if message.trace is None else self.traces.known(message.trace, message.created),
+                        message.continues,
+                    ),
+                )
+            )
+
+    def begin_answer(self, conversation: int, parent: int, made: Making, continues: int | None = None) -> Begun:
+        """A new answer to `parent` that is about to be written. Give its trace path to the engine; `finish_answer` ends it.
+
+        Args:
+            continues: number of the answer that it goes on with.
+        """
+        path = self.traces.new_path()
+        with self._database.writing() as rows:
+            number = self.add_message(conversation, parent, "assistant", "", state="running", made=made)
+            rows.execute(
+                "UPDATE messages SET writer = ?, trace = ?, continues = ? WHERE id = ?",
+                (self._presence.name, self.traces.known(str(path), self._clock()), continues, number),
+            )
+        return Begun(number, str(path))
+
+    def finish_answer(
+        self, message: int, state: State, text: str, made: Making | None = None, trace_path: str | None = None
+    ) -> None:
+        """The answer has ended: its text, how it was made, and where its trace is; None for one that was not written."""
+        now = self._clock()
+        with self._database.writing() as rows:
+            conversation = self._conversation_of(rows, message, deleted=True)
+            rows.execute(
+                "UPDATE messages SET state = ?, text = ?, made = coalesce(?, made), trace = ?, writer = NULL WHERE id = ?",
+                (
+                    state,
+                    _clean(text),
+                    None if made is None else dumped(making_to_json(made)),
+                    None if trace_path is None else self.traces.known(trace_path, now),
+                    message,
+                ),
+            )
+            rows.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
+
+    def choose(self, message: int) -> None:
+        """Has this message show, and so the way to it."""
+        with self._database.writing() as rows:
+            conversation = self._conversation_of(rows, message)
+            place: int | None = message
+            while place is not None:
+                parent: int | None = rows.execute("SELECT parent FROM messages WHERE id = ?", [place]).fetchone()[0]
+                self._show(rows, conversation, parent, place)
+                place = parent
+
+    def delete_message(self, message: int) -> None:
+        """Deletes it and everything behind it; `restore_message` brings that back for `KEPT_DAYS` days."""
+        with self._database.writing() as rows:
+            self._conversation_of(rows, message)
+            rows.execute(
+                f"{_SUBTREE} UPDATE messages SET deleted = ?, deleted_with = ? WHERE deleted IS NULL AND id IN subtree",
+                (message, self._clock(), message),
+            )
+
+    def restore_message(self, message: int) -> None:
+        """Brings back what `delete_message` took away."""
+        with self._database.writing() as rows:
+            self._conversation_of(rows, message, deleted=True)
+            parent = rows.execute("SELECT p.deleted FROM messages m JOIN messages p ON p.id = m.parent WHERE m.id = ?", [message])
+            if any(row["deleted"] is not None for row in parent):
+                raise DraftlightError("The message before it was deleted too. Bring that one back first.")
+            rows.execute("UPDATE messages SET deleted = NULL, deleted_with = NULL WHERE deleted_with = ?", [message])
+
+    @staticmethod
+    def _show(rows: sqlite3.Connection, conversation: int, parent: int | None, child: int) -> None:
+        if parent is None:
+            rows.execute("UPDATE conversations SET shown = ? WHERE id = ?", (child, conversation))
+        else:
+            rows.execute("UPDATE messages SET shown = ? WHERE id = ?", (child, parent))
+
+    # What is kept, and for how long
+
+    @property
+    def retention(self) -> Retention:
+        """How long traces are kept; all forever, unless the user has chosen otherwise."""
+        value = loaded(self._fact("retention"))
+        try:
+            return Retention(**value) if isinstance(value, dict) else Retention()
+        except (TypeError, ValueError):
+            return Retention()
+
+    @retention.setter
+    def retention(self, chosen: Retention) -> None:
+        self._keep_fact("retention", dumped({"days": chosen.days, "bytes": chosen.bytes}))
+
+    def tidy(self) -> None:
+        """What is to be done now and then, best in a thread of its own: removes what was deleted `KEPT_DAYS` days ago, compresses
+        traces, and deletes those that are kept for long enough."""
+        limit = self._clock() - KEPT_DAYS * DAY
+        with self._database.writing() as rows:
+            dead = [row[0] for row in rows.execute("SELECT id FROM conversations WHERE deleted < ?", [limit])]
+            purged = self._purge(rows, dead) + rows.execute("DELETE FROM messages WHERE deleted < ?", [limit]).rowcount
+        self.traces.tidy(self.retention)
+        for copy in self.folder.glob("chats-*.db*"):
+            if copy.stat().st_mtime < limit:
+                copy.unlink(missing_ok=True)
+        if purged:
+            self._forget_for_good()
+
+    def purge(self, conversations: Sequence[int]) -> None:
+        """Deletes conversations for good, with the traces that no other one shares."""
+        with self._database.writing() as rows:
+            for conversation in conversations:
+                self._row(rows, conversation)
+            self._purge(rows, conversations)
+        self.traces.delete_unused()
+        self._forget_for_good()
+
+    @staticmethod
+    def _purge(rows: sqlite3.Connection, conversations: Sequence[int]) -> int:
+        for conversation in conversations:
+            rows.execute("DELETE FROM messages WHERE conversation = ?", [conversation])
+            rows.execute("DELETE FROM conversations WHERE id = ?", [conversation])
+        return len(conversations)
+
+    def _forget_for_good(self) -> None:
+        """Leaves nothing of deleted texts in the index of words and in the WAL."""
+        if self._database.indexed:
+            with self._database.writing() as rows:
+                for index in ("titles", "words"):
+                    rows.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
+        self._database.tidy()
+
+    # Rows
+
+    def _fact(self, name: str) -> str | None:
+        with self._database.reading() as rows:
+            row = rows.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
+            return None if row is None else str(row[0])
+
+    def _keep_fact(self, name: str, value: str) -> None:
+        with self._database.writing() as rows:
+            rows.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+
+    @staticmethod
+    def _row(rows: sqlite3.Connection, conversation: int) -> sqlite3.Row:
+        row: sqlite3.Row | None = rows.execute("SELECT * FROM conversations WHERE id = ?", [conversation]).fetchone()
+        if row is None:
+            raise DraftlightError(f"There is no conversation {conversation}.")
+        return row
+
+    @staticmethod
+    def _conversation_of(rows: sqlite3.Connection, message: int, deleted: bool = False) -> int:
+        """Number of the conversation that a message belongs to; `deleted` ones count as well if that is True."""
+        row = rows.execute("SELECT conversation, deleted FROM messages WHERE id = ?", [message]).fetchone()
+        if row is None or (row["deleted"] is not None and not deleted):
+            raise _no_message(message)
+        return int(row["conversation"])
+
+    def _message(self, row: sqlite3.Row) -> StoredMessage:
+        return StoredMessage(
+            id=row["id"],
+            parent=row["parent"],
+            role=row["role"],
+            text=row["text"],
+            created=row["created"],
+            state=row["state"],
+            made=making_from_json(loaded(row["made"])),
+            trace=None if row["trace_name"] is None else str(self.traces.place(row["trace_name"])),
+            continues=row["continues"],
+            shown=row["shown"],
+        )
+
+
+def _listed(row: sqlite3.Row) -> Listed:
+    return Listed(
+        id=row["id"],
+        title=row["title"],
+        created=row["created"],
+        updated=row["updated"],
+        pinned=bool(row["pinned"]),
+        folder=row["folder"],
+        named=bool(row["named"]),
+        deleted=row["deleted"],
+        origin=row["origin"],
+    )
+
+
+def _number(cursor: sqlite3.Cursor) -> int:
+    """That of the row which was inserted."""
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def _no_message(message: int) -> DraftlightError:
+    return DraftlightError(f"There is no message {message} here; it may have been deleted in another window.")
+
+
+def _clean(text: Any) -> str:
+    """Text as UTF-8 can hold it: half a surrogate pair becomes an escape."""
+    return str(text).encode("utf-8", errors="backslashreplace").decode()

@@ -1,0 +1,450 @@
+"""Conversations and their trees: nothing that was written gets lost, whatever is done, in whatever order."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.chats import (
+    KEPT_DAYS,
+    ChatsBusy,
+    ChatSettings,
+    ChatsNotSaved,
+    ChatStore,
+    Conversation,
+    Figures,
+    Listed,
+    Making,
+    StoredMessage,
+)
+from engine.errors import DraftlightError
+from engine.types import DecodingOptions, Message
+
+SETTINGS = ChatSettings(
+    "Be brief.", "builtin", "ngram", DecodingOptions(rule="block", gamma="auto", seed=7, stop=("end",)), True, "on"
+)
+MADE = Making("SmolLM2", SETTINGS, Figures(12, 0.5, 24.0, 0.75, 2.5, 30, 0.125))
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_795_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock of the test's own."""
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[ChatStore]:
+    """An empty store in a folder of its own."""
+    with ChatStore(tmp_path, clock=clock, wait=0.05) as store:
+        yield store
+
+
+def held(store: ChatStore, *texts: str) -> tuple[int, list[int]]:
+    """A conversation of these prompts and answers in turn, and the numbers of its messages."""
+    conversation = store.create(SETTINGS)
+    numbers: list[int] = []
+    for index, text in enumerate(texts):
+        parent = numbers[-1] if numbers else None
+        role = "assistant" if index % 2 else "user"
+        numbers.append(store.add_message(conversation, parent, role, text))  # type: ignore[arg-type]
+    return conversation, numbers
+
+
+def texts(conversation: Conversation) -> list[str]:
+    """What shows."""
+    return [message.text for message in conversation.path]
+
+
+def test_what_is_kept_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    with ChatStore(tmp_path) as store:
+        conversation = store.create(SETTINGS, folder="Work")
+        prompt = store.add_message(conversation, None, "user", "What is\tspeculative decoding?\nIn short.")
+        begun = store.begin_answer(conversation, prompt, Making("SmolLM2", SETTINGS))
+        store.finish_answer(begun.message, "length", "A draft \ud800 and 😀\0", MADE, begun.trace_path)
+        store.pin(conversation)
+    with ChatStore(tmp_path) as store:
+        (listed,) = store.conversations()
+        assert (listed.title, listed.pinned, listed.folder, listed.named) == (
+            "What is speculative decoding?",
+            True,
+            "Work",
+            False,
+        )
+        opened = store.open(conversation)
+        assert opened.settings == SETTINGS
+        question, answer = opened.path
+        assert (question.role, question.text) == ("user", "What is\tspeculative decoding?\nIn short.")
+        assert (answer.state, answer.text, answer.made) == ("length", "A draft \\ud800 and 😀\0", MADE)
+        assert answer.trace == begun.trace_path
+        assert opened.request_messages(question.id) == (Message("system", "Be brief."), Message("user", question.text))
+
+
+def test_only_the_user_can_read_the_files(store: ChatStore) -> None:
+    held(store, "secret")
+    for path in (store.folder, *store.folder.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_another_answer_and_an_edited_prompt_stand_beside_the_old_ones(store: ChatStore) -> None:
+    conversation, (first, answer, second) = held(store, "one", "ein", "two")
+    again = store.add_message(conversation, first, "assistant", "uno")
+    assert texts(store.open(conversation)) == ["one", "uno"]
+    edited = store.add_message(conversation, None, "user", "One?")
+    assert texts(store.open(conversation)) == ["One?"]
+    store.choose(second)
+    opened = store.open(conversation)
+    assert texts(opened) == ["one", "ein", "two"], "the way to a message shows with it, and what was behind an answer is there"
+    assert [each.id for each in opened.siblings(answer)] == [answer, again]
+    assert [each.id for each in opened.siblings(first)] == [first, edited]
+
+
+def test_titles_come_from_the_first_prompt_unless_the_user_gives_one(store: ChatStore) -> None:
+    conversation, _ = held(store, "\n\n  Why is   the sky blue, and why is it red in the evening when the sun goes down?\nThanks")
+    about = store.open(conversation).about
+    assert about.title == "Why is the sky blue, and why is it red in the evening when…"
+    store.rename(conversation, "  Sky \n colours ")
+    store.add_message(conversation, None, "user", "something else")
+    assert store.open(conversation).about.title == "Sky colours"
+    store.rename(conversation, "")
+    assert store.open(conversation).about == about.__class__(
+        **{**_fields(about), "updated": store.open(conversation).about.updated}
+    )
+    named = store.create(SETTINGS, title="Mine")
+    store.add_message(named, None, "user", "prompt")
+    assert store.open(named).about.title == "Mine"
+
+
+def _fields(about: Listed) -> dict[str, object]:
+    return {name: getattr(about, name) for name in Listed.__slots__}
+
+
+def test_the_list_has_pinned_ones_first_and_then_the_newest(store: ChatStore) -> None:
+    old, (prompt,) = held(store, "old")
+    middle, _ = held(store, "middle")
+    new, _ = held(store, "new")
+    store.pin(middle)
+    assert [each.id for each in store.conversations()] == [middle, new, old]
+    store.add_message(old, prompt, "assistant", "answer")
+    assert [each.id for each in store.conversations()] == [middle, old, new]
+    assert [each.id for each in store.conversations(limit=1, offset=1)] == [old]
+    store.move(new, " Play ")
+    store.move(old, "Work")
+    assert (store.folders(), [each.id for each in store.conversations(folder="Play")]) == (("Play", "Work"), [new])
+
+
+def test_what_was_deleted_comes_back(store: ChatStore, clock: Clock) -> None:
+    conversation, (first, answer, second) = held(store, "one", "ein", "two")
+    store.delete_message(second)
+    store.delete_message(first)
+    assert store.open(conversation).messages == ()
+    with pytest.raises(DraftlightError, match="deleted"):
+        store.add_message(conversation, answer, "user", "on a deleted one")
+    with pytest.raises(DraftlightError, match="before it"):
+        store.restore_message(second)
+    store.restore_message(first)
+    assert texts(store.open(conversation)) == ["one", "ein"], "what had been deleted before stays so"
+    store.restore_message(second)
+    store.delete(conversation)
+    assert store.conversations() == ()
+    assert [each.id for each in store.conversations(deleted=True)] == [conversation]
+    clock.now += (KEPT_DAYS - 1) * 86_400
+    store.tidy()
+    store.restore(conversation)
+    assert texts(store.open(conversation)) == ["one", "ein", "two"]
+    store.delete(conversation)
+    clock.now += (KEPT_DAYS + 1) * 86_400
+    store.tidy()
+    with pytest.raises(DraftlightError, match="no conversation"):
+        store.restore(conversation)
+
+
+def test_nothing_of_what_is_deleted_for_good_stays_in_the_files(store: ChatStore) -> None:
+    conversation, _ = held(store, "the zanzibarian secret")
+    other, _ = held(store, "something else")
+    store.purge([conversation])
+    assert [each.id for each in store.conversations()] == [other]
+    assert not any(b"zanzibar" in path.read_bytes() for path in store.folder.glob("chats.db*"))
+
+
+def test_a_conversation_of_thousands_of_messages_can_be_opened_copied_and_removed(store: ChatStore) -> None:
+    long = Conversation(
+        Listed(0, "Long", 1.0, 2.0),
+        SETTINGS,
+        tuple(StoredMessage(each, each - 1 if each else None, "user", f"m{each}", 3.0) for each in range(3000)),
+    )
+    (number,) = store.add([long])
+    assert number is not None
+    opened = store.open(number)
+    assert texts(opened) == [f"m{each}" for each in range(3000)]
+    copy = store.duplicate(number, opened.path[1999].id)
+    assert len(store.open(copy).path) == 2000
+    store.delete_message(opened.path[10].id)
+    assert len(store.open(number).path) == 10
+    store.purge([number, copy])
+    assert store.conversations() == ()
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_words_are_found_in_titles_and_messages(store: ChatStore, monkeypatch: pytest.MonkeyPatch, indexed: bool) -> None:
+    if not indexed:
+        monkeypatch.setattr(store._database, "indexed", False)
+    chess, (_, answer) = held(
+        store, "How do I open in chess?", "With the *Queen's Gambit*, " + "pawn moves, " * 40 + "or otherwise."
+    )
+    tea, _ = held(store, "Tea in 北京 today", "Green tea is 100% fine_ly brewed.")
+    store.rename(tea, "Queens of tea")
+
+    def hits(query: str) -> list[int]:
+        return [hit.about.id for hit in store.search(query)]
+
+    assert hits("gambit") == hits("GAMB que") == [chess]
+    assert hits("queen") == [tea, chess], "titles come first"
+    assert hits("京") == hits("brewed") == [tea]
+    assert hits("checkmate") == hits("chess tea") == hits("") == hits('" * ( %') == []
+    assert hits('tea" OR "x') == []
+    (hit,) = store.search("otherwise")
+    assert hit.message == answer
+    assert [hit.excerpt[start:end] for start, end in hit.marks] == ["otherwise"]
+    assert len(hit.excerpt) < 170
+    store.delete_message(answer)
+    assert hits("gambit") == []
+    store.restore_message(answer)
+    store.delete(chess)
+    assert hits("gambit") == []
+
+
+def test_a_search_stops_at_its_limit(store: ChatStore) -> None:
+    for index in range(5):
+        held(store, f"apple {index}", "apple apple")
+    assert len(store.search("apple", limit=3)) == 3
+    assert len(store.search("apple")) == 5
+
+
+def test_the_index_of_words_is_made_again_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatStore(tmp_path) as store:
+        held(store, "first words")
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.chats.schema.has_fts5", lambda rows: False)
+        with ChatStore(tmp_path) as store:
+            held(store, "words without an index")
+            assert len(store.search("words")) == 2
+    with ChatStore(tmp_path) as store:
+        assert store._database.indexed
+        assert len(store.search("words")) == 2
+
+
+def test_a_copy_is_a_conversation_of_its_own(store: ChatStore) -> None:
+    conversation, (first, answer, _second) = held(store, "one", "ein", "two")
+    store.add_message(conversation, first, "assistant", "uno")
+    copy = store.duplicate(conversation)
+    assert store.open(copy).about.title == "one (copy)"
+    assert texts(store.open(copy)) == ["one", "uno"]
+    assert sorted(message.text for message in store.open(copy).messages) == ["ein", "one", "two", "uno"]
+    branch = store.duplicate(conversation, answer)
+    assert texts(store.open(branch)) == ["one", "ein"]
+    store.purge([conversation])
+    assert texts(store.open(copy)) == ["one", "uno"]
+
+
+def test_what_is_taken_in_comes_once_and_whole_or_not_at_all(store: ChatStore) -> None:
+    whole = Conversation(
+        Listed(5, "From elsewhere", 10.0, 20.0, pinned=True, folder="Old", named=True, origin="elsewhere:1"),
+        SETTINGS,
+        (
+            StoredMessage(7, None, "user", "q", 11.0, shown=8),
+            StoredMessage(8, 7, "assistant", "a", 12.0, made=MADE),
+            StoredMessage(9, 7, "assistant", "b", 13.0, "stopped", continues=8),
+        ),
+        shown=7,
+    )
+    (number,) = store.add([whole])
+    assert number is not None
+    assert store.add([whole]) == [None]
+    opened = store.open(number)
+    assert _fields(opened.about) == {**_fields(whole.about), "id": number}
+    assert texts(opened) == ["q", "a"]
+    assert opened.messages[2].continues == opened.messages[1].id
+    broken = Conversation(Listed(0, "x", 1.0, 1.0), SETTINGS, (StoredMessage(1, None, "user", None, 1.0, state=[]),))  # type: ignore[arg-type]
+    with pytest.raises(DraftlightError):
+        store.add([Conversation(Listed(0, "y", 1.0, 1.0), SETTINGS, ()), broken])
+    assert len(store.conversations()) == 1
+
+
+def test_what_is_not_there_is_said(store: ChatStore) -> None:
+    for act in (
+        lambda: store.open(99),
+        lambda: store.rename(99, "x"),
+        lambda: store.delete(99),
+        lambda: store.purge([99]),
+        lambda: store.choose(99),
+        lambda: store.delete_message(10**30),
+        lambda: store.finish_answer(99, "complete", "x"),
+        lambda: store.duplicate(99),
+    ):
+        with pytest.raises(DraftlightError):
+            act()
+
+
+def test_a_message_follows_one_of_its_own_conversation_only(store: ChatStore) -> None:
+    _one, (first,) = held(store, "one")
+    other, _ = held(store, "other")
+    with pytest.raises(DraftlightError):
+        store.add_message(other, first, "assistant", "astray")
+    assert len(store.open(other).messages) == 1
+
+
+def test_two_processes_see_what_the_other_writes(store: ChatStore, tmp_path: Path) -> None:
+    conversation, (first,) = held(store, "one")
+    before = store.changes()
+    script = (
+        "import sys; from pathlib import Path; from engine.chats import ChatStore\n"
+        "with ChatStore(Path(sys.argv[1])) as store: store.add_message(int(sys.argv[2]), int(sys.argv[3]), 'assistant', 'ein')"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path), str(conversation), str(first)], check=True, timeout=60)
+    assert texts(store.open(conversation)) == ["one", "ein"]
+    assert store.changes() != before
+
+
+def test_a_locked_file_is_waited_for_and_then_spoken_of(store: ChatStore) -> None:
+    conversation, _ = held(store, "one")
+    other = sqlite3.connect(store.folder / "chats.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ChatsBusy, match=r"locked for 0\.05 seconds\. Nothing has changed\. Try again"):
+        store.add_message(conversation, None, "user", "two")
+    assert texts(store.open(conversation)) == ["one"], "reading does not wait"
+    other.execute("ROLLBACK")
+    other.close()
+    store.add_message(conversation, None, "user", "two")
+
+
+def test_a_full_disk_loses_nothing_that_is_saved(store: ChatStore) -> None:
+    conversation, (first,) = held(store, "one")
+    rows = store._database._connection
+    rows.execute(f"PRAGMA max_page_count = {rows.execute('PRAGMA page_count').fetchone()[0]}")
+    with pytest.raises(ChatsNotSaved, match=r"disk is full.*Free some disk space"):
+        store.add_message(conversation, first, "assistant", "much " * 100_000)
+    assert texts(store.open(conversation)) == ["one"]
+    rows.execute("PRAGMA max_page_count = 100000")
+    store.add_message(conversation, first, "assistant", "much " * 100_000)
+    assert store._database.is_sound()
+
+
+class Model:
+    """The same as the store, in plain tables that are never cleaned: what was said, and which acts took it away."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, tuple[int, int | None, str]] = {}
+        self.gone: dict[int, int] = {}
+        self.conversations: dict[int, bool] = {}
+
+    def alive(self, conversation: int) -> list[int]:
+        """The messages of a conversation that are not deleted."""
+        return [number for number, (home, _, _) in self.messages.items() if home == conversation and number not in self.gone]
+
+    def below(self, message: int) -> set[int]:
+        """A message and all that follow it."""
+        found = {message}
+        for number, (_, parent, _) in self.messages.items():  # parents come first
+            if parent in found:
+                found.add(number)
+        return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_sequence_of_acts_loses_a_message(store: ChatStore, seed: int) -> None:
+    chance = random.Random(seed)
+    model = Model()
+
+    def start() -> None:
+        model.conversations[store.create(SETTINGS)] = True
+
+    def some_conversation() -> int:
+        return chance.choice(list(model.conversations))
+
+    def say() -> None:
+        conversation = some_conversation()
+        parent = chance.choice([None, *model.alive(conversation)])
+        text = f"words {chance.random()}"
+        number = store.add_message(conversation, parent, chance.choice(("user", "assistant")), text)
+        assert store.open(conversation).by_id[number].text == text
+        assert number in [message.id for message in store.open(conversation).path_to(number)]
+        model.messages[number] = (conversation, parent, text)
+
+    def answer() -> None:
+        conversation = some_conversation()
+        if alive := model.alive(conversation):
+            parent = chance.choice(alive)
+            begun = store.begin_answer(conversation, parent, MADE)
+            store.finish_answer(begun.message, "stopped", f"answer {begun.message}")
+            model.messages[begun.message] = (conversation, parent, f"answer {begun.message}")
+
+    def delete() -> None:
+        if alive := model.alive(some_conversation()):
+            message = chance.choice(alive)
+            store.delete_message(message)
+            for number in model.below(message) - model.gone.keys():
+                model.gone[number] = message
+
+    def bring_back() -> None:
+        if model.gone:
+            act = chance.choice(list(model.gone.values()))
+            if model.messages[act][1] in model.gone:
+                return
+            store.restore_message(act)
+            model.gone = {number: by for number, by in model.gone.items() if by != act}
+
+    def choose() -> None:
+        conversation = some_conversation()
+        if alive := model.alive(conversation):
+            message = chance.choice(alive)
+            store.choose(message)
+            assert message in [each.id for each in store.open(conversation).path]
+
+    def copy() -> None:
+        conversation = some_conversation()
+        number = store.duplicate(conversation)
+        model.conversations[number] = True
+        old = store.open(conversation).messages
+        new = {before.id: after for before, after in zip(old, store.open(number).messages, strict=True)}
+        for message in old:
+            parent = None if message.parent is None else new[message.parent].id
+            model.messages[new[message.id].id] = (number, parent, message.text)
+
+    def hide_or_show() -> None:
+        conversation = some_conversation()
+        shown = model.conversations[conversation]
+        (store.delete if shown else store.restore)(conversation)
+        model.conversations[conversation] = not shown
+
+    def tidy() -> None:
+        store.tidy()
+
+    acts: list[Callable[[], None]] = [say] * 6 + [answer] * 4 + [delete, bring_back, choose, choose, hide_or_show, tidy]
+    start()
+    for step in range(120):
+        chance.choice([*acts, start] if step < 60 else [*acts, copy] if step % 20 == 0 else acts)()
+    for conversation, shown in model.conversations.items():
+        kept = {message.id: (conversation, message.parent, message.text) for message in store.open(conversation).messages}
+        assert kept == {number: model.messages[number] for number in model.alive(conversation)}
+        assert shown == (conversation in [each.id for each in store.conversations()])
+        path = store.open(conversation).path
+        assert [each.parent for each in path] == [None, *[each.id for each in path]][: len(path)]
+    assert store._database.is_sound()
