@@ -11,10 +11,9 @@ from engine.decoding import decode
 from engine.drafters import DraftModel, DraftPen
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
-from engine.rounds.draft_length import AutoGamma
 from engine.target.distribution import Shaper
 from engine.target.prompt_cache import cache_length
-from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round
+from engine.types import DecodingOptions
 from tests.engine.small_models import PROMPT, VOCAB, emitted_ids, tiny_llama
 
 
@@ -102,39 +101,3 @@ def test_a_draft_model_reads_nothing_beyond_its_context(prompt):
         assert (cache_length(drafter._cache) or 0) <= 12
     assert drafter.begin(PROMPT)
     assert cache_length(drafter._cache) == len(PROMPT) - 1
-
-
-def round_of(accepted: int, gamma: int, milliseconds: float) -> Round:
-    statuses = ["accepted"] * accepted + ["rejected"] * (accepted < gamma) + ["unjudged"] * max(0, gamma - accepted - 1)
-    return Round(
-        index=0,
-        position=0,
-        drafter="d",
-        rule="gumbel",
-        proposals=tuple(Proposal(0, "", b"", status) for status in statuses),
-        emitted=(Emitted(0, "", b"", "correction"),) * (accepted + 1),
-        expected=(),
-        milliseconds=Milliseconds(milliseconds),
-        rows=gamma + 1,
-        cache_length=0,
-    )
-
-
-@pytest.mark.parametrize(
-    ("alpha", "plain", "step", "wanted"),
-    [(0.9, 50, 3, {7, 8}), (0.3, 50, 15, {1}), (0.6, 50, 5, {3, 4}), (0.05, 50, 1, {1})],
-)
-def test_auto_gamma_finds_the_best_length_for_acceptance_and_cost(alpha, plain, step, wanted):
-    generator = np.random.default_rng(3)
-    gamma = AutoGamma()
-    for _ in range(400):
-        chosen = gamma.choose()
-        accepted = 0
-        while accepted < chosen and generator.random() < alpha:
-            accepted += 1
-        gamma.observe(round_of(accepted, chosen, plain + step * chosen + generator.normal(0, 1)))
-    tau = {length: (1 - alpha ** (length + 1)) / (1 - alpha) for length in range(1, 9)}
-    best = max(tau, key=lambda length: tau[length] / (plain + step * length))
-    assert best in wanted, "the case itself"
-    reached = tau[gamma.choose()] / (plain + step * gamma.choose())
-    assert reached > 0.93 * tau[best] / (plain + step * best)

@@ -19,11 +19,9 @@ from engine.errors import DraftlightError
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
-from engine.rounds.draft_length import AutoGamma
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache
-from tests.engine.drafters.test_draft_model import round_of
 from tests.engine.families import tiny
 from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama
 
@@ -274,17 +272,3 @@ def test_a_folder_that_holds_no_head_is_refused_with_a_reason(tmp_path, config, 
     mx.save_safetensors(str(tmp_path / "model.safetensors"), {"target_ids": mx.array([1])})
     with pytest.raises(DraftlightError, match=message):
         load_head(tmp_path)
-
-
-def test_auto_gamma_goes_on_while_the_drafter_is_sure_and_stops_when_it_is_not():
-    gamma = AutoGamma()
-    assert gamma.goes_on([0.99, 0.98])
-    assert not gamma.goes_on([0.5, 0.06])
-    assert not gamma.goes_on([0.9] * 30), "chains have an end"
-
-
-def test_auto_gamma_never_takes_a_proposal_to_cost_nothing():
-    gamma = AutoGamma()
-    for proposals, milliseconds in ((1, 90.0), (3, 60.0), (1, 95.0), (4, 50.0), (2, 80.0), (5, 45.0)):
-        gamma.observe(round_of(0, proposals, milliseconds))
-    assert not gamma.goes_on([0.3, 0.3])
