@@ -1,14 +1,14 @@
 """What a GGUF file says about itself, read without trusting it.
 
-MLX hands files to a C library that believes every length it finds, so a truncated or foreign file can end the process.
-This reader checks all of it first: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md describes the layout.
+Every count, length and place is compared with the size of the file before anything is read or reserved, so that a truncated,
+foreign or hostile file is refused with a sentence. Layout: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,17 +26,28 @@ _TYPE_NAMES = {
     22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 30: "BF16", 34: "TQ1_0",
     35: "TQ2_0", 39: "MXFP4",
 }  # fmt: skip
-BLOCKS = {"F32": (1, 4), "F16": (1, 2), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q8_0": (32, 34)}
-"""Weights and bytes in one block of each supported type."""
+BLOCKS = {
+    "F32": (1, 4), "F16": (1, 2), "BF16": (1, 2), "Q4_0": (32, 18), "Q4_1": (32, 20), "Q5_0": (32, 22), "Q5_1": (32, 24),
+    "Q8_0": (32, 34), "Q2_K": (256, 84), "Q3_K": (256, 110), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210),
+    "IQ4_NL": (32, 18), "IQ4_XS": (256, 136), "MXFP4": (32, 17),
+}  # fmt: skip
+"""Weights and bytes in one block of each supported type (ggml, `ggml-common.h`)."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One tensor: `shape` as MLX and numpy write it (rows first), `kind` a key of BLOCKS."""
+    """One tensor: `shape` as MLX and numpy write it (rows first), `kind` a key of BLOCKS, `start` its first byte in the file."""
 
     name: str
     shape: tuple[int, ...]
     kind: str
+    start: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        weights, taken = BLOCKS[self.kind]
+        return math.prod(self.shape) // weights * taken
 
 
 @dataclass(frozen=True)
@@ -87,28 +98,26 @@ class _Reader:
             key = self._string()
             metadata[key] = self._value(self._scalar("I"))
         tensors: dict[str, TensorInfo] = {}
-        ends = []
         for _ in range(tensor_count):
-            tensor, offset = self._tensor()
+            tensor = self._tensor()
             if tensor.name in tensors:
                 raise _Damaged(f"is damaged: it contains the tensor {tensor.name} twice. Download it again.")
             tensors[tensor.name] = tensor
-            ends.append((offset, tensor))
-        self._check_extents(metadata, ends)
-        return GgufHeader(metadata, tensors)
+        return GgufHeader(metadata, self._placed(metadata, tensors))
 
-    def _check_extents(self, metadata: dict[str, Any], placed: list[tuple[int, TensorInfo]]) -> None:
+    def _placed(self, metadata: dict[str, Any], tensors: dict[str, TensorInfo]) -> dict[str, TensorInfo]:
+        """The tensors with `start` counted from the beginning of the file, not of the data; every one has to lie inside."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
             raise _Damaged(f"is damaged: its alignment is {alignment!r}. Download it again.")
-        start = -(-self._file.tell() // alignment) * alignment
-        for offset, tensor in placed:
-            weights, size = BLOCKS[tensor.kind]
-            end = start + offset + math.prod(tensor.shape) // weights * size
-            if offset % alignment or end > self._size:
-                raise _Damaged(f"is incomplete or damaged: {tensor.name} ends at byte {end} of {self._size}. Download it again.")
+        data = -(-self._file.tell() // alignment) * alignment
+        for name, tensor in tensors.items():
+            end = data + tensor.start + tensor.size
+            if tensor.start % alignment or end > self._size:
+                raise _Damaged(f"is incomplete or damaged: {name} ends at byte {end} of {self._size}. Download it again.")
+        return {name: replace(tensor, start=data + tensor.start) for name, tensor in tensors.items()}
 
-    def _tensor(self) -> tuple[TensorInfo, int]:
+    def _tensor(self) -> TensorInfo:
         name = self._string()
         dimensions = self._scalar("I")
         if not 1 <= dimensions <= _MOST_DIMENSIONS:
@@ -123,7 +132,7 @@ class _Reader:
             )
         if not all(0 < extent < 2**31 for extent in shape) or shape[-1] % BLOCKS[kind][0]:
             raise _Damaged(f"is damaged: {name} has the impossible shape {shape} for {kind}. Download it again.")
-        return TensorInfo(name, shape, kind), self._scalar("Q")
+        return TensorInfo(name, shape, kind, self._scalar("Q"))
 
     def _value(self, kind: int, nested: bool = False) -> Any:
         if kind == _STRING:

@@ -13,13 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from engine import provenance
-from engine.files.gguf_header import BLOCKS, GgufHeader
+from engine.files.gguf_header import GgufHeader
 from engine.files.safetensors_header import SIZES, Table
 
 CACHE_TOKENS = 4096
 """Tokens of keys and values that are counted beside the weights: a conversation of some length. Longer ones need more."""
-_PACKED = {"Q4_0": 20 / 32, "Q4_1": 20 / 32, "Q8_0": 36 / 32}
-"""Bytes of a weight as MLX keeps the quantised types of GGUF: packed, with a half-precision scale and bias for each 32."""
+_KEPT = {
+    "F32": 4,
+    "Q4_0": 20 / 32,
+    "Q4_1": 20 / 32,
+    "Q5_0": 24 / 32,
+    "Q5_1": 24 / 32,
+    "Q8_0": 36 / 32,
+    "Q4_K": 24 / 32,
+    "Q5_K": 28 / 32,
+}
+"""Bytes of a weight of GGUF on a GPU: codes with a scale and a bias for each 32, of 16 bits or, in the K-quants, of 32. What is
+not here is expanded to 16 bits (`engine.models.gguf_model`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +78,11 @@ def size(amount: float) -> str:
 
 def need_of_gguf(name: str, header: GgufHeader, config: Mapping[str, Any], widened: bool) -> MemoryNeed:
     """The need of a GGUF file. `config`: as mlx-lm would describe the model. `widened`: whether it runs in float32."""
-    weights = stored = 0.0
+    weights, stored = 0.0, 0
     for tensor in header.tensors.values():
-        numbers, (block, taken) = math.prod(tensor.shape), BLOCKS[tensor.kind]
-        stored += numbers * taken / block
-        weights += numbers * (4 if widened else _PACKED.get(tensor.kind, taken / block))
-    return MemoryNeed(name, round(weights), _cache(config, widened), round(stored), widened)
+        stored += tensor.size
+        weights += math.prod(tensor.shape) * (4 if widened else _KEPT.get(tensor.kind, 2))
+    return MemoryNeed(name, round(weights), _cache(config, widened), stored, widened)
 
 
 def need_of_folder(name: str, tables: Iterable[Table], config: Mapping[str, Any], widened: bool) -> MemoryNeed:

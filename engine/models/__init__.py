@@ -2,7 +2,7 @@
 
 Lives here: everything between a name or path and a `LoadedModel`. Does not live here: what a model's cache and layers allow
 (`engine.target`), and how files are fetched, hashed and checked (`engine.files`). The drafter that runs a `head_model` is
-`engine.drafters.feature_head`. A further kind of model file is a reader beside `gguf_llama`, reached from `loading`; it refuses
+`engine.drafters.feature_head`. A further kind of model file is a reader beside `gguf_model`, reached from `loading`; it refuses
 what it cannot read rightly.
 """
 

@@ -24,6 +24,7 @@ class LoadedModel:
             as long as the target's are).
         context_length: most tokens the model was made for, prompt included.
         name: as shown to people. path: the file or folder.
+        form: in words, how the weights of a GGUF file are kept; empty for others.
         target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
     """
 
@@ -36,6 +37,7 @@ class LoadedModel:
     path: str
     target_ids: mx.array | None = field(default=None, repr=False)
     weight_files: tuple[Path, ...] = field(default=(), repr=False)
+    form: str = ""
 
     @cached_property
     def sha256(self) -> str:

@@ -25,7 +25,7 @@ from engine.files import builtin
 from engine.files.gguf_header import read_header
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
-from engine.models import gguf_llama, trimmed_draft
+from engine.models import gguf_model, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.loaded import LoadedModel
 from engine.models.model_folder import missing_parts, weight_files
@@ -92,10 +92,9 @@ def load(
 
 def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
     header = read_header(path)
-    make_room(need_of_gguf(name, header, gguf_llama.read_config(header, path.name), runs_on_cpu()))
-    model, config = gguf_llama.load_llama(path, header)
-    tokenizer = from_gguf(header.metadata, config["vocab_size"])
-    _prepare(model)
+    make_room(need_of_gguf(name, header, gguf_model.read_config(path, header), runs_on_cpu()))
+    tokenizer = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
+    model, config, form = gguf_model.load_gguf(path, header, runs_on_cpu())
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -105,6 +104,7 @@ def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
         name=name,
         path=str(path),
         weight_files=(path,),
+        form=form,
     )
 
 
@@ -148,9 +148,10 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
         raise DraftlightError(f"{folder} was made for a target other than the built-in one, so its embedding is not available.")
     if target is None or target.sha256 != builtin.SHA256:
         path = builtin.fetch_builtin()
-        tokenizer = from_gguf(read_header(path).metadata, config["vocab_size"])
+        header = read_header(path)
+        tokenizer = from_gguf(header.metadata, config["vocab_size"])
         eos_ids = tokenizer.eos_ids
-        embedding = gguf_llama.load_embedding(path)
+        embedding = gguf_model.load_embedding(path, header, mx.float32 if runs_on_cpu() else mx.float16)
     else:
         tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, target.model.model.embed_tokens
     model, target_ids = trimmed_draft.load_cut(folder, config, embedding)

@@ -1,0 +1,298 @@
+"""Models in GGUF files, as mlx-lm's own models.
+
+Weights are read block by block (`engine.models.gguf_blocks`), tensor after tensor, so that only one at a time is in memory twice.
+On the CPU every weight becomes a 32-bit number. On a GPU, layers of the affine types stay quantised without loss: their scales
+keep 16 bits where that is exact, and 32 where it is not, as the scales of Q4_K are products of two numbers. The other types are
+expanded to 16 bits.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx.utils import tree_map_with_path
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
+
+from engine.errors import DraftlightError
+from engine.files.gguf_header import GgufHeader, TensorInfo
+from engine.models import gguf_blocks
+from engine.models.gguf_architectures import (
+    LONG_FACTORS,
+    ROPE_FACTORS,
+    SHORT_FACTORS,
+    Architecture,
+    Facts,
+    architecture_of,
+)
+
+_APART = (ROPE_FACTORS, LONG_FACTORS, SHORT_FACTORS)
+"""Tensors that are settings and no weights."""
+
+
+class FactoredRope(nn.Module):
+    """Rotary embedding whose periods are stretched by one factor each, as GGUF files of Llama 3.1 and later carry them."""
+
+    def __init__(self, dims: int, base: float, factors: mx.array) -> None:
+        super().__init__()
+        self.dims = dims
+        self._freqs = base ** (mx.arange(0, dims, 2) / dims) * factors.astype(mx.float32)
+
+    def __call__(self, x: mx.array, offset: int | mx.array = 0) -> mx.array:
+        return mx.fast.rope(x, self.dims, traditional=False, base=None, scale=1.0, offset=offset, freqs=self._freqs)
+
+
+class _KeptLinear(nn.QuantizedLinear):
+    """As its base, but the result has the type of its input, however precise the scales are."""
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return super().__call__(x).astype(x.dtype)
+
+
+class _KeptSwitchLinear(QuantizedSwitchLinear):
+    """As its base, but the result has the type of its input, however precise the scales are."""
+
+    def __call__(self, x: mx.array, indices: mx.array, sorted_indices: bool = False) -> mx.array:
+        return super().__call__(x, indices, sorted_indices=sorted_indices).astype(x.dtype)
+
+
+class _KeptEmbedding(nn.QuantizedEmbedding):
+    """As its base, but rows come in `_half`, and logits in the type of the input."""
+
+    _half = mx.float16
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return super().__call__(x).astype(self._half)
+
+    def as_linear(self, x: mx.array) -> mx.array:
+        return super().as_linear(x).astype(x.dtype)
+
+
+_KEPT: dict[type, type] = {
+    nn.QuantizedLinear: _KeptLinear,
+    QuantizedSwitchLinear: _KeptSwitchLinear,
+    nn.QuantizedEmbedding: _KeptEmbedding,
+}
+_KEEPABLE = (nn.Linear, nn.Embedding, SwitchLinear)
+
+
+def read_config(path: Path, header: GgufHeader) -> dict[str, Any]:
+    """mlx-lm's configuration of the file's model.
+
+    Raises:
+        DraftlightError: an architecture or a feature of it that is not supported, or contradictory numbers.
+    """
+    return _described(path, header)[1]
+
+
+def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, Any]]:
+    def values(name: str) -> list[float]:
+        """The numbers of a small tensor."""
+        with path.open("rb") as file:
+            tensor = header.tensors[name]
+            return cast(list[float], gguf_blocks.expand(tensor.kind, _raw(file, tensor, path.name)).flatten().tolist())
+
+    facts = Facts(header, path.name, values)
+    architecture = architecture_of(facts, path.name)
+    return architecture, architecture.config(facts)
+
+
+def load_gguf(path: Path, header: GgufHeader, widen: bool) -> tuple[nn.Module, dict[str, Any], str]:
+    """The model, its configuration, and in words the form its weights are kept in.
+
+    Args:
+        header: of the same file, from `read_header`.
+        widen: whether to expand all weights to 32 bits.
+
+    Raises:
+        DraftlightError: what is not supported, or the tensors do not fit the metadata.
+    """
+    architecture, config = _described(path, header)
+    names = {name: architecture.renamed(name) for name in header.tensors if name not in _APART}
+    if unknown := [name for name, renamed in names.items() if not renamed]:
+        raise DraftlightError(
+            f"{path.name} contains weights that a model of architecture {header.metadata['general.architecture']} does not have "
+            f"({unknown[0]}). Use the model's mlx-lm folder instead."
+        )
+    try:
+        module = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+        model: nn.Module = module.Model(module.ModelArgs.from_dict(config))
+        if config["tie_word_embeddings"]:
+            model.pop("lm_head", None)
+            model.tie_word_embeddings = True
+        with path.open("rb") as file:
+            reader = _Reader(file, path.name, header, architecture, config, model, widen)
+            weights: dict[str, mx.array] = {}
+            for name, renamed in names.items():
+                weights |= reader.read(name, renamed)
+            weights = _unshared(weights, config)
+            _fill_missing(weights, model)
+            model.load_weights(list(weights.items()))
+            if ROPE_FACTORS in header.tensors and config["model_type"] != "gemma4_text":
+                factors = gguf_blocks.expand(
+                    header.tensors[ROPE_FACTORS].kind, _raw(file, header.tensors[ROPE_FACTORS], path.name)
+                ).flatten()
+                for layer in model.layers:
+                    if isinstance(getattr(layer.self_attn, "rope", None), nn.Module) and hasattr(layer.self_attn.rope, "dims"):
+                        layer.self_attn.rope = FactoredRope(config["head_dim"], config["rope_theta"], factors)
+    except (ValueError, RuntimeError, KeyError, OverflowError, TypeError, AttributeError, IndexError) as error:
+        raise DraftlightError(f"{path.name} is damaged: its weights do not match its header ({error}).") from error
+    except OSError as error:
+        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
+    model.eval()
+    return model, config, reader.form()
+
+
+def load_embedding(path: Path, header: GgufHeader, dtype: mx.Dtype) -> nn.Module:
+    """The token embedding alone, expanded."""
+    tensor = header.tensors["token_embd.weight"]
+    embedding = nn.Embedding(*tensor.shape)
+    with path.open("rb") as file:
+        embedding.weight = gguf_blocks.expand(tensor.kind, _raw(file, tensor, path.name)).reshape(tensor.shape).astype(dtype)
+    return embedding
+
+
+def _raw(file: BinaryIO, tensor: TensorInfo, name: str) -> mx.array:
+    """The tensor's bytes by rows, (rows, bytes) uint8. DraftlightError where the file has become shorter."""
+    file.seek(tensor.start)
+    stored = np.fromfile(file, dtype=np.uint8, count=tensor.size)
+    if stored.size < tensor.size:
+        raise DraftlightError(f"{name} has changed while it was read: {tensor.name} is cut off. Download it again.")
+    return mx.array(stored.reshape(-1, tensor.size * tensor.shape[-1] // math.prod(tensor.shape)))
+
+
+@dataclass
+class _Reader:
+    """Brings tensors into the form in which the model computes with them."""
+
+    file: BinaryIO
+    name: str
+    header: GgufHeader
+    architecture: Architecture
+    config: dict[str, Any]
+    model: nn.Module
+    widen: bool
+
+    def __post_init__(self) -> None:
+        self._modules = dict(self.model.named_modules())
+        self._half = mx.float32 if self.widen else self._half_type()
+        self._may_cast = getattr(self.model, "cast_predicate", lambda name: True)
+        self._kept: set[str] = set()
+        self._expanded: set[str] = set()
+
+    def _half_type(self) -> mx.Dtype:
+        """What the model computes in: 16 bits unless all its matrices have 32."""
+        kinds = {tensor.kind for tensor in self.header.tensors.values() if len(tensor.shape) > 1}
+        if kinds <= {"F32"}:
+            return mx.float32
+        return mx.bfloat16 if "BF16" in kinds or self.architecture.half == "bfloat16" else mx.float16
+
+    def form(self) -> str:
+        """In words: what stays quantised, and what is expanded."""
+        if self.widen:
+            return f"{_listed(self._expanded)}, expanded to 32 bits" if self._expanded else "32 bits"
+        bits = 32 if self._half == mx.float32 else 16
+        kept = [f"{_listed(self._kept)} kept quantised"] if self._kept else []
+        expanded = [f"{_listed(self._expanded)} expanded to {bits} bits"] if self._expanded else []
+        return ", ".join(kept + expanded) or f"{bits} bits"
+
+    def read(self, name: str, renamed: tuple[str, ...]) -> dict[str, mx.array]:
+        """The tensor's parameters by mlx-lm's names, evaluated."""
+        tensor = self.header.tensors[name]
+        raw = self._in_halves(name, _raw(self.file, tensor, self.name))
+        parts = [raw]
+        shape = tensor.shape
+        if len(renamed) == 2:  # the first half of the rows of every expert, then the second
+            split = raw.reshape(shape[0], 2, shape[1] // 2, -1)
+            shape = (shape[0], shape[1] // 2, shape[2])
+            parts = [split[:, index].reshape(shape[0] * shape[1], -1) for index in (0, 1)]
+        made: dict[str, mx.array] = {}
+        for target, part in zip(renamed, parts, strict=True):
+            made |= self._parameters(tensor.kind, target, part, shape)
+        mx.eval(list(made.values()))
+        return made
+
+    def _parameters(self, kind: str, target: str, raw: mx.array, shape: tuple[int, ...]) -> dict[str, mx.array]:
+        layer, _, part = target.rpartition(".")
+        if not self.widen and kind in gguf_blocks.AFFINE and part == "weight" and type(self._modules.get(layer)) in _KEEPABLE:
+            self._kept.add(kind)
+            return self._keep(gguf_blocks.affine(kind, raw), layer, shape)
+        if kind not in ("F32", "F16", "BF16"):
+            self._expanded.add(kind)
+        weights = gguf_blocks.expand(kind, raw).reshape(shape)
+        if target.endswith("norm.weight"):
+            weights = weights - self.architecture.norm_offset
+        if part == "weight" and isinstance(module := self._modules.get(layer), nn.Linear) and weights.ndim < 2:
+            weights = weights.reshape(module.weight.shape)  # a single row, which llama.cpp stores without its dimension
+        return {target: weights.astype(self._half) if self._may_cast(target) else weights}
+
+    def _keep(self, found: gguf_blocks.Affine, layer: str, shape: tuple[int, ...]) -> dict[str, mx.array]:
+        """Replaces the layer by a quantised one, and gives its parameters."""
+        exact = all(mx.array_equal(part.astype(self._half), part) for part in (found.scales, found.biases))
+        quantised = self._modules[layer].to_quantized(group_size=gguf_blocks.GROUP, bits=found.bits)
+        quantised.__class__ = _KEPT[type(quantised)]
+        if isinstance(quantised, _KeptEmbedding):
+            quantised._half = self._half
+        self._replace(layer, quantised)
+        kind = self._half if exact else mx.float32
+        groups = shape[-1] // gguf_blocks.GROUP
+        return {
+            f"{layer}.weight": found.packed().reshape(*shape[:-1], -1),
+            f"{layer}.scales": found.scales.reshape(*shape[:-1], groups).astype(kind),
+            f"{layer}.biases": found.biases.reshape(*shape[:-1], groups).astype(kind),
+        }
+
+    def _replace(self, path: str, module: nn.Module) -> None:
+        parent, _, name = path.rpartition(".")
+        setattr(self._modules[parent] if parent else self.model, name, module)
+
+    def _in_halves(self, name: str, raw: mx.array) -> mx.array:
+        """Undo llama.cpp's reordering of query and key rows (`LlamaModel.permute` in `convert_hf_to_gguf.py`).
+
+        Rows of each head come as (pair, half) and leave as (half, pair).
+        """
+        heads = {"attn_q": self.config["num_attention_heads"], "attn_k": self.config["num_key_value_heads"]}.get(
+            name.split(".")[-2] if self.architecture.interleaved else ""
+        )
+        if heads is None:
+            return raw
+        if name.endswith(".bias"):
+            return raw.reshape(heads, -1, 2, 4).swapaxes(1, 2).reshape(raw.shape)
+        rows, taken = raw.shape
+        return raw.reshape(heads, rows // heads // 2, 2, taken).swapaxes(1, 2).reshape(rows, taken)
+
+
+def _unshared(weights: dict[str, mx.array], config: dict[str, Any]) -> dict[str, mx.array]:
+    """Without keys and values of layers that take them from another one, as mlx-lm's Gemma 4 has none there."""
+    shared = config.get("num_kv_shared_layers", 0)
+    if not shared:
+        return weights
+    first = config["num_hidden_layers"] - shared
+    own = {"k_proj", "v_proj", "k_norm"}
+    return {
+        name: array
+        for name, array in weights.items()
+        if not (name.startswith("model.layers.") and int(name.split(".")[2]) >= first and own & set(name.split(".")))
+    }
+
+
+def _fill_missing(weights: dict[str, mx.array], model: nn.Module) -> None:
+    """Zeros for the bias of an output projection that has none, where mlx-lm's class gives one to all four or to none."""
+
+    def fill(path: str, parameter: mx.array) -> mx.array:
+        """Notes the bias, if it is one that is missing."""
+        if path.endswith("self_attn.o_proj.bias") and path not in weights:
+            weights[path] = mx.zeros(parameter.shape)
+        return parameter
+
+    tree_map_with_path(fill, model.parameters())
+
+
+def _listed(kinds: set[str]) -> str:
+    return " and ".join(sorted(kinds)) if len(kinds) < 3 else ", ".join(sorted(kinds))
