@@ -67,6 +67,18 @@ def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
         window.close()
 
 
+@pytest.fixture
+def open_window(show_window: Callable[..., Any]) -> Callable[..., Any]:
+    """Opens windows on scripted engines that answer in these rounds; returns each with its engine."""
+    from tests.app.fakes import FakeEngine
+
+    def opened(rounds: Any = None, path: Path | None = None, note: str = "", **settings: Any) -> Any:
+        engine = FakeEngine(rounds)
+        return show_window(engine, path, note, **settings), engine
+
+    return opened
+
+
 @pytest.fixture(autouse=True)
 def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fails a test that leaves a running QThread or QTimer, a busy thread pool or an open window, and says where it began.

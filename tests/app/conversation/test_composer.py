@@ -9,10 +9,7 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from tests.app.window import test_window
-from tests.app.window.test_window import Open, ask, wait_for_answer
-
-open_window = test_window.open_window
+from tests.app.driving import Open, ask, wait_for_answer
 
 
 def test_a_click_beside_the_text_writes_in_the_field(qtbot: QtBot, open_window: Open) -> None:

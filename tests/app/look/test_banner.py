@@ -12,11 +12,8 @@ from pytestqt.qtbot import QtBot
 from app.look.banner import ACTION_MS, SHORTEST_MS, Banner
 from app.window.window import Window
 from engine.types import LoadFailed
+from tests.app.driving import Open, ask, settle, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
-from tests.app.window import test_window
-from tests.app.window.test_window import Open, ask, settle, wait_for_answer
-
-open_window = test_window.open_window
 
 
 def area(widget: QWidget, window: Window) -> QRect:

@@ -9,10 +9,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QSlider
 from pytestqt.qtbot import QtBot
 
 from app.look.fields import GammaBox, SeedField
-from tests.app.window import test_window
-from tests.app.window.test_window import Open
-
-open_window = test_window.open_window
+from tests.app.driving import Open
 
 
 @pytest.mark.parametrize("typed", ["auto", "a", "au", "AUTO", "Auto", "0"])

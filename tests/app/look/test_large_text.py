@@ -14,10 +14,8 @@ from app.look.widgets import ElidedLabel
 from app.session.cursor import Place
 from app.session.settings import MAX_SCALE
 from app.window.window import Window
-from tests.app.window import test_window
-from tests.app.window.test_window import Open, ask, settle, wait_for_answer
+from tests.app.driving import Open, ask, settle, wait_for_answer
 
-open_window = test_window.open_window
 pytestmark = pytest.mark.usefixtures("fonts")
 
 

@@ -16,10 +16,8 @@ from app.look.command import ELSEWHERE, ESCAPE
 from app.session.cursor import Place
 from app.window.window import Window
 from engine.requests.compare import CompareRequest
-from tests.app.window import test_window
-from tests.app.window.test_window import Open, ask, wait_for_answer
+from tests.app.driving import Open, ask, wait_for_answer
 
-open_window = test_window.open_window
 REPOSITORY = Path(__file__).parents[3]
 
 

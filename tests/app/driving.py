@@ -1,0 +1,40 @@
+"""What a test does with the window like a person: ask, wait, choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QComboBox
+from pytestqt.qtbot import QtBot
+
+from app.window.window import Window
+from tests.app.fakes import FakeEngine
+
+Open = Callable[..., tuple[Window, FakeEngine]]
+
+
+def ask(qtbot: QtBot, window: Window, text: str = "Tell me a story.") -> None:
+    window.composer.edit.setFocus()
+    qtbot.keyClicks(window.composer.edit, text)
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+
+
+def wait_for_answer(qtbot: QtBot, window: Window) -> None:
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
+
+
+def status(window: Window) -> str:
+    return window.status.line.text()
+
+
+def choose(box: QComboBox, data: str) -> None:
+    index = box.findData(data)
+    box.setCurrentIndex(index)
+    box.activated.emit(index)
+
+
+def settle() -> None:
+    """Lets layouts that follow from one another come to rest."""
+    for _ in range(6):
+        QApplication.processEvents()

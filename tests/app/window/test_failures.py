@@ -1,0 +1,122 @@
+"""What becomes of prompt and answer when something fails, and of a message that was being written."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from engine.types import EngineFailed, RoundFinished, RunFailed, RunFinished
+from tests.app.driving import Open, ask, status, wait_for_answer
+from tests.app.fakes import STORY, make_round
+
+
+def test_a_failure_before_the_first_token_gives_the_prompt_back(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.hold = True
+    ask(qtbot, window, "A long question")
+    engine.say(RunFailed(1, "The model needs more memory. Close something and try again."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert "Close something" in window.banner.words.text()
+    assert window.composer.text == "A long question"
+    assert window.session.turns == []
+    qtbot.mouseClick(window.banner.dismiss, Qt.MouseButton.LeftButton)
+    assert not window.banner.isVisible()
+
+
+def test_a_failure_never_overwrites_what_is_being_written(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.hold = True
+    ask(qtbot, window, "First")
+    qtbot.keyClicks(window.composer.edit, "Second")
+    engine.say(RunFailed(1, "No."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.composer.text == "Second"
+    assert window.session.turns[0].prompt == "First"
+
+
+def test_editing_and_examples_leave_what_was_being_written(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.composer.set_text("my own words")
+    window.welcome.cards[1].click()
+    wait_for_answer(qtbot, window)
+    assert window.composer.text == "my own words"
+    window.edit_last()
+    assert window.composer.text == window.welcome.cards[1].prompt
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+    assert window.composer.text == "my own words"
+    window.edit_last()
+    window.edit_last()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    wait_for_answer(qtbot, window)
+    assert window.composer.text == "my own words"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_an_answer_stays_when_nothing_can_take_its_place(qtbot: QtBot, open_window: Open, edited: bool) -> None:
+    window, engine = open_window()
+    ask(qtbot, window, "Tell me a story.")
+    wait_for_answer(qtbot, window)
+    engine.hold = True
+    if edited:
+        window.edit_last()
+        window.composer.edit.insertPlainText(" A long one.")
+        qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    else:
+        window.regenerate()
+    engine.say(RunFailed(2, "There is no memory left."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert [(turn.prompt, turn.answer.text.text) for turn in window.session.turns] == [("Tell me a story.", STORY)]
+    assert window.composer.text == ("Tell me a story. A long one." if edited else "")
+    assert window.composer.edit_note.isVisible() == edited
+
+
+def test_a_failure_in_the_middle_keeps_the_text_and_allows_another_try(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.hold = True
+    ask(qtbot, window)
+    engine.say(RoundFinished(1, make_round(0, ["Half", " an"], " answer")), RunFailed(1, "It broke."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.session.turns[0].answer.text.text == "Half an answer"
+    engine.hold = False
+    window.regenerate()
+    wait_for_answer(qtbot, window)
+    assert window.session.turns[0].answer.text.text == STORY
+
+
+def test_a_trace_that_could_not_be_written_is_noted(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 2
+    ask(qtbot, window)
+    qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
+    engine.say(RunFinished(1, "eos", "", 3, 0.1, 0.1, 0.2, None, "The trace is incomplete: No space left on device."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert "No space left on device" in window.banner.words.text()
+    assert window.banner.frame.property("tone") == "note"
+    window.banner.dismiss.click()
+    assert not window.banner.isVisible()
+
+
+def test_an_engine_failure_is_shown(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.say(EngineFailed("The engine could not start: no memory."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert "no memory" in window.banner.words.text()
+
+
+def test_the_last_prompt_can_be_edited_or_left_as_it_was(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    ask(qtbot, window, "First")
+    wait_for_answer(qtbot, window)
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Up)
+    assert window.composer.text == "First"
+    assert window.composer.edit_note.isVisible()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+    assert window.composer.text == ""
+    assert [turn.prompt for turn in window.session.turns] == ["First"]
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Up)
+    qtbot.keyClicks(window.composer.edit, ", changed")
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    wait_for_answer(qtbot, window)
+    assert [turn.prompt for turn in window.session.turns] == ["First, changed"]
+    assert len(engine.requests[1].messages) == 1

@@ -1,0 +1,141 @@
+"""The controls in the header, and the line below them that says what the rule does."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.window.window import Window
+from engine.drafter_kinds import DRAFTERS
+from engine.types import RULES
+from tests.app.driving import Open, ask, choose, settle, status, wait_for_answer
+
+
+def places(window: Window) -> dict[str, tuple[int, int, int, int]]:
+    """Where everything is, without what an editor's own parts do."""
+    found = {}
+    for number, widget in enumerate(window.findChildren(QWidget)):
+        if widget.isVisible() and widget.window() is window:
+            corner = widget.mapTo(window, QPoint(0, 0))
+            found[f"{number} {widget.objectName()} {widget.accessibleName()}"] = (
+                corner.x(),
+                corner.y(),
+                widget.width(),
+                widget.height(),
+            )
+    return found
+
+
+def test_tab_reaches_the_rule_in_force(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(rule="rejection")
+    window.header.drafter.setFocus()
+    qtbot.keyClick(window.header.drafter, Qt.Key.Key_Tab)
+    assert window.header.rule.buttons["rejection"].hasFocus()
+    qtbot.keyClick(window.header.rule.buttons["rejection"], Qt.Key.Key_Right)
+    assert window.settings.rule == "gumbel"
+    assert window.header.rule.buttons["gumbel"].hasFocus()
+
+
+def test_rules_that_must_coincide_are_said_to(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    note = window.header.note
+    assert note.text().startswith("Gumbel: ")
+    window.header.temperature.setValue(0)
+    assert "temperature 0" in note.text()
+    window.header.temperature.setValue(0.8)
+    choose(window.header.drafter, "none")
+    assert "Without a drafter" in note.text()
+    choose(window.header.drafter, "ngram")
+    assert "without probabilities" in note.text()
+    choose(window.header.drafter, "head")
+    window.header.rule.buttons["rejection"].click()
+    assert note.text().startswith("Rejection: ")
+    assert note.isVisible()
+
+
+def test_what_is_said_of_the_rules_holds_for_the_answer_under_way(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 2
+    ask(qtbot, window)
+    qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
+    window.header.temperature.setValue(0)
+    assert "draw with the same noise" in window.header.note.text()
+    engine.pause_after = None
+    wait_for_answer(qtbot, window)
+    assert "At temperature 0" in window.header.note.text()
+
+
+def test_gamma_below_one_is_automatic(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.header.gamma.setValue(0)
+    assert window.header.gamma.text() == "auto"
+    ask(qtbot, window)
+    assert engine.requests[0].options.gamma == "auto"
+
+
+def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    assert window.header.seed.text() == ""
+    assert window.header.seed.placeholderText() == "random (last 4242)"
+    assert not window.header.pin.isChecked()
+    assert "4242" in window.header.pin.toolTip()
+    qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
+    assert window.header.seed.text() == "4242"
+    window.regenerate()
+    assert engine.requests[1].options.seed == 4242
+    wait_for_answer(qtbot, window)
+    qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
+    assert window.settings.seed is None
+
+
+@pytest.mark.parametrize("width", [560, 700, 1000, 1440])
+def test_nothing_moves_when_a_control_gets_the_keyboard(qtbot: QtBot, open_window: Open, width: int) -> None:
+    window, _ = open_window()
+    window.resize(width, 800)
+    for page in ("chat", "compare"):
+        if page == "compare":
+            window.pages.open_compare()
+        window.setFocus()
+        settle()
+        before = places(window)
+        kinds = (QComboBox, QAbstractSpinBox, QLineEdit, QAbstractButton)
+        controls = [control for kind in kinds for control in window.findChildren(kind) if control.isVisible()]
+        assert len(controls) > 12
+        for control in controls:
+            control.setFocus()
+            settle()
+            assert places(window) == before, control.accessibleName()
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [560, 700, 900, 1276, 1440])
+def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, open_window: Open, width: int) -> None:
+    window, _ = open_window(rule="match")
+    window.resize(width, 800)
+    watched = [*window.header.rule.buttons.values(), window.header.gamma, window.header.seed, window.stack, window.composer]
+
+    def where() -> list[tuple[QPoint, int]]:
+        settle()
+        return [(widget.mapTo(window, QPoint(0, 0)), widget.width()) for widget in watched]
+
+    before = where()
+    for drafter in DRAFTERS:
+        window.chat.change("drafter", drafter)
+        assert where() == before, drafter
+        for rule in RULES:
+            window.chat.change("rule", rule)
+            assert where() == before, (drafter, rule)
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("width", [1276, 1330, 1400, 1440])
+def test_the_header_has_one_row_on_an_ordinary_screen(open_window: Open, width: int) -> None:
+    window, _ = open_window()
+    window.resize(width, 800)
+    settle()
+    chips = [window.header.target.parentWidget(), window.header.seed.parentWidget()]
+    assert chips[0].y() == chips[1].y()  # type: ignore[union-attr]

@@ -1,0 +1,166 @@
+"""Models and drafters that load, are refused, or take each other's place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from pytestqt.qtbot import QtBot
+
+from app.session.settings import Settings
+from app.window.window import Window
+from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished, LoadProgress, LoadStarted
+from tests.app.driving import Open, ask, status, wait_for_answer
+from tests.app.fakes import MODEL, STORY, FakeEngine
+
+
+def test_loading_is_said_before_the_engine_says_so(qtbot: QtBot) -> None:
+    window = Window(FakeEngine(), Settings())
+    qtbot.addWidget(window)
+    assert status(window) == "Loading the built-in model"
+    assert "while the model loads" in window.composer.hint.text()
+    window.close()
+
+
+def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
+    engine = FakeEngine()
+    window = Window(engine, Settings(target="/models/gone"))
+    qtbot.addWidget(window)
+    engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
+    qtbot.waitUntil(lambda: status(window) == "No model loaded: choose a target above")
+    window.chat.change("target", "/models/gone")  # chosen again: it may be there by now
+    assert engine.loads == [("/models/gone", "head")]
+    window.close()
+
+
+def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.hold = True
+    window.session.model = None
+    engine.say(LoadStarted("builtin"), LoadProgress("builtin", "reading weights", 0.4))
+    qtbot.waitUntil(lambda: "Loading the built-in model, reading weights, 40%" in status(window))
+    ask(qtbot, window)
+    assert window.session.running is not None
+    engine.say(LoadFinished(MODEL, 1.0))
+    engine.hold = False
+    wait_for_answer(qtbot, window)
+    assert window.session.turns[0].answer.text.text == STORY
+
+
+def test_a_target_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+        LoadStarted(target), LoadFailed(target, "This folder holds no model. Choose another.")
+    )
+    window.chat.change("target", "/models/broken")
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.settings.target == "builtin"
+    assert window.header.target.currentData() == "builtin"
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    assert engine.requests[0].target == "builtin"
+
+
+def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    other = replace(MODEL, name="Other-1B")
+    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+        LoadStarted(target), LoadFinished(other, 0.1), DrafterReady(drafter, False)
+    )
+    window.chat.change("target", "/models/other")
+    qtbot.waitUntil(lambda: window.session.model == other)
+    window.set_appearance("light")  # everything is laid out anew
+    ask(qtbot, window, "And by the other?")
+    wait_for_answer(qtbot, window)
+    assert [turn.answer.model for turn in window.session.turns] == ["SmolLM2 135M", "Other-1B"]
+    spoken = window.transcript.plain_text()
+    assert f"SmolLM2 135M: {STORY}" in spoken
+    assert f"Other-1B: {STORY}" in spoken
+
+
+def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+        DrafterRefused(drafter, "Its vocabulary differs from token 139 on.")
+    )
+    window.chat.change("drafter", "/models/other")
+    qtbot.waitUntil(window.banner.isVisible)
+    assert "token 139" in window.banner.words.text()
+    assert window.settings.drafter == "head"
+
+
+def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_is_tried(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    works = engine.load
+
+    def load(target: str, drafter: str = "none") -> None:
+        if target != "builtin":
+            engine.say(LoadStarted(target), LoadFailed(target, f"{target} is no model."))
+        else:  # the current target is not loaded anew, so nothing says that it starts
+            engine.say(LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
+
+    engine.load = load  # type: ignore[method-assign]
+    for name in ("/models/first", "/models/second"):
+        window.chat.change("target", name)
+        qtbot.waitUntil(lambda name=name: window.banner.words.text() == f"{name} is no model.")
+        assert (window.settings.target, window.settings.drafter) == ("builtin", "head")
+        window.chat.load_models()
+        qtbot.waitUntil(lambda: not window.chat.link.busy)
+        assert window.session.target == "builtin"
+    engine.load = works  # type: ignore[method-assign]
+
+
+def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.chat.change("target", "/models/other")
+    assert engine.loads[-1] == ("/models/other", "none")
+    window.chat.change("target", "builtin")
+    assert engine.loads[-1] == ("builtin", "head")
+
+
+def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    engine = FakeEngine()
+    window = Window(engine, Settings(), path)
+    qtbot.addWidget(window)
+    engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("head", "The small draft model is not installed."))
+    qtbot.waitUntil(lambda: window.settings.drafter == "none")
+    assert "Continuing without a drafter." in window.banner.words.text()
+    window.header.gamma.setValue(6)
+    assert json.loads(path.read_text())["drafter"] == "head"
+    window.chat.change("drafter", "none")  # now it is wanted
+    assert json.loads(path.read_text())["drafter"] == "none"
+    window.close()
+
+
+def test_a_drafter_that_fitted_an_earlier_target_only_is_given_up(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    window, engine = open_window(path=path, target="/models/big", drafter="/models/small")
+    qtbot.waitUntil(lambda: window.session.was_ready("/models/small"))
+    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+        LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterRefused(drafter, "The vocabularies differ.")
+    )
+    window.chat.change("target", "builtin")
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.settings.drafter == "none"
+    assert json.loads(path.read_text())["drafter"] == "none"
+
+
+def test_a_late_refusal_leaves_the_drafter_chosen_meanwhile(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.chat.change("drafter", "ngram")
+    engine.say(DrafterRefused("/models/other", "Its vocabulary differs."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.settings.drafter == "ngram"
+
+
+def test_a_list_of_models_shows_their_whole_names(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(drafter="/models/A-draft-model-with-a-rather-long-name-4bit.gguf")
+    box = window.header.drafter
+    box.showPopup()
+    view = box.view()
+    assert all(view.fontMetrics().horizontalAdvance(box.itemText(i)) < view.viewport().width() for i in range(box.count()))
+    box.hidePopup()

@@ -1,0 +1,94 @@
+"""The window on the real engine, with tiny models."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from app.export.kinds import kind_named
+from app.session.settings import Settings
+from app.window.window import Window
+from engine.trace import read
+from engine.worker import Engine
+from tests.app.driving import ask, wait_for_answer
+from tests.engine.fakes import PATIENCE
+from tests.engine.tiny_models import weights, write_gguf
+
+Pair = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A random target of two layers and a draft model near it, in files."""
+    folder = tmp_path_factory.mktemp("models")
+    near = {name: array + 0.15 * weights(9)[name] for name, array in weights().items()}
+    target = write_gguf(folder / "target.gguf", llama__context_length=3000)
+    return str(target), str(write_gguf(folder / "draft.gguf", made=near, llama__context_length=3000))
+
+
+def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBot, home: Path, tiny: Pair) -> None:
+    target, drafter = tiny
+    engine = Engine()
+    window = Window(engine, Settings(target=target, drafter=drafter, rule="match", seed=3, max_tokens=2500))
+    qtbot.addWidget(window)
+    window.show()
+    window.chat.load_models()
+    ask(qtbot, window, "hello")
+    answer = window.session.turns[0].answer
+    for rule in ("match", "rejection", "gumbel"):
+        window.header.rule.buttons[rule].click()  # type: ignore[index]
+        # a change while the prompt is read acts in the first round, so the rule before it must have had one
+        qtbot.waitUntil(lambda rule=rule: any(round_.rule == rule for round_ in answer.rounds))  # type: ignore[misc]
+        assert answer.running
+    rounds = answer.tally.rounds
+    qtbot.waitUntil(lambda: answer.tally.rounds > rounds + 3)
+    window.chat.stop()
+    wait_for_answer(qtbot, window)
+    assert answer.finish == "cancelled"
+    assert answer.result is not None
+    assert answer.text.text == answer.result.text
+    window.close()
+    assert engine.close(PATIENCE), "a busy machine may take longer than the window waits"
+    assert answer.trace_path is not None
+    trace = read(answer.trace_path)
+    assert trace.missing is None
+    assert list(dict.fromkeys(round_.rule for round_ in trace.rounds)) == ["match", "rejection", "gumbel"]
+    assert {proposal.status for round_ in trace.rounds for proposal in round_.proposals} >= {"accepted", "rejected"}
+
+
+def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
+    qtbot: QtBot, home: Path, tiny: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = Window(Engine(), Settings(target=tiny[0], drafter=tiny[1], seed=3, max_tokens=12))
+    qtbot.addWidget(window)
+    window.show()
+    window.chat.load_models()
+    for prompt in ("hello", "hello again"):
+        ask(qtbot, window, prompt)
+        wait_for_answer(qtbot, window)
+    for name, kind in (("out.json", kind_named("json").filter), ("out.csv", kind_named("csv").filter)):
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, name=name, kind=kind: (str(tmp_path / name), kind))
+        window.actions_by_id["exportAction"].trigger()
+        assert name in window.banner.words.text()
+    exported = json.loads((tmp_path / "out.json").read_text())
+    emitted = [answer["summary"]["emitted"] for answer in exported["answers"]]
+    assert emitted == [turn.answer.tally.summary.emitted for turn in window.session.turns]
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as table:
+        assert len(list(csv.DictReader(table))) == sum(turn.answer.tally.rounds for turn in window.session.turns)
+    window.close()
+
+
+def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: QtBot, home: Path, tiny: Pair) -> None:
+    engine = Engine()
+    window = Window(engine, Settings(target=tiny[0], drafter=tiny[1], max_tokens=2500))
+    qtbot.addWidget(window)
+    window.show()
+    window.chat.load_models()
+    ask(qtbot, window)
+    window.close()
+    assert engine.close(PATIENCE), "a busy machine may take longer than the window waits"

@@ -1,0 +1,103 @@
+"""The sampling options: what they set, and that they can be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication
+from pytestqt.qtbot import QtBot
+
+from engine.types import LoadFinished
+from tests.app.driving import Open, ask
+from tests.app.fakes import MODEL
+
+
+def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    window.header.gamma.setValue(9)
+    window.header.temperature.setValue(1.3)
+    window.header.seed.setText("123")
+    window.header.seed.editingFinished.emit()
+    window.options.numbers["top_p"].setValue(0.9)
+    window.options.numbers["top_k"].setValue(40)
+    window.options.numbers["max_tokens"].setValue(64)
+    window.options.stop.setPlainText("END\n\\n\\n")
+    window.options.system.setPlainText("Be brief.")
+    for name, entry in (("thinking", "Off"), ("kv_bits", "4 bits")):
+        window.options.choices[name].setCurrentText(entry)
+    ask(qtbot, window)
+    options, messages = engine.requests[0].options, engine.requests[0].messages
+    assert (options.gamma, options.temperature, options.seed, options.top_p, options.top_k) == (9, 1.3, 123, 0.9, 40)
+    assert (options.max_tokens, options.stop) == (64, ("END", "\n\n"))
+    assert messages[0].content == "Be brief."
+    assert (options.kv_bits, engine.requests[0].thinking) == (4, "off")
+    window.options._reset()
+    assert [box.currentText() for box in window.options.choices.values()] == [
+        "As the model has it",
+        "In the model's chat template",
+        "Full precision",
+    ]
+
+
+def test_a_model_whose_template_has_no_switch_for_thinking_is_given_none(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    box = window.options.choices["thinking"]
+    assert not box.isEnabled()
+    assert "no switch" in box.toolTip()
+    engine.say(LoadFinished(replace(MODEL, switches_thinking=True), 0.1))
+    qtbot.waitUntil(box.isEnabled)
+    assert "no switch" not in box.toolTip()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.8])
+def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, open_window: Open, scale: float) -> None:
+    """Some versions of Qt leave the text of a spin box without buttons one pixel of room under a style sheet."""
+    window, _ = open_window(gamma="auto", temperature=1.25, max_tokens=100_000, text_scale=scale)
+    window.open_options()
+    numbers = window.findChildren(QAbstractSpinBox)
+    assert len(numbers) == 7
+    for number in numbers:
+        edit = number.lineEdit()
+        assert number.isVisible()
+        assert edit.width() >= edit.fontMetrics().horizontalAdvance(edit.text()), number.accessibleName()
+        assert edit.geometry().intersected(number.rect()).width() >= edit.width() - 2
+    window.options.close()
+
+
+def test_the_options_have_their_height_from_the_first_time_on(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    heights = []
+    for _ in range(2):
+        window.open_options()
+        heights.append(window.options.height())
+        window.options.close()
+    assert heights[0] == heights[1]
+
+
+@pytest.mark.parametrize(("room", "scrolls"), [(2000, False), (300, True)])
+def test_the_options_scroll_where_the_screen_is_too_low_for_them(
+    qtbot: QtBot, open_window: Open, room: int, scrolls: bool
+) -> None:
+    window, _ = open_window()
+    options = window.options
+    window.open_options()
+    options._fit(room)
+    options.area.verticalScrollBar().setValue(0)
+    QApplication.processEvents()
+    assert options.height() <= room
+    assert (options.area.verticalScrollBar().maximum() > 0) == scrolls
+    last, view = options.choices["kv_bits"], options.area.viewport()
+
+    def in_view() -> bool:
+        return view.rect().contains(last.mapTo(view, last.rect().center()))
+
+    assert in_view() != scrolls
+    options.numbers["top_p"].setFocus(Qt.FocusReason.TabFocusReason)
+    while not last.hasFocus():
+        focused = QApplication.focusWidget()
+        assert focused is not None and focused.objectName() != "quietButton", "Tab comes past the last field"
+        qtbot.keyClick(focused, Qt.Key.Key_Tab)
+    assert in_view()
+    window.options.close()
