@@ -26,8 +26,10 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, QToolButton, QToolTip, QWidget
 
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.conversation.floating_buttons import FloatingButtons, floating
 from app.conversation.legend import Legend
 from app.conversation.reading_view import ReadingFlow
+from app.conversation.selection import Selection, Where
 from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
@@ -52,8 +54,6 @@ LEGEND_INDENT = 7
 SUMMARY_EXPLAINED = f"<p>Tokens and time since the prompt was read. Click for all figures.</p><p>{DEFINITIONS['invariant']}</p>"
 KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 """Focus that came by key is shown; a click needs no frame."""
-Where = tuple[int, int]
-"""A block's index and a character offset in it."""
 
 
 class Transcript(QAbstractScrollArea):
@@ -96,8 +96,7 @@ class Transcript(QAbstractScrollArea):
         self._answers: list[Answer] = []
         self._following = True
         self._keyboard = False
-        self._anchor: Where | None = None
-        self._cursor: Where | None = None
+        self.selection = Selection()
         self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
         self._settle.timeout.connect(self._settled)
@@ -125,10 +124,8 @@ class Transcript(QAbstractScrollArea):
         self.reading_button = self._tool("Reading view", "reading")
         self.reading_button.setCheckable(True)
         self.reading_button.clicked.connect(self._ask_for_other_view)
-        self._thought_buttons: list[QToolButton] = []
-        self._thoughts: list[Answer] = []
-        self._code_buttons: list[QToolButton] = []
-        self._codes: list[str] = []
+        self.thoughts = FloatingButtons[AnswerBlock](self._thought_button, self._turn_thought)
+        self.codes = FloatingButtons[str](self._code_button, lambda code: QGuiApplication.clipboard().setText(code))
         self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
         self.siblings = SiblingSwitch(self.viewport())
         self.siblings.stepped.connect(self._step)
@@ -147,13 +144,20 @@ class Transcript(QAbstractScrollArea):
         self.sibling.emit(by)
 
     def _tool(self, words: str, icon: str) -> QToolButton:
-        button = QToolButton(self.viewport())
-        button.setObjectName("iconButton")
+        button = floating(self.viewport(), "iconButton")
         button.setProperty("drawing", icon)
         button.setToolTip(words)
         button.setAccessibleName(words)
-        button.setCursor(Qt.CursorShape.ArrowCursor)
-        button.hide()
+        return button
+
+    def _code_button(self) -> QToolButton:
+        button = self._tool("Copy the code", "copy")
+        tint(button, self.theme, self.scale)
+        return button
+
+    def _thought_button(self) -> QToolButton:
+        button = floating(self.viewport(), "thoughtButton")
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         return button
 
     # What is shown
@@ -164,9 +168,9 @@ class Transcript(QAbstractScrollArea):
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), lit=self.lit)
         self._measure = round(MEASURE * QFontMetricsF(self._style.text).horizontalAdvance(SAMPLE) / len(SAMPLE))
         self.legend.set_look(theme, scale)
-        for button in (self.latest, self.copy_button, self.regenerate_button, self.reading_button, *self._code_buttons):
+        for button in (self.latest, self.copy_button, self.regenerate_button, self.reading_button, *self.codes.buttons):
             tint(button, theme, scale)
-        for button in self._thought_buttons:
+        for button in self.thoughts.buttons:
             self._look_of_thought(button)
         self.siblings.set_look(theme, scale)
         self.rebuild()
@@ -210,7 +214,7 @@ class Transcript(QAbstractScrollArea):
         share = bar.value() / max(1, bar.maximum())
         kept = landmarks or ([] if self._following else self.pointing.landmarks())
         self._blocks, self._answers = [], []
-        self._anchor = self._cursor = None
+        self.selection.select(None, None)
         self.sync()
         if not self._following:
             bar.setValue(round(share * bar.maximum()))
@@ -227,7 +231,7 @@ class Transcript(QAbstractScrollArea):
         answers = [turn.answer for turn in self.session.turns]
         if self._answers != answers[: len(self._answers)]:
             self._blocks, self._answers = [], []
-            self._anchor = self._cursor = None
+            self.selection.select(None, None)
             self.pointing.cursor.forget()
         self.pointing.check()
         known = len(self._answers)
@@ -240,7 +244,7 @@ class Transcript(QAbstractScrollArea):
             scrolled = self.verticalScrollBar().value()
             kept = self.pointing.landmarks() if newest.turns and not self._following and newest.shown else []
             if newest.turns:
-                self._anchor = self._cursor = None  # the other view counts other letters
+                self.selection.select(None, None)  # the other view counts other letters
             newest.grow()
             self._place()
             if kept:
@@ -320,40 +324,22 @@ class Transcript(QAbstractScrollArea):
 
     def _place_code_buttons(self, size: int) -> None:
         """A button at the right end of the first line of every block of code that is in view and closed."""
-        height = self.viewport().height()
-        found: list[tuple[int, str]] = []
+        tops: list[int] = []
+        codes: list[str] = []
         for block, top_of_block in self._answers_in_view():
-            if block.shown:
-                corner = top_of_block + block.origin.y()
-                tops = [(round(corner + top), code) for top, bottom, code in block.flow.codes if corner + bottom > 0]
-                found += [(top, block.code_text(code)) for top, code in tops if -size < top < height]
-        while len(self._code_buttons) < len(found):
-            button = self._tool("Copy the code", "copy")
-            button.clicked.connect(partial(self._copy_code, len(self._code_buttons)))
-            tint(button, self.theme, self.scale)
-            self._code_buttons.append(button)
-        self._codes = [code for _, code in found]
-        for index, button in enumerate(self._code_buttons):
-            button.setVisible(index < len(found))
-            if index < len(found):
-                button.setGeometry(self.column.right() - size, found[index][0], size, size)
+            corner = top_of_block + block.origin.y()
+            for top, bottom, code in block.flow.codes if block.shown else ():
+                if corner + bottom > 0 and -size < round(corner + top) < self.viewport().height():
+                    tops.append(round(corner + top))
+                    codes.append(block.code_text(code))
+        for top, (button, _) in zip(tops, self.codes.show_for(codes), strict=True):
+            button.setGeometry(self.column.right() - size, top, size, size)
 
     def _place_thoughts(self) -> None:
         """Above every answer in view before which the model has thought, a button says how long, and shows or folds what."""
-        found = [(round(top + block.head), block) for block, top in self._answers_in_view() if block.fold]
-        while len(self._thought_buttons) < len(found):
-            button = QToolButton(self.viewport())
-            button.setObjectName("thoughtButton")
-            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-            button.setCursor(Qt.CursorShape.ArrowCursor)
-            button.clicked.connect(partial(self._turn_thought, len(self._thought_buttons)))
-            self._thought_buttons.append(button)
-            self._look_of_thought(button)
-        self._thoughts = [block.answer for _, block in found]
-        for index, button in enumerate(self._thought_buttons):
-            button.setVisible(index < len(found))
-            if index < len(found):
-                self._show_thought(button, *found[index])
+        found = {block: round(top + block.head) for block, top in self._answers_in_view() if block.fold}
+        for button, block in self.thoughts.show_for([*found]):
+            self._show_thought(button, found[block], block)
 
     def _show_thought(self, button: QToolButton, top: int, block: AnswerBlock) -> None:
         answer = block.answer
@@ -376,9 +362,8 @@ class Transcript(QAbstractScrollArea):
             tint(button, self.theme, self.scale)
             button.setIconSize(QSize(round(13 * self.scale), round(13 * self.scale)))
 
-    def _turn_thought(self, index: int) -> None:
-        if index < len(self._thoughts):
-            self.show_thought(self._thoughts[index], not self._thoughts[index].shows_thought)
+    def _turn_thought(self, block: AnswerBlock) -> None:
+        self.show_thought(block.answer, not block.answer.shows_thought)
 
     def show_thought(self, answer: Answer, shown: bool) -> None:
         """Shows what the model thought before an answer, or folds it away; the line that says so stays where it is."""
@@ -398,10 +383,6 @@ class Transcript(QAbstractScrollArea):
         if at is not None and at < block.answer.folded:
             self.show_thought(block.answer, shown=True)
             self.pointing.show(place)
-
-    def _copy_code(self, index: int) -> None:
-        if index < len(self._codes):
-            QGuiApplication.clipboard().setText(self._codes[index])
 
     def _show_siblings(self) -> None:
         """The arrows between siblings, where there are any; the newest answer leaves them room."""
@@ -478,19 +459,12 @@ class Transcript(QAbstractScrollArea):
 
     def selected_text(self) -> str:
         """The selected text without ghosts; turns are separated by a blank line."""
-        if (selection := self._selection()) is None:
-            return ""
-        (first, start), (last, end) = selection
-        parts = []
-        for index in range(first, last + 1):
-            flow = self._blocks[index].flow
-            parts.append(flow.text_between(start if index == first else 0, end if index == last else flow.length))
-        return "\n\n".join(part for part in parts if part)
+        return self.selection.text(self._blocks)
 
     def select_all(self) -> None:
         """Selects everything from the first prompt to the end of the newest answer."""
         if self._blocks:
-            self._anchor, self._cursor = (0, 0), (len(self._blocks) - 1, self._blocks[-1].flow.length)
+            self.selection.select((0, 0), (len(self._blocks) - 1, self._blocks[-1].flow.length))
             self.viewport().update()
 
     def copy(self) -> None:
@@ -530,12 +504,6 @@ class Transcript(QAbstractScrollArea):
             text += self._words_of(index)
         return found
 
-    def _selection(self) -> tuple[Where, Where] | None:
-        if self._anchor is None or self._cursor is None or self._anchor == self._cursor:
-            return None
-        first, last = sorted((self._anchor, self._cursor))
-        return (first, last) if last[0] < len(self._blocks) else None
-
     def _block_at(self, y: float) -> int:
         tops = [block.top for block in self._blocks]
         return max(0, bisect_right(tops, y) - 1)
@@ -548,14 +516,6 @@ class Transcript(QAbstractScrollArea):
         block = self._blocks[index]
         inside = QPointF(point.x() - self.column.left(), y - block.top) - block.origin
         return index, block.flow.offset_at(inside)
-
-    def _selection_in(self, index: int) -> tuple[int, int] | None:
-        if (selection := self._selection()) is None:
-            return None
-        (first, start), (last, end) = selection
-        if not first <= index <= last:
-            return None
-        return start if index == first else 0, end if index == last else self._blocks[index].flow.length
 
     # Qt
 
@@ -572,7 +532,7 @@ class Transcript(QAbstractScrollArea):
             painter.save()
             painter.translate(column.left(), block.top - scrolled)
             clip = QRectF(event.rect()).translated(-column.left(), scrolled - block.top)
-            block.paint(painter, clip, self._selection_in(index))
+            block.paint(painter, clip, self.selection.within(index, block.flow.length))
             painter.restore()
         self.pointing.paint(painter)
         if self._keyboard:
@@ -640,21 +600,21 @@ class Transcript(QAbstractScrollArea):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             place = self._place_at(event.position())
-            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self._anchor is not None:
+            if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self.selection.anchor is not None:
                 self._pressed = None  # this selects
             else:
-                self._anchor, self._pressed = place, event.position()
-            self._cursor = place
+                self.selection.anchor, self._pressed = place, event.position()
+            self.selection.end = place
             self.viewport().update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if event.buttons() & Qt.MouseButton.LeftButton and self._anchor is not None:
+        if event.buttons() & Qt.MouseButton.LeftButton and self.selection.anchor is not None:
             bar = self.verticalScrollBar()
             if event.position().y() < 0:
                 bar.setValue(bar.value() - bar.singleStep())
             elif event.position().y() > self.viewport().height():
                 bar.setValue(bar.value() + bar.singleStep())
-            self._cursor = self._place_at(event.position())
+            self.selection.end = self._place_at(event.position())
             self.viewport().update()
         elif not event.buttons():
             self.pointing.hover(event.position())
@@ -677,7 +637,7 @@ class Transcript(QAbstractScrollArea):
         self.pointing.let_go()  # its first click was a pin
         index, offset = place
         start, end = self._blocks[index].flow.word_at(offset)
-        self._anchor, self._cursor = (index, start), (index, end)
+        self.selection.select((index, start), (index, end))
         self.viewport().update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
@@ -718,7 +678,7 @@ class Transcript(QAbstractScrollArea):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)
-        menu.addAction("Copy", self.copy).setEnabled(self._selection() is not None)
+        menu.addAction("Copy", self.copy).setEnabled(bool(self.selection))
         menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
         menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
         point = QPointF(event.pos())

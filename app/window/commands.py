@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
+from app.compare.view import CompareView
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
 from app.look.command import ESCAPE, Command
@@ -12,6 +13,7 @@ from app.look.theme import APPEARANCES, Appearance
 from app.look.wording import GHOST_TITLES
 from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
+from app.session.session import Session
 from app.session.settings import PanelPage, Settings
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
@@ -153,3 +155,37 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+,",)),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
     ]
+
+
+def why_not(session: Session, comparing: CompareView | None) -> dict[str, str]:
+    """For every command that is not always there, why it cannot be used now, with what to do; empty where it can.
+
+    Args:
+        comparing: the comparison, if it is what is shown.
+    """
+    elsewhere = "Go back to the chat first (F4)." if comparing is not None else ""
+    none_yet = "" if session.turns else "There is no answer yet."
+    undrawn = "" if any(turn.answer.rounds for turn in session.turns) else "There is no answer yet."
+    busy = "Stop the answer or wait until it has finished." if session.running is not None else ""
+    whole = elsewhere or none_yet or busy or ("Close the replay first." if session.replaying else "")
+    pictures = elsewhere or undrawn
+    reasons = {"regenerateAction": whole, "editAction": whole, "copyAnswerAction": elsewhere or none_yet}
+    for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
+        there = bool(session.turns) and session.turns[-1].has_sibling(by)
+        reasons[name] = whole or ("" if there else f"There is no {which} answer to the last prompt.")
+    if comparing is None:
+        alone = "Open the comparison first (F4)."  # elsewhere the keys of these two are other keys
+        export = "" if session.trace_paths else "There is no answer to export yet."
+        stop = "" if busy else "No answer is being generated."
+    else:
+        alone = ""
+        export = "" if comparing.may_export else "There is no comparison to export yet."
+        stop = "" if comparing.running else "No comparison is running."
+    return reasons | {
+        "saveChartsAction": pictures,
+        "shareCardAction": pictures,
+        "exportAction": export,
+        "stopAction": stop,
+        "startCompareAction": alone,
+        "divergenceAction": alone,
+    }

@@ -41,7 +41,7 @@ from app.session.cursor import Cursor
 from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
-from app.window.commands import window_commands
+from app.window.commands import why_not, window_commands
 from app.window.gc_scheduler import GarbageCollector
 from app.window.header import Header, model_path
 from app.window.pages import Pages
@@ -394,7 +394,8 @@ class Window(QMainWindow):
         self.options.show_model(session.model)
         self.welcome.set_raw(bool(raw))
         self.composer.show_hint("You can type while the model loads." if waiting else raw if answer is None else "")
-        self._show_what_can_be_done(answer)
+        for name, reason in why_not(session, self.pages.comparing).items():
+            show_use(self.actions_by_id[name], reason)
         self.banner.check()
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")
         if ticking != self._clock.isActive() and not self._closed:
@@ -402,31 +403,6 @@ class Window(QMainWindow):
         comparing = self.pages.comparing
         busy = answer is not None or (comparing is not None and comparing.running)
         self._collector.show_state(busy, not session.turns)
-
-    def _show_what_can_be_done(self, running: Answer | None) -> None:
-        """Enables the commands; those that cannot be used say why."""
-        session, comparing = self.session, self.pages.comparing
-        elsewhere = "Go back to the chat first (F4)." if comparing is not None else ""
-        none_yet = "" if session.turns else "There is no answer yet."
-        undrawn = "" if any(turn.answer.rounds for turn in session.turns) else "There is no answer yet."
-        busy = "Stop the answer or wait until it has finished." if running is not None else ""
-        replaying = "Close the replay first." if session.replaying else ""
-        whole = elsewhere or none_yet or busy or replaying
-        reasons = {"regenerateAction": whole, "editAction": whole, "copyAnswerAction": elsewhere or none_yet}
-        for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
-            there = bool(session.turns) and session.turns[-1].has_sibling(by)
-            reasons[name] = whole or ("" if there else f"There is no {which} answer to the last prompt.")
-        reasons |= {"saveChartsAction": elsewhere or undrawn, "shareCardAction": elsewhere or undrawn}
-        if comparing is None:
-            reasons["exportAction"] = "" if session.trace_paths else "There is no answer to export yet."
-            reasons["stopAction"] = "" if running is not None else "No answer is being generated."
-        else:
-            reasons["exportAction"] = "" if comparing.may_export else "There is no comparison to export yet."
-            reasons["stopAction"] = "" if comparing.running else "No comparison is running."
-        for name in ("startCompareAction", "divergenceAction"):  # elsewhere their keys are other keys
-            reasons[name] = "" if comparing is not None else "Open the comparison first (F4)."
-        for name, reason in reasons.items():
-            show_use(self.actions_by_id[name], reason)
 
     def _show_status(self) -> None:
         comparing = self.pages.comparing

@@ -88,9 +88,9 @@ def test_what_is_copied_is_markdown_in_both_views_and_code_is_code(qtbot: QtBot,
         transcript.select_all()
         assert transcript.selected_text() == f"Tell me a story.\n\n{MARKDOWN.replace(chr(9), '    ')}"
         transcript.verticalScrollBar().setValue(150)
-        qtbot.waitUntil(lambda: any(button.isVisible() for button in transcript._code_buttons))
+        qtbot.waitUntil(lambda: any(button.isVisible() for button in transcript.codes.buttons))
         clipboard.clear()
-        next(button for button in transcript._code_buttons if button.isVisible()).click()
+        next(button for button in transcript.codes.buttons if button.isVisible()).click()
         assert clipboard.text() == "if x:\n\treturn 1", "with the tab that the model wrote"
         window.toggle_reading()
 

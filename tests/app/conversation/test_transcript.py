@@ -128,7 +128,7 @@ def test_the_mouse_selects_what_it_passes(qtbot: QtBot, open_window: Open) -> No
     corner = QPoint(transcript.column.left(), round(block.top + block.origin.y()) + 6)
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=corner)
     QApplication.processEvents()
-    transcript._cursor = transcript._place_at((corner + QPoint(90, 0)).toPointF())
+    transcript.selection.end = transcript._place_at((corner + QPoint(90, 0)).toPointF())
     selected = transcript.selected_text()
     assert selected
     assert STORY.startswith(selected)

@@ -1,0 +1,49 @@
+"""Buttons that float over the conversation, one for each thing in view: a block of code, a thought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Generic, TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QToolButton, QWidget
+
+Thing = TypeVar("Thing")
+
+
+def floating(parent: QWidget, name: str) -> QToolButton:
+    """A hidden button over text, on which the pointer is an arrow."""
+    button = QToolButton(parent)
+    button.setObjectName(name)
+    button.setCursor(Qt.CursorShape.ArrowCursor)
+    button.hide()
+    return button
+
+
+class FloatingButtons(Generic[Thing]):
+    """As many buttons as there are things in view, made when first needed and kept.
+
+    Args:
+        make: makes one. pressed: is called with the thing whose button was pressed.
+    """
+
+    def __init__(self, make: Callable[[], QToolButton], pressed: Callable[[Thing], object]) -> None:
+        self.buttons: list[QToolButton] = []
+        self._make, self._pressed = make, pressed
+        self._things: list[Thing] = []
+
+    def show_for(self, things: list[Thing]) -> Iterable[tuple[QToolButton, Thing]]:
+        """Shows one for each thing, hides the rest, and returns those that are to be placed."""
+        while len(self.buttons) < len(things):
+            button = self._make()
+            button.clicked.connect(partial(self._press, len(self.buttons)))
+            self.buttons.append(button)
+        self._things = things
+        for index, button in enumerate(self.buttons):
+            button.setVisible(index < len(things))
+        return zip(self.buttons, things, strict=False)
+
+    def _press(self, index: int) -> None:
+        if index < len(self._things):
+            self._pressed(self._things[index])

@@ -1,0 +1,45 @@
+"""What is selected of the conversation: from a letter of one block to a letter of the same or another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.conversation.blocks import Block
+
+Where = tuple[int, int]
+"""A block's index and a character offset in it."""
+
+
+class Selection:
+    """Letters from where the selection began to where it goes, in either direction.
+
+    Attributes:
+        anchor: where it began, `end`: where it goes; None without one.
+    """
+
+    anchor: Where | None = None
+    end: Where | None = None
+
+    def select(self, anchor: Where | None, end: Where | None) -> None:
+        """Selects what lies between two places; nothing without them."""
+        self.anchor, self.end = anchor, end
+
+    def __bool__(self) -> bool:
+        return None not in (self.anchor, self.end) and self.anchor != self.end
+
+    def within(self, index: int, length: int) -> tuple[int, int] | None:
+        """Start and end of what is selected of a block of this length; None without anything in it."""
+        if self.anchor is None or self.end is None or not self:
+            return None
+        (first, start), (last, end) = sorted((self.anchor, self.end))
+        if not first <= index <= last:
+            return None
+        return start if index == first else 0, end if index == last else length
+
+    def text(self, blocks: Sequence[Block]) -> str:
+        """The selected text without ghosts; turns are separated by a blank line."""
+        parts = []
+        for index, block in enumerate(blocks):
+            if (span := self.within(index, block.flow.length)) is not None:
+                parts.append(block.flow.text_between(*span))
+        return "\n\n".join(filter(None, parts))
