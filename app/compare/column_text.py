@@ -22,7 +22,8 @@ from PySide6.QtWidgets import QAbstractScrollArea, QAccessibleWidget, QFrame
 from app.compare.comparison import Column
 from app.compare.comparison import Kind as Difference
 from app.conversation.blocks import AnswerBlock
-from app.conversation.text_flow import Style, lines_of
+from app.conversation.chunks import lines_of
+from app.conversation.letter_looks import Style
 from app.conversation.token_pointer import Pointing
 from app.look import theme as themes
 from app.look.marks import frame_focus

@@ -8,10 +8,12 @@ from dataclasses import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
+from app.conversation.chunks import Box, Chunk, Seam
 from app.conversation.figure_line import Word, figure_at, in_lines, paint_words
+from app.conversation.letter_looks import Style
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
-from app.conversation.text_flow import Box, Chunk, Flow, Seam, Style
+from app.conversation.text_flow import Flow
 from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer

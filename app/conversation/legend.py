@@ -9,7 +9,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEven
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from app.conversation.blocks import paint_marks
-from app.conversation.text_flow import Box, Style
+from app.conversation.chunks import Box
+from app.conversation.letter_looks import Style
 from app.look import theme as themes
 from app.look.flow_layout import FlowLayout
 from app.look.theme import DARK, Theme

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextLayout, QTextLine, QTextOption
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextLine
 
-from app.conversation.line_looks import Look, Span
+from app.conversation.chunks import Chunk, PieceRun, lines_of, slice_units
+from app.conversation.letter_looks import Style, unbroken
+from app.conversation.line_looks import Look, Span, units
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
-from app.conversation.text_flow import Chunk, Flow, PieceRun, Style, lines_of, slice_units, units
+from app.conversation.text_flow import Flow
 from engine.lens.pieces import NOWHERE, Piece, Spot
 
 # Distances, in heights of the text's letters
@@ -223,15 +225,7 @@ class ReadingFlow(Flow):
         if not isinstance(chunk, Rendered):
             super()._lay_out(chunk)
             return
-        font = self._font(chunk.look)
-        metrics = QFontMetricsF(font)
-        pitch = metrics.height() * (1.3 if chunk.code else self.style.line_height)
-        layout = QTextLayout(chunk.text, font)
-        option = QTextOption()
-        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        layout.setTextOption(option)
-        layout.setFormats(self._formats(chunk, font))
-        layout.setCacheEnabled(True)
+        layout, _, pitch = unbroken(chunk, self.style)
         layout.beginLayout()
         inset = 12.0 if chunk.code else 0.0
         pad = 5.0 if chunk.columns else 0.0

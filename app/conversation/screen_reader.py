@@ -15,7 +15,8 @@ from PySide6.QtCore import QObject, QPoint, QPointF, QRect
 from PySide6.QtGui import QAccessible, QAccessibleInterface, QAccessibleTextInterface
 from PySide6.QtWidgets import QAccessibleWidget
 
-from app.conversation.text_flow import slice_units, units
+from app.conversation.chunks import slice_units
+from app.conversation.line_looks import units
 from app.conversation.transcript import Transcript
 from app.lanes.lanes import Lanes
 from app.lanes.screen_reader import LanesInterface

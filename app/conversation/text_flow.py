@@ -10,150 +10,38 @@ Offsets count UTF-16 units, as Qt does.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from collections.abc import Iterable
+from itertools import islice
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QTextCharFormat, QTextLayout, QTextLine, QTextOption
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QTextLayout, QTextLine
 
-from app.conversation.line_looks import NO_LOOK, LineLooks, Look, Span
-from app.conversation.line_looks import units as units
-from app.conversation.markdown_source import Code, Flag, link_in, shown
-from app.look.code_colours import code_inks
-from app.look.theme import Theme
-from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Piece, Spot
+from app.conversation.chunks import (
+    Box,
+    Chunk,
+    Divider,
+    PieceRun,
+    Seam,
+    boxes_on,
+    cut,
+    joined_boxes,
+    joined_chunk,
+    line_at,
+    lines_of,
+    prefix,
+    slice_units,
+    split_units,
+    x_of,
+)
+from app.conversation.letter_looks import Style, unbroken
+from app.conversation.line_looks import LineLooks, Look, units
+from app.conversation.markdown_source import Code, link_in, shown
+from engine.lens.pieces import GHOSTS, Piece
 
 MAX_LINES = 12
 KEPT_LINES = 3
 BATCH = 400
 """Pieces that are added before they are laid out: an open chunk must not get long, because every piece copies its text."""
-NEWLINE = 6.0
-"""Width of a newline's mark in pixels. It stands behind the last letter even where the line is full, outside the flow's width."""
-HANGING = 3.0
-"""Pixels that a token takes whose blanks hang over the end of a full line; at most twice as much is taken by all."""
-HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
-"""The size of a heading of each level, as a factor on that of the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """Fonts and colours of one flow.
-
-    Attributes:
-        line_height: a factor on the font's own.
-        lit: the kind of tokens that is lit up while all others step back; None for all alike.
-    """
-
-    theme: Theme
-    text: QFont
-    code: QFont
-    line_height: float = 1.45
-    lit: Kind | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PieceRun:
-    """One piece inside a chunk: its place in the chunk's text, in UTF-16 units.
-
-    Attributes:
-        blanks: blanks before its letters, which its mark leaves out; 0 where it is all blank.
-    """
-
-    start: int
-    length: int
-    kind: Kind
-    spot: Spot = NOWHERE
-    blanks: int = 0
-
-    @property
-    def end(self) -> int:
-        """Offset just behind the run in the chunk's text, in UTF-16 units."""
-        return self.start + self.length
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Where one run stands on one line, relative to the chunk."""
-
-    rect: QRectF
-    baseline: float
-    kind: Kind
-    spot: Spot = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class Divider:
-    """Something changed at a place of the text: a line across it with words, in a colour as #rrggbb. No part of the text."""
-
-    words: str
-    colour: str
-
-
-@dataclass(frozen=True, slots=True)
-class Seam:
-    """Where a divider stands, relative to the chunk: its line at `top` across the text, and down to `bottom` at `x`, left of the
-    first token behind it."""
-
-    divider: Divider
-    x: float
-    top: float
-    bottom: float
-
-
-@dataclass(slots=True)
-class Chunk:
-    """A few lines, laid out once.
-
-    Attributes:
-        start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
-        newline: how the newline token behind this chunk is marked, and `newline_spot` which token it belongs to; None where no
-            paragraph ends.
-        number: of its line in the text, and `into`: where in that line it begins, without ghosts.
-        look: how the line is set.
-        seams: the dividers in it.
-    """
-
-    start: int
-    top: float
-    text: str = ""
-    runs: list[PieceRun] = field(default_factory=list)
-    newline: Kind | None = None
-    newline_spot: Spot = NOWHERE
-    number: int = 0
-    into: int = 0
-    look: Look = NO_LOOK
-    height: float = 0.0
-    hang: float = 0.0
-    layout: QTextLayout | None = None
-    seams: list[Seam] = field(default_factory=list)
-    boxes: list[Box] | None = None
-    whole_boxes: list[Box] | None = None
-
-    @property
-    def length(self) -> int:
-        """How much of the flow's text the chunk takes, in UTF-16 units, a newline behind it included."""
-        return units(self.text) + (self.newline is not None)
-
-    @property
-    def code(self) -> bool:
-        """Whether it stands in a block of code, fences included."""
-        return self.look.kind in ("code", "fence")
-
-    @property
-    def committed(self) -> int:
-        """The length of its text without ghosts."""
-        return sum(run.length for run in self.runs if run.kind not in GHOSTS)
-
-    @property
-    def spans(self) -> tuple[Span, ...]:
-        """What is set differently in it, in units of its text without ghosts."""
-        return self.look.within(self.into, self.into + self.committed)
-
-    @property
-    def first_spot(self) -> Spot | None:
-        """The token that the chunk begins with; None in the empty chunk at the end."""
-        return self.runs[0].spot if self.runs else None if self.newline is None else self.newline_spot
 
 
 class Flow:
@@ -276,7 +164,7 @@ class Flow:
         if changed == len(chunks):
             return len(self.chunks)
         first = max(0, changed - 1)  # whose last line may have room for a narrower word
-        self.chunks[start + first : end] = [_joined_chunk(chunks[first:])]
+        self.chunks[start + first : end] = [joined_chunk(chunks[first:])]
         return start + first
 
     def _lay_out_from(self, first: int) -> None:
@@ -295,23 +183,15 @@ class Flow:
                 lines = lines_of(chunk)
                 if len(lines) > MAX_LINES:
                     firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
-                    self.chunks[index : index + 1] = _cut(chunk, [lines[line].textStart() for line in firsts])
+                    self.chunks[index : index + 1] = cut(chunk, [lines[line].textStart() for line in firsts])
                     self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
                     self._lay_out(self.chunks[index])
             index += 1
 
     def _lay_out(self, chunk: Chunk) -> None:
-        font = self._font(chunk.look)
-        metrics = QFontMetricsF(font)
+        layout, metrics, pitch = unbroken(chunk, self.style)
         inset = 12.0 if chunk.code else 0.0
-        pitch = metrics.height() * (1.3 if inset else self.style.line_height)
-        layout = QTextLayout(chunk.text, font)
-        option = QTextOption()
-        option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        layout.setTextOption(option)
-        layout.setFormats(self._formats(chunk, font))
-        layout.setCacheEnabled(True)
-        hang = metrics.horizontalAdvance(_prefix(chunk)) if chunk.look.hang and not chunk.into else chunk.hang
+        hang = metrics.horizontalAdvance(prefix(chunk)) if chunk.look.hang and not chunk.into else chunk.hang
         chunk.hang = min(hang, self.width / 3)
         layout.beginLayout()
         y = 0.0
@@ -328,7 +208,7 @@ class Flow:
             y += max(pitch, line.height())
         layout.endLayout()
         chunk.seams = [
-            Seam(divider, _x(line, offset), top, line.y() + max(line.height(), pitch) - 3)
+            Seam(divider, x_of(line, offset), top, line.y() + max(line.height(), pitch) - 3)
             for offset, divider, top, line in placed
         ]
         blank = not chunk.text and chunk.newline is not None
@@ -359,60 +239,16 @@ class Flow:
                 found.append((units(before) + (blanks if blanks < len(rest) else 0), divider))
         return found
 
-    def _font(self, look: Look) -> QFont:
-        if look.kind in ("code", "fence", "table"):
-            return self.style.code
-        if look.kind != "heading":
-            return self.style.text
-        font = QFont(self.style.text)
-        font.setPixelSize(round(font.pixelSize() * HEADINGS[look.level - 1]))
-        font.setWeight(QFont.Weight.DemiBold)
-        return font
-
-    def _formats(self, chunk: Chunk, font: QFont) -> list[QTextLayout.FormatRange]:
-        theme = self.style.theme
-        formats = []
-        if chunk.look.kind == "fence":
-            formats.append(format_range(0, units(chunk.text), _look(theme.faint, font)))
-        looks = {kind: self._ghost_look(kind, font) for kind in GHOSTS}
-        back = _look(theme.muted, font)
-        spans, at = iter(chunk.spans), 0
-        span = next(spans, None)
-        for run in chunk.runs:
-            if (look := looks.get(run.kind)) is not None:
-                formats.append(format_range(run.start, run.length, look))
-                continue
-            while span is not None and span.start < at + run.length:
-                start, end = max(span.start, at), min(span.end, at + run.length)
-                if start < end:
-                    formats.append(format_range(run.start + start - at, end - start, letters(span, font, self.style)))
-                if span.end > at + run.length:
-                    break
-                span = next(spans, None)
-            at += run.length
-            if self.style.lit not in (None, run.kind):
-                formats.append(format_range(run.start, run.length, back))
-        return formats
-
-    def _ghost_look(self, kind: Kind, font: QFont) -> QTextCharFormat:
-        """How rejected or unjudged tokens are written: dimmer and smaller than the answer, unless they are lit up."""
-        theme, lit = self.style.theme, self.style.lit
-        back = lit is not None and kind != lit
-        if kind == "rejected":
-            colour = theme.muted if back else theme.ghost if lit is None else theme.rejected
-            return _look(colour, font, struck=True, factor=0.88)
-        return _look(theme.muted if back else theme.faint if lit is None else theme.text, font, factor=0.8)
-
     def boxes(self, chunk: Chunk) -> list[Box]:
         """Where every run of a chunk stands, computed when first painted."""
         if chunk.boxes is None:
-            chunk.boxes = _joined(_boxes_on(chunk))
+            chunk.boxes = joined_boxes(boxes_on(chunk))
         return chunk.boxes
 
     def whole_boxes(self, chunk: Chunk) -> list[Box]:
         """The same for finding tokens: blanks are theirs too, and none is joined to another."""
         if chunk.whole_boxes is None:
-            chunk.whole_boxes = list(_boxes_on(chunk, with_blanks=True))
+            chunk.whole_boxes = list(boxes_on(chunk, with_blanks=True))
         return chunk.whole_boxes
 
     def chunk_at(self, y: float) -> int:
@@ -476,190 +312,3 @@ class Flow:
             if chunk.newline is not None and first <= chunk.start + chunk.length - 1 < last:
                 parts.append("\n")
         return "".join(parts)
-
-
-def _cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
-    """The chunk in pieces that begin at these offsets, without places or layouts."""
-    edges = [0, *cuts, units(chunk.text)]
-    raw = chunk.text.encode("utf-16-le", "surrogatepass")
-    parts = [
-        Chunk(
-            0,
-            0.0,
-            raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"),
-            number=chunk.number,
-            look=chunk.look,
-            hang=chunk.hang,
-        )
-        for start, end in pairwise(edges)
-    ]
-    parts[-1].newline, parts[-1].newline_spot = chunk.newline, chunk.newline_spot
-    part = 0
-    for run in chunk.runs:
-        start, end, blanks = run.start, run.start + run.length, run.blanks
-        while start < end:
-            while start >= edges[part + 1]:
-                part += 1
-            stop = min(end, edges[part + 1])
-            parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
-            start, blanks = stop, 0
-    into = chunk.into
-    for piece in parts:
-        piece.into = into
-        into += piece.committed
-    return parts
-
-
-def _joined_chunk(chunks: list[Chunk]) -> Chunk:
-    """What was cut becomes one again, without place or layout."""
-    first, last = chunks[0], chunks[-1]
-    whole = Chunk(first.start, first.top, number=first.number, into=first.into, look=first.look, hang=first.hang)
-    whole.newline, whole.newline_spot = last.newline, last.newline_spot
-    for chunk in chunks:
-        shift = units(whole.text)
-        for run in chunk.runs:
-            before = whole.runs[-1] if whole.runs else None
-            if before is not None and not run.start and (before.kind, before.spot) == (run.kind, run.spot):
-                whole.runs[-1] = replace(before, length=before.length + run.length)
-            else:
-                whole.runs.append(replace(run, start=shift + run.start))
-        whole.text += chunk.text
-    return whole
-
-
-def _prefix(chunk: Chunk) -> str:
-    """The letters before the text of an item or a quote, ghosts among them left out."""
-    parts: list[str] = []
-    left = chunk.look.hang
-    for run in chunk.runs:
-        if left <= 0:
-            break
-        if run.kind not in GHOSTS:
-            parts.append(slice_units(chunk.text, run.start, run.start + min(left, run.length)))
-            left -= run.length
-    return "".join(parts)
-
-
-def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
-    """How the letters of a span are set on a line of this font."""
-    theme, flags = style.theme, span.flags
-    look = QTextCharFormat()
-    if flags & (Flag.CODE | Flag.MATH) and font.family() != style.code.family():
-        mono = QFont(style.code)
-        mono.setPixelSize(round(style.code.pixelSize() * font.pixelSize() / style.text.pixelSize()))
-        mono.setWeight(font.weight())
-        look.setFont(mono)
-    if flags & Flag.BOLD:  # the bundled face has a semibold but no semibold italic, which Qt makes only of the bold
-        look.setFontWeight(QFont.Weight.Bold if flags & Flag.ITALIC else QFont.Weight.DemiBold)
-    if flags & (Flag.ITALIC | Flag.MATH):
-        look.setFontItalic(True)
-    if flags & Flag.STRUCK:
-        look.setFontStrikeOut(True)
-    colour = (
-        theme.faint if flags & Flag.SYNTAX else theme.accent if flags & Flag.LINK else theme.dim if flags & Flag.QUOTED else ""
-    )
-    if colour := code_inks(theme).get(span.ink, colour):
-        look.setForeground(QColor(colour))
-    return look
-
-
-def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -> QTextCharFormat:
-    look = QTextCharFormat()
-    look.setForeground(QColor(colour))
-    if struck:
-        look.setFontStrikeOut(True)
-    if factor != 1.0:
-        smaller = QFont(font)
-        smaller.setPixelSize(max(8, round(font.pixelSize() * factor)))
-        smaller.setStrikeOut(struck)
-        look.setFont(smaller)
-    return look
-
-
-def format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
-    """A look for `length` letters from `start` on, as Qt wants it."""
-    result = QTextLayout.FormatRange()
-    result.start, result.length = start, length
-    result.format = look
-    return result
-
-
-def lines_of(chunk: Chunk) -> list[QTextLine]:
-    """The lines a chunk was broken into, top to bottom; empty until it is laid out."""
-    layout = chunk.layout
-    return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
-
-
-def line_at(lines: list[QTextLine], point: QPointF, reach: float) -> QTextLine | None:
-    """The line at a point relative to the chunk; a line reaches so many times its height down. In a table the nearest cell."""
-    first = next((line for line in lines if point.y() < line.y() + line.height() * reach), None)
-    if first is None:
-        return None
-    beside = [line for line in lines if abs(line.y() - first.y()) < first.height() / 2]
-    return next((line for line in reversed(beside) if line.x() <= point.x()), beside[0])
-
-
-def _boxes_on(chunk: Chunk, with_blanks: bool = False) -> Iterator[Box]:
-    """One box per run and line; marks leave out the blanks before a word and those that hang over the end of a line."""
-    lines = lines_of(chunk)
-    first, last = 0, 0.0
-    for line in lines:
-        start, end = line.textStart(), line.textStart() + line.textLength()
-        letters = last = line.x() + line.naturalTextWidth()
-        margin = max(letters, line.x() + line.width()) + 2 * HANGING
-        for index in range(first, len(chunk.runs)):
-            run = chunk.runs[index]
-            if run.start >= end:
-                break
-            if run.start + run.length <= start:
-                first = index
-                continue
-            begin = max(start, run.start + (0 if with_blanks else run.blanks))
-            left, right = _span(line, begin, max(begin, min(end, run.start + run.length)))
-            if left > letters - 0.5:  # Qt gives blanks only the room that is left on the line, which may be none
-                left = max(left, last)
-                last = right = min(max(right, left + HANGING), margin)
-            if not with_blanks:
-                left, right = min(left, letters), min(right, letters)
-            if right - left > 0.5:
-                yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind, run.spot)
-    if chunk.newline is not None and lines:
-        line = lines[-1]
-        height = min(line.height(), chunk.height - line.y())
-        baseline = min(line.y() + line.ascent(), chunk.height - 5)
-        yield Box(QRectF(last, line.y(), NEWLINE, height), baseline, chunk.newline, chunk.newline_spot)
-
-
-def _joined(boxes: Iterable[Box]) -> list[Box]:
-    """The unjudged tokens of a round in one box per line: it matters little where one ends, and much that the text is calm."""
-    joined: list[Box] = []
-    for box in boxes:
-        before = joined[-1] if joined else None
-        if before is not None and before.kind == box.kind == "unjudged" and before.baseline == box.baseline:
-            joined[-1] = Box(before.rect.united(box.rect), before.baseline, before.kind, before.spot)
-        else:
-            joined.append(box)
-    return joined
-
-
-def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
-    first, last = _x(line, start), _x(line, end)
-    return (first, last) if first <= last else (last, first)
-
-
-def _x(line: QTextLine, offset: int) -> float:
-    place: tuple[float, int] = line.cursorToX(offset)  # type: ignore[assignment]  # the stubs miss the second value
-    return place[0]
-
-
-def split_units(text: str, at: int) -> tuple[str, str]:
-    """Splits a text at a UTF-16 offset."""
-    if text.isascii():
-        return text[:at], text[at:]
-    raw = text.encode("utf-16-le", "surrogatepass")
-    return raw[: 2 * at].decode("utf-16-le", "surrogatepass"), raw[2 * at :].decode("utf-16-le", "surrogatepass")
-
-
-def slice_units(text: str, start: int, end: int) -> str:
-    """The text between two offsets that count UTF-16 units, as Qt and screen readers count."""
-    return split_units(split_units(text, end)[0], start)[1]

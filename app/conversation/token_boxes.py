@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLine
 
-from app.conversation.text_flow import Chunk, Flow, line_at, lines_of
+from app.conversation.chunks import Chunk, line_at, lines_of
+from app.conversation.text_flow import Flow
 from engine.lens.pieces import NOWHERE, Spot
 
 _END = Spot(2**62, True, 0)

@@ -28,10 +28,10 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, 
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
 from app.conversation.floating_buttons import FloatingButtons, floating
 from app.conversation.legend import Legend
+from app.conversation.letter_looks import Style
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.selection import Selection, Where
 from app.conversation.sibling_switch import SiblingSwitch
-from app.conversation.text_flow import Style
 from app.conversation.token_pointer import Pointing
 from app.look import theme as themes
 from app.look.marks import frame_focus

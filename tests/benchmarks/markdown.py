@@ -15,8 +15,9 @@ import time
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
+from app.conversation.letter_looks import Style
 from app.conversation.reading_view import ReadingFlow
-from app.conversation.text_flow import Flow, Style
+from app.conversation.text_flow import Flow
 from app.look import theme as themes
 from app.window.launch import make_application
 from engine.lens.pieces import Kind, Piece, Spot

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import AnswerBlock, settings_words
 from app.conversation.figure_line import placed
-from app.conversation.text_flow import Style
+from app.conversation.letter_looks import Style
 from app.look import theme as themes
 from app.session.session import Answer
 from app.window.window import Window

@@ -12,7 +12,8 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import AnswerBlock
-from app.conversation.text_flow import Style, lines_of
+from app.conversation.chunks import lines_of
+from app.conversation.letter_looks import Style
 from app.look import theme as themes
 from app.session.session import Answer
 from engine.lens.pieces import Ghosts

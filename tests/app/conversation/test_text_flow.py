@@ -10,8 +10,10 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QFont, QTextCharFormat
 from pytestqt.qtbot import QtBot
 
+from app.conversation.letter_looks import Style
+from app.conversation.line_looks import units
 from app.conversation.markdown_source import shown
-from app.conversation.text_flow import MAX_LINES, Flow, Style, units
+from app.conversation.text_flow import MAX_LINES, Flow
 from app.conversation.token_boxes import boxes_of, spot_at
 from app.look import theme as themes
 from app.session.answer_pieces import AnswerPieces

@@ -1,0 +1,266 @@
+"""Chunks, a few lines of text that are laid out once: their tokens, and the boxes that these take on the lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QTextLayout, QTextLine
+
+from app.conversation.line_looks import NO_LOOK, Look, Span, units
+from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Spot
+
+NEWLINE = 6.0
+"""Width of a newline's mark in pixels. It stands behind the last letter even where the line is full, outside the flow's width."""
+HANGING = 3.0
+"""Pixels that a token takes whose blanks hang over the end of a full line; at most twice as much is taken by all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRun:
+    """One piece inside a chunk: its place in the chunk's text, in UTF-16 units.
+
+    Attributes:
+        blanks: blanks before its letters, which its mark leaves out; 0 where it is all blank.
+    """
+
+    start: int
+    length: int
+    kind: Kind
+    spot: Spot = NOWHERE
+    blanks: int = 0
+
+    @property
+    def end(self) -> int:
+        """Offset just behind the run in the chunk's text, in UTF-16 units."""
+        return self.start + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where one run stands on one line, relative to the chunk."""
+
+    rect: QRectF
+    baseline: float
+    kind: Kind
+    spot: Spot = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Divider:
+    """Something changed at a place of the text: a line across it with words, in a colour as #rrggbb. No part of the text."""
+
+    words: str
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """Where a divider stands, relative to the chunk: its line at `top` across the text, and down to `bottom` at `x`, left of the
+    first token behind it."""
+
+    divider: Divider
+    x: float
+    top: float
+    bottom: float
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A few lines, laid out once.
+
+    Attributes:
+        start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
+        newline: how the newline token behind this chunk is marked, and `newline_spot` which token it belongs to; None where no
+            paragraph ends.
+        number: of its line in the text, and `into`: where in that line it begins, without ghosts.
+        look: how the line is set.
+        seams: the dividers in it.
+    """
+
+    start: int
+    top: float
+    text: str = ""
+    runs: list[PieceRun] = field(default_factory=list)
+    newline: Kind | None = None
+    newline_spot: Spot = NOWHERE
+    number: int = 0
+    into: int = 0
+    look: Look = NO_LOOK
+    height: float = 0.0
+    hang: float = 0.0
+    layout: QTextLayout | None = None
+    seams: list[Seam] = field(default_factory=list)
+    boxes: list[Box] | None = None
+    whole_boxes: list[Box] | None = None
+
+    @property
+    def length(self) -> int:
+        """How much of the flow's text the chunk takes, in UTF-16 units, a newline behind it included."""
+        return units(self.text) + (self.newline is not None)
+
+    @property
+    def code(self) -> bool:
+        """Whether it stands in a block of code, fences included."""
+        return self.look.kind in ("code", "fence")
+
+    @property
+    def committed(self) -> int:
+        """The length of its text without ghosts."""
+        return sum(run.length for run in self.runs if run.kind not in GHOSTS)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """What is set differently in it, in units of its text without ghosts."""
+        return self.look.within(self.into, self.into + self.committed)
+
+    @property
+    def first_spot(self) -> Spot | None:
+        """The token that the chunk begins with; None in the empty chunk at the end."""
+        return self.runs[0].spot if self.runs else None if self.newline is None else self.newline_spot
+
+
+def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
+    """The chunk in pieces that begin at these offsets, without places or layouts."""
+    edges = [0, *cuts, units(chunk.text)]
+    raw = chunk.text.encode("utf-16-le", "surrogatepass")
+    parts = [
+        Chunk(
+            0,
+            0.0,
+            raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"),
+            number=chunk.number,
+            look=chunk.look,
+            hang=chunk.hang,
+        )
+        for start, end in pairwise(edges)
+    ]
+    parts[-1].newline, parts[-1].newline_spot = chunk.newline, chunk.newline_spot
+    part = 0
+    for run in chunk.runs:
+        start, end, blanks = run.start, run.start + run.length, run.blanks
+        while start < end:
+            while start >= edges[part + 1]:
+                part += 1
+            stop = min(end, edges[part + 1])
+            parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
+            start, blanks = stop, 0
+    into = chunk.into
+    for piece in parts:
+        piece.into = into
+        into += piece.committed
+    return parts
+
+
+def joined_chunk(chunks: list[Chunk]) -> Chunk:
+    """What was cut becomes one again, without place or layout."""
+    first, last = chunks[0], chunks[-1]
+    whole = Chunk(first.start, first.top, number=first.number, into=first.into, look=first.look, hang=first.hang)
+    whole.newline, whole.newline_spot = last.newline, last.newline_spot
+    for chunk in chunks:
+        shift = units(whole.text)
+        for run in chunk.runs:
+            before = whole.runs[-1] if whole.runs else None
+            if before is not None and not run.start and (before.kind, before.spot) == (run.kind, run.spot):
+                whole.runs[-1] = replace(before, length=before.length + run.length)
+            else:
+                whole.runs.append(replace(run, start=shift + run.start))
+        whole.text += chunk.text
+    return whole
+
+
+def prefix(chunk: Chunk) -> str:
+    """The letters before the text of an item or a quote, ghosts among them left out."""
+    parts: list[str] = []
+    left = chunk.look.hang
+    for run in chunk.runs:
+        if left <= 0:
+            break
+        if run.kind not in GHOSTS:
+            parts.append(slice_units(chunk.text, run.start, run.start + min(left, run.length)))
+            left -= run.length
+    return "".join(parts)
+
+
+def lines_of(chunk: Chunk) -> list[QTextLine]:
+    """The lines a chunk was broken into, top to bottom; empty until it is laid out."""
+    layout = chunk.layout
+    return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
+
+
+def line_at(lines: list[QTextLine], point: QPointF, reach: float) -> QTextLine | None:
+    """The line at a point relative to the chunk; a line reaches so many times its height down. In a table the nearest cell."""
+    first = next((line for line in lines if point.y() < line.y() + line.height() * reach), None)
+    if first is None:
+        return None
+    beside = [line for line in lines if abs(line.y() - first.y()) < first.height() / 2]
+    return next((line for line in reversed(beside) if line.x() <= point.x()), beside[0])
+
+
+def boxes_on(chunk: Chunk, with_blanks: bool = False) -> Iterator[Box]:
+    """One box per run and line; marks leave out the blanks before a word and those that hang over the end of a line."""
+    lines = lines_of(chunk)
+    first, last = 0, 0.0
+    for line in lines:
+        start, end = line.textStart(), line.textStart() + line.textLength()
+        letters = last = line.x() + line.naturalTextWidth()
+        margin = max(letters, line.x() + line.width()) + 2 * HANGING
+        for index in range(first, len(chunk.runs)):
+            run = chunk.runs[index]
+            if run.start >= end:
+                break
+            if run.start + run.length <= start:
+                first = index
+                continue
+            begin = max(start, run.start + (0 if with_blanks else run.blanks))
+            left, right = _span(line, begin, max(begin, min(end, run.start + run.length)))
+            if left > letters - 0.5:  # Qt gives blanks only the room that is left on the line, which may be none
+                left = max(left, last)
+                last = right = min(max(right, left + HANGING), margin)
+            if not with_blanks:
+                left, right = min(left, letters), min(right, letters)
+            if right - left > 0.5:
+                yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind, run.spot)
+    if chunk.newline is not None and lines:
+        line = lines[-1]
+        height = min(line.height(), chunk.height - line.y())
+        baseline = min(line.y() + line.ascent(), chunk.height - 5)
+        yield Box(QRectF(last, line.y(), NEWLINE, height), baseline, chunk.newline, chunk.newline_spot)
+
+
+def joined_boxes(boxes: Iterable[Box]) -> list[Box]:
+    """The unjudged tokens of a round in one box per line: it matters little where one ends, and much that the text is calm."""
+    joined: list[Box] = []
+    for box in boxes:
+        before = joined[-1] if joined else None
+        if before is not None and before.kind == box.kind == "unjudged" and before.baseline == box.baseline:
+            joined[-1] = Box(before.rect.united(box.rect), before.baseline, before.kind, before.spot)
+        else:
+            joined.append(box)
+    return joined
+
+
+def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
+    first, last = x_of(line, start), x_of(line, end)
+    return (first, last) if first <= last else (last, first)
+
+
+def x_of(line: QTextLine, offset: int) -> float:
+    """Where a letter of a line begins, in pixels from the left of the chunk."""
+    place: tuple[float, int] = line.cursorToX(offset)  # type: ignore[assignment]  # the stubs miss the second value
+    return place[0]
+
+
+def split_units(text: str, at: int) -> tuple[str, str]:
+    """Splits a text at a UTF-16 offset."""
+    if text.isascii():
+        return text[:at], text[at:]
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return raw[: 2 * at].decode("utf-16-le", "surrogatepass"), raw[2 * at :].decode("utf-16-le", "surrogatepass")
+
+
+def slice_units(text: str, start: int, end: int) -> str:
+    """The text between two offsets that count UTF-16 units, as Qt and screen readers count."""
+    return split_units(split_units(text, end)[0], start)[1]

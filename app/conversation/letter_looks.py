@@ -1,0 +1,139 @@
+"""How letters are set: the fonts and colours of a flow, Markdown, and tokens that were not accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextOption
+
+from app.conversation.chunks import Chunk
+from app.conversation.line_looks import Look, Span, units
+from app.conversation.markdown_source import Flag
+from app.look.code_colours import code_inks
+from app.look.theme import Theme
+from engine.lens.pieces import GHOSTS, Kind
+
+HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
+"""The size of a heading of each level, as a factor on that of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Fonts and colours of one flow.
+
+    Attributes:
+        line_height: a factor on the font's own.
+        lit: the kind of tokens that is lit up while all others step back; None for all alike.
+    """
+
+    theme: Theme
+    text: QFont
+    code: QFont
+    line_height: float = 1.45
+    lit: Kind | None = None
+
+
+def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, float]:
+    """A chunk's letters as they are set, not broken into lines yet; the metrics of its font; the height of a line in pixels."""
+    font = _font_of(chunk.look, style)
+    layout = QTextLayout(chunk.text, font)
+    option = QTextOption()
+    option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    layout.setTextOption(option)
+    layout.setFormats(_formats(chunk, font, style))
+    layout.setCacheEnabled(True)
+    metrics = QFontMetricsF(font)
+    return layout, metrics, metrics.height() * (1.3 if chunk.code else style.line_height)
+
+
+def _font_of(look: Look, style: Style) -> QFont:
+    """The font of a line: that of code, of a heading of its level, or of the text."""
+    if look.kind in ("code", "fence", "table"):
+        return style.code
+    if look.kind != "heading":
+        return style.text
+    font = QFont(style.text)
+    font.setPixelSize(round(font.pixelSize() * HEADINGS[look.level - 1]))
+    font.setWeight(QFont.Weight.DemiBold)
+    return font
+
+
+def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.FormatRange]:
+    """How the letters of a chunk are set: Markdown, ghosts, and what steps back while a kind of tokens is lit up."""
+    theme = style.theme
+    formats = []
+    if chunk.look.kind == "fence":
+        formats.append(format_range(0, units(chunk.text), _look(theme.faint, font)))
+    looks = {kind: _ghost_look(kind, font, style) for kind in GHOSTS}
+    back = _look(theme.muted, font)
+    spans, at = iter(chunk.spans), 0
+    span = next(spans, None)
+    for run in chunk.runs:
+        if (look := looks.get(run.kind)) is not None:
+            formats.append(format_range(run.start, run.length, look))
+            continue
+        while span is not None and span.start < at + run.length:
+            start, end = max(span.start, at), min(span.end, at + run.length)
+            if start < end:
+                formats.append(format_range(run.start + start - at, end - start, letters(span, font, style)))
+            if span.end > at + run.length:
+                break
+            span = next(spans, None)
+        at += run.length
+        if style.lit not in (None, run.kind):
+            formats.append(format_range(run.start, run.length, back))
+    return formats
+
+
+def _ghost_look(kind: Kind, font: QFont, style: Style) -> QTextCharFormat:
+    """How rejected or unjudged tokens are written: dimmer and smaller than the answer, unless they are lit up."""
+    theme, lit = style.theme, style.lit
+    back = lit is not None and kind != lit
+    if kind == "rejected":
+        colour = theme.muted if back else theme.ghost if lit is None else theme.rejected
+        return _look(colour, font, struck=True, factor=0.88)
+    return _look(theme.muted if back else theme.faint if lit is None else theme.text, font, factor=0.8)
+
+
+def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
+    """How the letters of a span are set on a line of this font."""
+    theme, flags = style.theme, span.flags
+    look = QTextCharFormat()
+    if flags & (Flag.CODE | Flag.MATH) and font.family() != style.code.family():
+        mono = QFont(style.code)
+        mono.setPixelSize(round(style.code.pixelSize() * font.pixelSize() / style.text.pixelSize()))
+        mono.setWeight(font.weight())
+        look.setFont(mono)
+    if flags & Flag.BOLD:  # the bundled face has a semibold but no semibold italic, which Qt makes only of the bold
+        look.setFontWeight(QFont.Weight.Bold if flags & Flag.ITALIC else QFont.Weight.DemiBold)
+    if flags & (Flag.ITALIC | Flag.MATH):
+        look.setFontItalic(True)
+    if flags & Flag.STRUCK:
+        look.setFontStrikeOut(True)
+    colour = (
+        theme.faint if flags & Flag.SYNTAX else theme.accent if flags & Flag.LINK else theme.dim if flags & Flag.QUOTED else ""
+    )
+    if colour := code_inks(theme).get(span.ink, colour):
+        look.setForeground(QColor(colour))
+    return look
+
+
+def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -> QTextCharFormat:
+    look = QTextCharFormat()
+    look.setForeground(QColor(colour))
+    if struck:
+        look.setFontStrikeOut(True)
+    if factor != 1.0:
+        smaller = QFont(font)
+        smaller.setPixelSize(max(8, round(font.pixelSize() * factor)))
+        smaller.setStrikeOut(struck)
+        look.setFont(smaller)
+    return look
+
+
+def format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
+    """A look for `length` letters from `start` on, as Qt wants it."""
+    result = QTextLayout.FormatRange()
+    result.start, result.length = start, length
+    result.format = look
+    return result
