@@ -27,7 +27,7 @@ LEAST_COLUMN, LEAST_BIN = 4, 6
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RoundSpan:
     """The rounds that show: `first` up to before `last`, `each` of them in a column. `room` rounds have a place across.
 
     Indices count from 0. Places across are numbers for people, which count from 1.
@@ -54,7 +54,7 @@ class Span:
         return 1 + round_ - (round_ - self.first) % self.each + (self.each - 1) / 2
 
 
-def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = None, width: int = USUAL_WIDTH) -> Span:
+def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = None, width: int = USUAL_WIDTH) -> RoundSpan:
     """The rounds that show of an answer.
 
     Args:
@@ -74,7 +74,7 @@ def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = Non
         first = newest if end is None else max(0, min(end, rounds) - shown)
         room = min(shown, max(STEP, STEP * math.ceil(rounds / STEP)))
     first -= first % each
-    return Span(first, min(rounds, first + room), each, room)
+    return RoundSpan(first, min(rounds, first + room), each, room)
 
 
 def rounds_in_a_column(rounds: int, width: int = USUAL_WIDTH) -> int:
@@ -88,13 +88,13 @@ def step_above(value: float) -> float:
     return next(factor * power for factor in (1, 1.5, 2, 3, 4, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
 
 
-def places(span: Span) -> Floats:
+def places(span: RoundSpan) -> Floats:
     """Where the columns stand across, (columns,)."""
     starts = np.arange(span.first, span.last, span.each, dtype=np.float64)
     return np.asarray(starts + 1 + (span.each - 1) / 2, dtype=np.float64)
 
 
-def columns(rows: Floats, span: Span) -> tuple[Floats, Floats]:
+def columns(rows: Floats, span: RoundSpan) -> tuple[Floats, Floats]:
     """Places across and values of the columns: the rounds themselves, or the mean of what is known in each bin.
 
     rows: (rounds,) or (rounds, k). Returns (columns,) and (columns,) or (columns, k); NaN where nothing is known.
@@ -111,7 +111,7 @@ def curves(rows: Floats, material: Material) -> tuple[Floats, Floats]:
     return broken(x, values, [index + 0.5 for index in firsts])
 
 
-def column_spreads(rows: Floats, span: Span) -> Floats:
+def column_spreads(rows: Floats, span: RoundSpan) -> Floats:
     """(rounds,) to (columns, 2): between which values the middle 80 % of each bin lie; none, (0, 2), where columns are rounds."""
     return spreads(rows[span.first : span.last], span.each) if span.each > 1 else np.empty((0, 2))
 
@@ -127,18 +127,18 @@ class Material:
     """
 
     tally: Tally
-    span: Span
+    span: RoundSpan
     dividers: Sequence[tuple[int, str]] = field(default=())
     plain: float | None = None
     plain_fits: bool = True
 
 
-def bin_words(span: Span) -> str:
+def bin_words(span: RoundSpan) -> str:
     """What a column is, where it is not one round."""
     return "" if span.each == 1 else f"Bins of {span.each:,} rounds: their mean, and as a band or whisker their 10% to 90%"
 
 
-def span_words(span: Span, rounds: int) -> str:
+def span_words(span: RoundSpan, rounds: int) -> str:
     """Which of so many rounds are in view, counted from 1; empty while there are no rounds."""
     if rounds < 2:
         return "1 round" if rounds else ""

@@ -19,7 +19,7 @@ from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from engine.lens.chart_kinds import CHARTS, ChartName
 
 SHOWN: dict[ChartName, Callable[[], Chart]] = {
@@ -49,7 +49,7 @@ class ChartsPage(QWidget):
     folded = Signal(tuple)
     baseline_wanted = Signal()
 
-    def __init__(self, answers: Shown, cursor: Cursor) -> None:
+    def __init__(self, answers: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
         self.answers, self.session, self.cursor_place = answers, answers.session, cursor
         self.setAccessibleName("Charts")

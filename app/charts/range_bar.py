@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollBar, QVBoxLayout, QWidget
 
-from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, Span, bin_words, span_of, span_words
+from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, RoundSpan, bin_words, span_of, span_words
 
 ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
 
@@ -56,7 +56,7 @@ class RoundRange(QWidget):
         self.all.clicked.connect(self._show_all)
         self.slide.valueChanged.connect(self._slid)
 
-    def span(self) -> Span:
+    def span(self) -> RoundSpan:
         """The rounds that show."""
         return span_of(self._rounds, self.shown, self.end, self._width)
 

@@ -24,7 +24,7 @@ from app.compare.comparison import Kind as Difference
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import lines_of
 from app.conversation.letter_looks import Style
-from app.conversation.token_pointer import Pointing
+from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import frame_focus
 from app.look.theme import DARK, Theme
@@ -122,7 +122,7 @@ class CompareText(QAbstractScrollArea):
         self._mark: tuple[int, Difference] | None = None
         self._keyboard = False
         self._moving = False
-        self.pointing = Pointing(self, cursor, self)
+        self.pointing = TokenPointer(self, cursor, self)
         self.setObjectName("compareText")
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

@@ -10,7 +10,7 @@ from app.session.cursor import Place
 from app.session.token_walk import place_of, spot_of
 
 
-class Links:
+class LinkedColumns:
     """Keeps the columns at one position. Columns without an answer are left alone."""
 
     def __init__(self, columns: Sequence[CompareColumn]) -> None:

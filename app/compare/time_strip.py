@@ -22,7 +22,7 @@ NEAR = 4.0
 """Rounds narrower than this many pixels are drawn without gaps between their cells."""
 
 
-class Bar(NamedTuple):
+class RoundBar(NamedTuple):
     """A round as the strip draws it: times in seconds, and how many proposals were accepted, rejected and unjudged."""
 
     start: float
@@ -30,10 +30,10 @@ class Bar(NamedTuple):
     counts: tuple[int, int, int]
 
 
-def bar_of(round_: Round) -> Bar:
+def bar_of(round_: Round) -> RoundBar:
     """The bar of a round, with its start and length turned from milliseconds into seconds."""
     counts = (round_.accepted, round_.rejected, round_.unjudged)
-    return Bar(round_.started / 1e3, round_.milliseconds.total / 1e3, counts)
+    return RoundBar(round_.started / 1e3, round_.milliseconds.total / 1e3, counts)
 
 
 class RoundStrip(QWidget):
@@ -52,7 +52,7 @@ class RoundStrip(QWidget):
         self._seconds = 1.0
         self._cells = 1
         self._starts: list[float] = []
-        self._bars: list[Bar] = []
+        self._bars: list[RoundBar] = []
         self._picture: QPixmap | None = None  # the rounds drawn so far; a new look, range or size draws them anew
         self._drawn = 0
         self.setMouseTracking(True)
@@ -160,7 +160,7 @@ class RoundStrip(QWidget):
             left = max(0.0, min(self.width() - metrics.horizontalAdvance(words) - 2.0, x - metrics.horizontalAdvance(words) / 2))
             painter.drawText(QPointF(left, self.height() - 4.0), words)
 
-    def _paint_bars(self, painter: QPainter, bars: Sequence[Bar]) -> None:
+    def _paint_bars(self, painter: QPainter, bars: Sequence[RoundBar]) -> None:
         theme, area = self.theme, self._area
         accepted: list[QRectF] = []
         rejected: list[QRectF] = []

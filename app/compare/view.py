@@ -16,7 +16,7 @@ from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
 from app.compare.finding import agreeing, closing, rule_findings, waiting_for
-from app.compare.linked_columns import Links
+from app.compare.linked_columns import LinkedColumns
 from app.compare.parting_line import LONGEST, PartingLine, parting_words
 from app.compare.presets import PRESETS
 from app.compare.rule_band import RuleBand
@@ -84,7 +84,7 @@ class CompareView(QWidget):
         self.parting.go.clicked.connect(self.go_to_divergence)
         self.band = RuleBand(MOST_COLUMNS // 2)
         self.columns = [CompareColumn(index) for index in range(MOST_COLUMNS)]
-        self.links = Links(self.columns)
+        self.links = LinkedColumns(self.columns)
         for column in self.columns:
             self._connect(column)
         side_by_side = QWidget()

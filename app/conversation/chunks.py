@@ -49,7 +49,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Divider:
+class DividerLine:
     """Something changed at a place of the text: a line across it with words, in a colour as #rrggbb. No part of the text."""
 
     words: str
@@ -61,7 +61,7 @@ class Seam:
     """Where a divider stands, relative to the chunk: its line at `top` across the text, and down to `bottom` at `x`, left of the
     first token behind it."""
 
-    divider: Divider
+    divider: DividerLine
     x: float
     top: float
     bottom: float

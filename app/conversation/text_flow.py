@@ -19,7 +19,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QTextLayout, Q
 from app.conversation.chunks import (
     Box,
     Chunk,
-    Divider,
+    DividerLine,
     PieceRun,
     Seam,
     boxes_on,
@@ -61,7 +61,7 @@ class Flow:
         self.width = max(40.0, width)
         self.chunks: list[Chunk] = [Chunk(0, 0.0)]
         self.changed_top = 0.0
-        self._dividers: dict[int, Divider] = {}  # by the offset in the text before which they stand
+        self._dividers: dict[int, DividerLine] = {}  # by the offset in the text before which they stand
         self._looks = LineLooks(markdown)
         self._lay_out_from(0)
 
@@ -103,7 +103,7 @@ class Flow:
 
     def divide(self, words: str, colour: str) -> None:
         """Puts a divider before whatever is added next."""
-        self._dividers[self.length] = Divider(words, colour)
+        self._dividers[self.length] = DividerLine(words, colour)
 
     def finish(self) -> None:
         """Nothing more comes: what was still open is set like the rest."""
@@ -195,7 +195,7 @@ class Flow:
         chunk.hang = min(hang, self.width / 3)
         layout.beginLayout()
         y = 0.0
-        dividers, placed = self._dividers_in(chunk), list[tuple[int, Divider, float, QTextLine]]()
+        dividers, placed = self._dividers_in(chunk), list[tuple[int, DividerLine, float, QTextLine]]()
         while (line := layout.createLine()).isValid():
             left = inset + (chunk.hang if line.textStart() or chunk.into else 0.0)
             line.setLineWidth(self.width - inset - left)
@@ -227,7 +227,7 @@ class Flow:
         """Pixels that a divider's line takes above that of its place."""
         return round(QFontMetricsF(self.divider_font).height() + 5)
 
-    def _dividers_in(self, chunk: Chunk) -> list[tuple[int, Divider]]:
+    def _dividers_in(self, chunk: Chunk) -> list[tuple[int, DividerLine]]:
         """The dividers before letters of a chunk, with their offsets in it; before the blanks of a word, at the word."""
         if not self._dividers:
             return []

@@ -52,7 +52,7 @@ class View(Protocol):
         """Its value is the height of the document that is scrolled out of sight, in pixels."""
 
 
-class Pointing(QObject):
+class TokenPointer(QObject):
     """The transcript's hand on the cursor.
 
     Attributes:

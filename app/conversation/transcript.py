@@ -32,7 +32,7 @@ from app.conversation.letter_looks import Style
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.selection import Selection, Where
 from app.conversation.sibling_switch import SiblingSwitch
-from app.conversation.token_pointer import Pointing
+from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import frame_focus
 from app.look.theme import Theme
@@ -111,7 +111,7 @@ class Transcript(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
         self.viewport().setMouseTracking(True)
-        self.pointing = Pointing(self, Cursor(self) if cursor is None else cursor, self)
+        self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.latest = self._tool("Jump to the latest text", "down")

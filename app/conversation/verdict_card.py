@@ -25,7 +25,7 @@ from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CardLook:
     """Theme and text scale of the card's parts."""
 
     theme: Theme
@@ -47,9 +47,9 @@ class FigureRows(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._figures: tuple[Figure, ...] = ()
-        self._look = Look(DARK, 1.0)
+        self._look = CardLook(DARK, 1.0)
 
-    def show_figures(self, figures: tuple[Figure, ...], look: Look) -> None:
+    def show_figures(self, figures: tuple[Figure, ...], look: CardLook) -> None:
         """Shows one line for each figure, and takes no room where there are none."""
         self._figures, self._look = figures, look
         self.setVisible(bool(figures))
@@ -105,11 +105,11 @@ class AlternativeButton(QPushButton):
         super().__init__()
         self.setObjectName("alternativeButton")
         self.setAutoDefault(True)  # Enter chooses as Space does
-        self._look = Look(DARK, 1.0)
+        self._look = CardLook(DARK, 1.0)
         self._side: Side = ""
         self.alternative: Alternative | None = None
 
-    def show_alternative(self, alternative: Alternative, side: Side, look: Look) -> None:
+    def show_alternative(self, alternative: Alternative, side: Side, look: CardLook) -> None:
         """Shows another token, marked in the colour of the side whose alternative it is."""
         self.alternative, self._side, self._look = alternative, side, look
         self.setMinimumHeight(look.px(22))
@@ -200,7 +200,7 @@ class VerdictCard(QFrame):
         self.setAccessibleName("Verdict")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.verdict: Verdict | None = None
-        self._look = Look(DARK, 1.0)
+        self._look = CardLook(DARK, 1.0)
         self._buttons: list[AlternativeButton] = []
         self._build()
         self.hide()
@@ -261,7 +261,7 @@ class VerdictCard(QFrame):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets fonts and colours, and shows the verdict again if there is one."""
-        self._look = Look(theme, scale)
+        self._look = CardLook(theme, scale)
         mono = mono_font(scale, 14)
         mono.setBold(True)
         self.token.setFont(mono)

@@ -13,7 +13,7 @@ from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from engine.types import PHASES, Round
 
 KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not split"))
@@ -75,10 +75,10 @@ class PhaseKey(QWidget):
         painter.end()
 
 
-class RoundsPage(QWidget):
+class LanesPage(QWidget):
     """The lanes of the answer that is shown, with their controls."""
 
-    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+    def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
         self.shown = shown
         self.lanes = Lanes(cursor)

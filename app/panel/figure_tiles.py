@@ -15,7 +15,7 @@ from app.session.session import Answer
 SIDE, SPACING = 16, 8
 
 
-class Figures(QWidget):
+class FigureTiles(QWidget):
     """Six tiles, in one, two or three rows. Each keeps its place while its figure is not known yet.
 
     Signals:

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, tint
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 
 NO_OTHER = "Figures of this answer"
 
@@ -18,7 +18,7 @@ class Heading(QWidget):
     Behind the words stands which parts of the answer the figures are of, where rule or drafter changed.
     """
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: ShownAnswer) -> None:
         super().__init__()
         self.shown = shown
         self._low = False

@@ -10,15 +10,15 @@ from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 
 from app.charts.page import ChartsPage
-from app.lanes.page import RoundsPage
+from app.lanes.page import LanesPage
 from app.look.theme import Theme
-from app.panel.figure_tiles import Figures
+from app.panel.figure_tiles import FigureTiles
 from app.panel.heading import Heading
 from app.rules.page import RulesPage
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.settings import PanelPage
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from app.table.page import TablePage
 from engine.lens.shared_wording import latest_words
 
@@ -46,15 +46,15 @@ class SidePanel(QWidget):
         self._scale = 1.0
         self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
         self._timer.timeout.connect(self.refresh)
-        self.figures = Figures()
-        self.shown = Shown(session, cursor, self)
+        self.figures = FigureTiles()
+        self.shown = ShownAnswer(session, cursor, self)
         self.shown.changed.connect(self.touch)
         self.heading = Heading(self.shown)
-        self.rounds = RoundsPage(self.shown, cursor)
+        self.rounds = LanesPage(self.shown, cursor)
         self.charts = ChartsPage(self.shown, cursor)
         self.table = TablePage(self.shown, cursor)
         self.rules = RulesPage(self.shown, cursor)
-        self.pages: dict[PanelPage, RoundsPage | ChartsPage | TablePage | RulesPage] = {
+        self.pages: dict[PanelPage, LanesPage | ChartsPage | TablePage | RulesPage] = {
             "rounds": self.rounds,
             "charts": self.charts,
             "table": self.table,

@@ -13,7 +13,7 @@ from app.look.theme import Theme
 from app.rules.changes import ChangeList
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from engine.lens.rejudge import JUDGED_AGAIN, Rejudge, why_not
 from engine.lens.rejudge_words import limits, summary
 from engine.types import ExpectedRule
@@ -24,7 +24,7 @@ WAITING = "What another rule would have kept and rejected appears here as propos
 class RulesPage(QWidget):
     """Judges each round once, when it comes. While the page shows, text and lanes mark the places where the rule departs."""
 
-    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+    def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
         self.shown, self.cursor_place = shown, cursor
         self._answer: Answer | None = None

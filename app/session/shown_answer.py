@@ -8,7 +8,7 @@ from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 
 
-class Shown(QObject):
+class ShownAnswer(QObject):
     """Follows the newest answer until the user asks for another; the next answer is followed again.
 
     Signals:

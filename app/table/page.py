@@ -10,14 +10,14 @@ from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import icon_button, tint
 from app.session.cursor import Cursor, Place
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
 
 
 class RoundTable(QTableView):
     """One row per round; the row pointed at is the one of the cursor."""
 
-    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+    def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
         self.setObjectName("roundTable")
         self.setAccessibleName("Rounds in a table")
@@ -171,7 +171,7 @@ class RoundTable(QTableView):
 class TablePage(QWidget):
     """The table of the answer that is shown."""
 
-    def __init__(self, shown: Shown, cursor: Cursor) -> None:
+    def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
         self.table = RoundTable(shown, cursor)
         self.setFocusProxy(self.table)

@@ -17,7 +17,7 @@ from engine import garbage
 IDLE_MS = 1500
 
 
-class GarbageCollector(QObject):
+class GcScheduler(QObject):
     """Collects young objects when the window's thread has nothing to do, and all once nothing has been under way for a while.
 
     What has stayed until an answer begins, or through a full collection, is set aside: the next one does not walk over it.

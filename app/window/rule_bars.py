@@ -47,7 +47,7 @@ ROW = 760
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class RuleBar:
     """One rule's bar; shares from 0 to 1.
 
     Attributes:
@@ -73,7 +73,7 @@ class RuleBars:
         remedy: what a button offers, "" without one.
     """
 
-    bars: tuple[Bar, ...] = field(default_factory=lambda: tuple(Bar(rule) for rule in EXPECTED_RULES))
+    bars: tuple[RuleBar, ...] = field(default_factory=lambda: tuple(RuleBar(rule) for rule in EXPECTED_RULES))
     about: str = EXPECTED_OF
     told: str = ""
     words: str = ""
@@ -98,9 +98,9 @@ def rule_bars(session: Session, settings: Settings) -> RuleBars:
     return RuleBars(bars, happened_words(comparison), told, words, remedy)
 
 
-def _bar(comparison: RuleComparison, rule: ExpectedRule) -> Bar:
+def _bar(comparison: RuleComparison, rule: ExpectedRule) -> RuleBar:
     in_force = rule == comparison.rule
-    return Bar(
+    return RuleBar(
         rule,
         comparison.expected[rule],
         comparison.happened if in_force else None,
@@ -145,7 +145,7 @@ class RuleBarsView(QWidget):
         self._theme, self._scale = themes.DARK, 1.0
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
-    def show_bars(self, bars: tuple[Bar, ...]) -> None:
+    def show_bars(self, bars: tuple[RuleBar, ...]) -> None:
         """Repaints if anything has changed."""
         if bars != self.bars:
             self.bars = bars
@@ -201,7 +201,7 @@ class RuleBarsView(QWidget):
             self._paint_bar(painter, bar, track)
         painter.end()
 
-    def _paint_bar(self, painter: QPainter, bar: Bar, room: QRectF) -> None:
+    def _paint_bar(self, painter: QPainter, bar: RuleBar, room: QRectF) -> None:
         theme, scale = self._theme, self._scale
         font = _bold(self.font()) if bar.in_force else self.font()
         painter.setFont(font)

@@ -55,7 +55,7 @@ CHOICES: tuple[tuple[str, str, str, tuple[tuple[str, object], ...]], ...] = (
 )
 
 
-class OptionsPopover(QFrame):
+class SamplingPopover(QFrame):
     """Floats below its button; everything in it takes effect with the next answer.
 
     Signals:

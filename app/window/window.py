@@ -42,12 +42,12 @@ from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.window.commands import why_not, window_commands
-from app.window.gc_scheduler import GarbageCollector
+from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header, model_path
 from app.window.pages import Pages
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
 from app.window.rule_bars import rule_bars
-from app.window.sampling_popover import OptionsPopover
+from app.window.sampling_popover import SamplingPopover
 from app.window.status_strip import StatusStrip, phase_text
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.rule_comparison import WARM
@@ -96,7 +96,7 @@ class Window(QMainWindow):
         self._theme = themes.resolve(settings.appearance)
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
-        self._collector = GarbageCollector(self)
+        self._collector = GcScheduler(self)
         self._enter_presses = EnterPresses(self)
         self._build()
         self.commands = window_commands(self)
@@ -143,7 +143,7 @@ class Window(QMainWindow):
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
-        self.options = OptionsPopover(self)
+        self.options = SamplingPopover(self)
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)

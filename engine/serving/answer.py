@@ -85,10 +85,12 @@ def turns(
     except Exception as error:
         emit(RunFailed(run.id, explain(error, "preparing the answer")))
         return
-    yield from _Answer(run, request, target, drafter, prompt, given, backend, slots, emit, clock, shared_since is None).produce()
+    yield from _AnswerRun(
+        run, request, target, drafter, prompt, given, backend, slots, emit, clock, shared_since is None
+    ).produce()
 
 
-class _Answer:
+class _AnswerRun:
     """The answer under way."""
 
     def __init__(

@@ -51,9 +51,9 @@ class Example:
         return len(self.tokens)
 
 
-def with_feature_files(text: Path, features: Path) -> Iterator[tuple[Path, list[texts.Record]]]:
+def with_feature_files(text: Path, features: Path) -> Iterator[tuple[Path, list[texts.TextRecord]]]:
     """The records of a file of text in parts of about `PART` tokens, and where the features of each lie."""
-    part: list[texts.Record] = []
+    part: list[texts.TextRecord] = []
     number = tokens = 0
     for record in texts.load(text):
         if part and tokens + len(record.tokens) > PART:
@@ -92,7 +92,7 @@ def _ahead(tick: Tick, before: int, fresh: int) -> None:
     tick(before + fresh)
 
 
-def _read(reader: Reader, records: Sequence[texts.Record], tick: Tick) -> list[Read]:
+def _read(reader: Reader, records: Sequence[texts.TextRecord], tick: Tick) -> list[Read]:
     """In the order of the records; read in groups of similar length."""
     read: dict[int, Read] = {}
     order = sorted(range(len(records)), key=lambda index: len(records[index].tokens))

@@ -178,7 +178,7 @@ class _Run:
         if written > 1.5 * wanted:
             self.tell(f"{written:,} answer tokens are already there, more than the {wanted:,} requested; all of them are used.")
 
-    def _records(self) -> list[texts.Record]:
+    def _records(self) -> list[texts.TextRecord]:
         files = texts.files(self.work.text)
         if not files:
             raise DraftlightError(f"There is no text in {self.work.text} yet. Run --stage text first.")
@@ -332,7 +332,7 @@ def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
     return tick
 
 
-def _count(records: Sequence[texts.Record]) -> int:
+def _count(records: Sequence[texts.TextRecord]) -> int:
     return sum(len(record.tokens) for record in records)
 
 

@@ -35,7 +35,7 @@ _READ_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True)
-class Record:
+class TextRecord:
     """One text: `tokens` (length,) uint32, the answer from `prompt_length` on, which is at least 1."""
 
     tokens: np.ndarray
@@ -49,7 +49,7 @@ def group_of(tokens: Sequence[int] | np.ndarray) -> int:
     return zlib.crc32(np.asarray(tokens, np.uint32).tobytes())
 
 
-def save(path: Path, records: Sequence[Record]) -> None:
+def save(path: Path, records: Sequence[TextRecord]) -> None:
     """Write a whole file. Raises DraftlightError."""
     arrays = {
         "tokens": np.concatenate([record.tokens for record in records]).astype(np.uint32),
@@ -61,7 +61,7 @@ def save(path: Path, records: Sequence[Record]) -> None:
     write_whole(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
 
-def load(path: Path) -> list[Record]:
+def load(path: Path) -> list[TextRecord]:
     """The records of a file. Raises DraftlightError if it is damaged."""
     try:
         with np.load(path) as arrays:
@@ -70,7 +70,7 @@ def load(path: Path) -> list[Record]:
             )
         parts = np.split(tokens, np.cumsum(lengths)[:-1])
         described = zip(parts, prompts.tolist(), groups.tolist(), temperatures.tolist(), strict=True)
-        return [Record(*record) for record in described]
+        return [TextRecord(*record) for record in described]
     except (OSError, ValueError, KeyError) as error:
         raise DraftlightError(f"{path} is damaged ({error}). Remove it and run the command again.") from error
 
@@ -102,7 +102,7 @@ def find(sources: Sequence[Path]) -> list[Path]:
     return found
 
 
-def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
+def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
     """The records of given text (`find`). Documents are cut into pieces of `longest` tokens, chats after so many.
 
     Raises:
@@ -118,28 +118,28 @@ def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> I
             raise DraftlightError(f"{source} cannot be read as text ({error}). Text must be UTF-8.") from error
 
 
-def in_files(records: Iterable[Record]) -> Iterator[list[Record]]:
+def in_files(records: Iterable[TextRecord]) -> Iterator[list[TextRecord]]:
     """The records in groups of `RECORDS`, one for each file."""
     left = iter(records)
     while group := list(islice(left, RECORDS)):
         yield group
 
 
-def _self_play(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
+def _self_play(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
     width = len(tokenizer.vocabulary)
     for record in selfplay.read(path, longest):
         if record.tokens.min() < 0 or record.tokens.max() >= width:
             raise DraftlightError(f"{path} was written by another model: the target has only {width} tokens.")
         prompt = record.tokens[: record.prompt_length]
         group = group_of(prompt if len(prompt) >= SHORTEST else record.tokens)
-        yield Record(record.tokens.astype(np.uint32), record.prompt_length, group)
+        yield TextRecord(record.tokens.astype(np.uint32), record.prompt_length, group)
 
 
-def _document(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
+def _document(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
     yield from _pieces(path.read_text(encoding="utf-8-sig"), tokenizer, longest)
 
 
-def _pieces(text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
+def _pieces(text: str, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
     group = zlib.crc32(text.encode("utf-8", "replace"))
     tokens: list[int] = []
     for start in range(0, len(text), _READ_AT_ONCE):
@@ -147,10 +147,10 @@ def _pieces(text: str, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
     first = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
     step = longest - len(first)
     for start in range(0, len(tokens), step):
-        yield Record(np.array([*first, *tokens[start : start + step]], np.uint32), 1, group)
+        yield TextRecord(np.array([*first, *tokens[start : start + step]], np.uint32), 1, group)
 
 
-def _lines(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
+def _lines(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
     """Lines of JSON: {"messages": [{"role", "content"}, ...]}, {"prompt", "answer"} or {"text"}."""
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
@@ -167,7 +167,7 @@ def _lines(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
                 ) from error
 
 
-def _line(entry: Any, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
+def _line(entry: Any, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
     if "text" in entry:
         yield from _pieces(_string(entry["text"]), tokenizer, longest)
         return
@@ -181,12 +181,12 @@ def _line(entry: Any, tokenizer: Tokenizer, longest: int) -> Iterator[Record]:
     yield chat_record(messages, tokenizer, longest)
 
 
-def chat_record(messages: Sequence[dict[str, str]], tokenizer: Tokenizer, longest: int) -> Record:
+def chat_record(messages: Sequence[dict[str, str]], tokenizer: Tokenizer, longest: int) -> TextRecord:
     """A conversation that ends with an answer; everything before that is the prompt."""
     prompt = tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True)
     ends = [] if tokenizer.eos_id is None else [tokenizer.eos_id]
     tokens = [*prompt, *tokenizer.encode(messages[-1]["content"]), *ends]
-    return Record(np.array(tokens[:longest], np.uint32), len(prompt), group_of(prompt))
+    return TextRecord(np.array(tokens[:longest], np.uint32), len(prompt), group_of(prompt))
 
 
 def _string(value: object) -> str:

@@ -213,9 +213,9 @@ class SelfplayWriter:
     def _forget_note(self) -> None:
         (self._folder / _NOTE).unlink(missing_ok=True)
 
-    def _records(self, batch: _Batch) -> list[texts.Record]:
+    def _records(self, batch: _Batch) -> list[texts.TextRecord]:
         return [
-            texts.Record(np.array([*prompt, *tokens], np.uint32), len(prompt), texts.group_of(prompt), batch.temperature)
+            texts.TextRecord(np.array([*prompt, *tokens], np.uint32), len(prompt), texts.group_of(prompt), batch.temperature)
             for prompt, tokens in zip(batch.prompts, batch.tokens, strict=True)
         ]
 

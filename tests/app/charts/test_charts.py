@@ -33,7 +33,7 @@ from app.look import theme as themes
 from app.look.stylesheet import stylesheet
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from engine.lens.bins import spreads
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.tally import Tally
@@ -192,7 +192,7 @@ def page(qtbot: QtBot) -> ChartsPage:
 def made(qtbot: QtBot, rounds: Sequence[Round]) -> ChartsPage:
     session, _ = answered(rounds) if rounds else (Session(), None)
     cursor = Cursor()
-    page = ChartsPage(Shown(session, cursor, cursor), cursor)
+    page = ChartsPage(ShownAnswer(session, cursor, cursor), cursor)
     cursor.setParent(page)
     qtbot.addWidget(page)
     page.set_open(CHARTS)

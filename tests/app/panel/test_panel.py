@@ -14,13 +14,13 @@ from pytestqt.qtbot import QtBot
 
 from app.look import theme as themes
 from app.look.stylesheet import stylesheet
-from app.panel.figure_tiles import Figures
+from app.panel.figure_tiles import FigureTiles
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
 from app.session.session import Session
 from app.session.settings import PANEL_PAGES, Settings
 from app.session.settings import load as load_settings
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from app.window.window import Window
 from engine.types import DecodingOptions
 from tests.app.fakes import STORY, FakeEngine, story_rounds
@@ -170,7 +170,7 @@ def test_the_panel_names_the_answer_it_shows_where_there_are_several(qtbot: QtBo
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("width", [320, 400, 480, 700, 1100])
 def test_the_figures_are_whole_and_in_line_at_every_width(qtbot: QtBot, width: int) -> None:
-    figures = Figures()
+    figures = FigureTiles()
     qtbot.addWidget(figures)
     figures.setStyleSheet(stylesheet(themes.DARK, 1.0))
     figures.set_look(1.0)
@@ -188,7 +188,7 @@ def test_the_figures_are_whole_and_in_line_at_every_width(qtbot: QtBot, width: i
 
 def test_what_is_shown_follows_the_conversation() -> None:
     session, cursor = Session(), Cursor()
-    shown = Shown(session, cursor)
+    shown = ShownAnswer(session, cursor)
     assert shown.answer is None
     assert shown.turn == 0
     first = session.add_turn("a", DecodingOptions(), "none")

@@ -19,7 +19,7 @@ from app.rules.page import WAITING, RulesPage
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session, Turn
 from app.session.settings import Settings
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from app.window.window import Window
 from engine.exports.tables import options_of
 from engine.lens.rejudge import rejudge
@@ -54,7 +54,7 @@ def cursor() -> Cursor:
 @pytest.fixture
 def page(qtbot: QtBot, cursor: Cursor) -> RulesPage:
     """The page by itself, on a session that tests fill."""
-    made = RulesPage(Shown(Session(), cursor), cursor)
+    made = RulesPage(ShownAnswer(Session(), cursor), cursor)
     made.set_look(themes.DARK, 1.0)
     qtbot.addWidget(made)
     made.resize(420, 700)

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.look import theme as themes
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
-from app.session.shown_answer import Shown
+from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
 from app.table.page import TablePage
 from engine.types import DecodingOptions, Round
@@ -47,7 +47,7 @@ def open_table(qtbot: QtBot) -> Callable[..., TablePage]:
         for _ in range(turns):
             session.add_turn("Tell me", DecodingOptions(), "builtin-draft").rounds.extend(rounds)
         cursor = Cursor(QApplication.instance())
-        page = TablePage(Shown(session, cursor, cursor), cursor)
+        page = TablePage(ShownAnswer(session, cursor, cursor), cursor)
         page.destroyed.connect(cursor.deleteLater)
         qtbot.addWidget(page)
         page.resize(500, 400)

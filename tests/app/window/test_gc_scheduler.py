@@ -10,23 +10,23 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from app.window.gc_scheduler import GarbageCollector
+from app.window.gc_scheduler import GcScheduler
 from engine import garbage
 
 
 @pytest.fixture
-def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[GarbageCollector]:
+def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcScheduler]:
     monkeypatch.setattr("app.window.gc_scheduler.IDLE_MS", 1)
     parent = QObject()
     gc.enable()
-    collector = GarbageCollector(parent)
+    collector = GcScheduler(parent)
     yield collector
     collector.stop()
     parent.deleteLater()
     gc.disable()  # as for every test that has an application
 
 
-def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, collector: GarbageCollector) -> None:
+def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, collector: GcScheduler) -> None:
     collector.show_state(busy=True, empty=False)
     assert gc.get_freeze_count() > 0 and not collector._timer.isActive()
     gc.unfreeze()
@@ -34,7 +34,7 @@ def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, col
     qtbot.waitUntil(lambda: gc.get_freeze_count() > 0)
 
 
-def test_garbage_waits_for_the_event_loop_and_dies_in_its_thread(qtbot: QtBot, collector: GarbageCollector) -> None:
+def test_garbage_waits_for_the_event_loop_and_dies_in_its_thread(qtbot: QtBot, collector: GcScheduler) -> None:
     died: list[threading.Thread] = []
 
     class Loop:
@@ -62,14 +62,14 @@ def test_garbage_waits_for_the_event_loop_and_dies_in_its_thread(qtbot: QtBot, c
     assert set(died) == {threading.current_thread()}
 
 
-def test_another_answer_puts_the_collection_off_again(collector: GarbageCollector) -> None:
+def test_another_answer_puts_the_collection_off_again(collector: GcScheduler) -> None:
     collector.show_state(busy=True, empty=False)
     collector.show_state(busy=False, empty=False)
     collector.show_state(busy=True, empty=False)
     assert not collector._timer.isActive()
 
 
-def test_garbage_of_earlier_conversations_is_found_in_an_empty_one(collector: GarbageCollector) -> None:
+def test_garbage_of_earlier_conversations_is_found_in_an_empty_one(collector: GcScheduler) -> None:
     class Loop:
         def __init__(self) -> None:
             self.itself = self
@@ -96,7 +96,7 @@ def _everything() -> list[object]:
 def test_closing_leaves_everything_as_it_was(qapp: object) -> None:
     gc.enable()
     parent = QObject()
-    collector = GarbageCollector(parent)
+    collector = GcScheduler(parent)
     collector.show_state(busy=True, empty=False)
     collector.collect()
     assert not gc.isenabled()

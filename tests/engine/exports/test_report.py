@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from app.charts.data import Material, Span, column_spreads, columns, curves
+from app.charts.data import Material, RoundSpan, column_spreads, columns, curves
 from app.panel.definitions import define
 from app.session.session import Answer
 from app.verdict.verdict import judge
@@ -240,7 +240,7 @@ def test_pictures_draw_what_the_window_draws() -> None:
     """The same rows of one tally, in the same bins, broken at the same rounds."""
     rounds = [replace(round_, rule="gumbel" if round_.index < 515 else "rejection") for round_ in random_rounds(5, 1000)]
     tally = Tally.of(rounds)
-    span = Span(0, 1000, 20, 1000)
+    span = RoundSpan(0, 1000, 20, 1000)
     for rows in (tally.expected.rows, tally.accepted.rows, tally.alphas.rows, tally.taus.rows):
         for mine, theirs in zip(series.curve(rows, tally), curves(rows, Material(tally, span)), strict=True):
             np.testing.assert_array_equal(mine, theirs)

@@ -100,7 +100,7 @@ def test_a_uniform_number_picks_the_token_it_falls_on(model: nn.Module, kind: ty
 
 
 def test_features_on_disk_are_those_of_their_record(model: nn.Module, tmp_path: Path) -> None:
-    records = [texts.Record(text, 2, index * 10**9) for index, text in enumerate(TEXTS)]
+    records = [texts.TextRecord(text, 2, index * 10**9) for index, text in enumerate(TEXTS)]
     texts.save(tmp_path / "given-00000.npz", records[:2])
     texts.save(tmp_path / "given-00001.npz", records[2:])
     reader = TargetReader(model, TAPS)
@@ -125,7 +125,7 @@ def test_what_was_read_is_not_read_again(model: nn.Module, tmp_path: Path) -> No
         pass
 
     for number in range(3):
-        texts.save(tmp_path / f"given-{number:05}.npz", [texts.Record(TEXTS[number], 1, number)])
+        texts.save(tmp_path / f"given-{number:05}.npz", [texts.TextRecord(TEXTS[number], 1, number)])
     read: list[int] = []
 
     class Counting(TargetReader):
@@ -147,9 +147,9 @@ def test_what_was_read_is_not_read_again(model: nn.Module, tmp_path: Path) -> No
 
 
 def test_features_of_another_text_are_noticed(model: nn.Module, tmp_path: Path) -> None:
-    texts.save(tmp_path / "given-00000.npz", [texts.Record(TEXTS[0], 1, 0)])
+    texts.save(tmp_path / "given-00000.npz", [texts.TextRecord(TEXTS[0], 1, 0)])
     features.cache(TargetReader(model, TAPS), texts.files(tmp_path), tmp_path, VOCAB, lambda done: None)
-    texts.save(tmp_path / "given-00000.npz", [texts.Record(TEXTS[1], 1, 0)])
+    texts.save(tmp_path / "given-00000.npz", [texts.TextRecord(TEXTS[1], 1, 0)])
     with pytest.raises(DraftlightError, match="a different text"):
         features.examples(texts.files(tmp_path), tmp_path)
 

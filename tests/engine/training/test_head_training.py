@@ -52,7 +52,7 @@ def examples(target: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> lis
     records = []
     for _ in range(48):
         tokens = ((generator.integers(0, 64) + 5 * np.arange(generator.integers(14, 30))) % 64).astype(np.uint32)
-        records.append(texts.Record(tokens, 3, int(generator.integers(0, 2**32))))
+        records.append(texts.TextRecord(tokens, 3, int(generator.integers(0, 2**32))))
     texts.save(folder / "given-00000.npz", records)
     features.cache(TargetReader(target, TAPS), texts.files(folder), folder, VOCAB, lambda done: None)
     found = features.examples(texts.files(folder), folder)

@@ -45,7 +45,7 @@ def a_writer(target: LoadedModel, folder: Path, tick: Callable[[str, int], None]
     return SelfplayWriter(target, reader_for(target, (0, 1)), folder, LONGEST, (0.0, 0.8), 3, tick)
 
 
-def written(folder: Path) -> list[texts.Record]:
+def written(folder: Path) -> list[texts.TextRecord]:
     return [record for path in texts.files(folder) for record in texts.load(path)]
 
 
@@ -183,7 +183,7 @@ def test_given_files_become_records(target: LoadedModel, tmp_path: Path) -> None
 
 
 def test_files_of_records_are_read_as_they_were_saved(tmp_path: Path) -> None:
-    records = [texts.Record(np.arange(length, dtype=np.uint32), 2, 10**9 + length, 0.8) for length in (9, 12)]
+    records = [texts.TextRecord(np.arange(length, dtype=np.uint32), 2, 10**9 + length, 0.8) for length in (9, 12)]
     texts.save(tmp_path / "given-00000.npz", records)
     for one, other in zip(records, texts.load(tmp_path / "given-00000.npz"), strict=True):
         np.testing.assert_array_equal(one.tokens, other.tokens)
