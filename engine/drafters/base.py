@@ -36,6 +36,14 @@ class Proposals:
     q: Draft
     placed: frozenset[int] = frozenset()
 
+    @classmethod
+    def copied(cls, ids: list[int], vocab_size: int) -> Proposals | None:
+        """Tokens that are proposed outright: the q of each is 1. None without any."""
+        if not ids:
+            return None
+        tokens = mx.array(ids, dtype=mx.int32)
+        return cls(tokens, OneHot(tokens, vocab_size))
+
     @property
     def gamma(self) -> int:
         """How many tokens are proposed, known without evaluating them."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import mlx.core as mx
-
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.drafters.lookup import Lookup, Odds
-from engine.target.distribution import OneHot
 from engine.types import MAX_GAMMA, DrafterStatistics
 
 
@@ -60,11 +57,7 @@ class NGram:
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
         """As in `Drafter`; None when the latest tokens are new, or too short a match to be worth it."""
-        draft = self.draft(limit)
-        if not draft:
-            return None
-        proposed = mx.array(draft, dtype=mx.int32)
-        return Proposals(proposed, OneHot(proposed, pen.vocab_size))
+        return Proposals.copied(self.draft(limit), pen.vocab_size)
 
     def draft(self, limit: int) -> list[int]:
         """At most `limit` ids to stand after the text so far."""

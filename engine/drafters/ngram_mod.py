@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import mlx.core as mx
-
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
-from engine.target.distribution import OneHot
 from engine.types import DrafterStatistics
 
 MULTIPLIER = 6364136223846793005
@@ -80,11 +77,7 @@ class NGramMod:
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
         """As in `Drafter`; None unless `n_min` tokens are found, whatever `limit` leaves of them."""
-        draft = self.draft(limit)
-        if not draft:
-            return None
-        proposed = mx.array(draft, dtype=mx.int32)
-        return Proposals(proposed, OneHot(proposed, pen.vocab_size))
+        return Proposals.copied(self.draft(limit), pen.vocab_size)
 
     def draft(self, limit: int) -> list[int]:
         """At most `limit` ids to stand after the text so far."""
