@@ -16,6 +16,7 @@ from app.charts.data import Material, empty_words
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.theme import Theme
+from app.look.widgets import spaced
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
@@ -72,9 +73,7 @@ class ChartsPage(QWidget):
     def _arrange(self) -> None:
         body = QWidget()
         body.setObjectName("panelBody")
-        self._column = column = QVBoxLayout(body)
-        column.setContentsMargins(16, 8, 16, 12)
-        column.setSpacing(5)
+        self._column = column = spaced(QVBoxLayout(body), 5, (16, 8, 16, 12))
         column.addWidget(self.range)
         for section in self.sections.values():
             column.addWidget(section)

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollBar, QVBoxLayout, QWidget
 
 from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, RoundSpan, bin_words, span_of, span_words
+from app.look.widgets import spaced
 
 ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
 
@@ -41,14 +42,11 @@ class RoundRange(QWidget):
         self.slide = QScrollBar(Qt.Orientation.Horizontal)
         self.slide.setAccessibleName("First visible round")
         self.slide.hide()
-        top = QHBoxLayout()
-        top.setSpacing(6)
+        top = spaced(QHBoxLayout(), 6)
         top.addWidget(self.where, 1)
         top.addWidget(self.few)
         top.addWidget(self.all)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(5)
+        column = spaced(QVBoxLayout(self), 5)
         column.addLayout(top)
         column.addWidget(self.bins)
         column.addWidget(self.slide)

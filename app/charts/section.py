@@ -12,7 +12,7 @@ from app.charts.chart import Chart
 from app.charts.data import Words
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, tint
+from app.look.widgets import icon_button, spaced, tint
 from engine.lens.chart_kinds import ChartKind
 
 NARROW = 400
@@ -92,17 +92,14 @@ class Section(QWidget):
         self.note = Note()
         self.extra = QHBoxLayout()
         self.more = icon_button("more", f"Options for {title}", self.menu_wanted.emit)
-        row = QHBoxLayout()
-        row.setSpacing(2)
+        row = spaced(QHBoxLayout(), 2)
         row.addWidget(self.fold)
         row.addWidget(self.title)
         row.addWidget(self.note, 1)
         row.addStretch(0)  # takes the room while the note stands below
         row.addLayout(self.extra)
         row.addWidget(self.more)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
+        column = spaced(QVBoxLayout(self), 2)
         column.addLayout(row)
         self._row, self._column, self._below = row, column, False
 

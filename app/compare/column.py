@@ -17,7 +17,7 @@ from app.compare.sample_tally import SampleTally
 from app.compare.time_strip import RoundStrip
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, tint
+from app.look.widgets import icon_button, spaced, tint
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -99,27 +99,21 @@ class CompareColumn(QFrame):
         self._arrange()
 
     def _arrange(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(8)
+        head = spaced(QHBoxLayout(), 8)
         head.addWidget(self.letter)
         head.addWidget(self.title, 1)
         head.addWidget(self.unfold)
         head.addWidget(self.remove)
-        compared = QHBoxLayout()
-        compared.setSpacing(7)
+        compared = spaced(QHBoxLayout(), 7)
         compared.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
         compared.addWidget(self.relation, 1)
         top = QWidget()
-        inner = QVBoxLayout(top)
-        inner.setContentsMargins(14, 10, 12, 8)
-        inner.setSpacing(7)
+        inner = spaced(QVBoxLayout(top), 7, (14, 10, 12, 8))
         inner.addLayout(head)
         inner.addWidget(self.controls)
         inner.addWidget(self.figures)
         inner.addLayout(compared)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = spaced(QVBoxLayout(self))
         column.addWidget(top)
         column.addWidget(self.body, 1)
         column.addWidget(self.verdict)

@@ -26,7 +26,7 @@ from app.look.fields import GammaBox, SeedField, keep_from_wheel
 from app.look.flow_layout import FlowLayout
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, tint
+from app.look.widgets import LabelledControl, icon_button, spaced, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
@@ -166,16 +166,13 @@ class CompareBar(QWidget):
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         chips.setSizePolicy(policy)
-        row = self._row = QHBoxLayout()
-        row.setSpacing(10)
+        row = self._row = spaced(QHBoxLayout(), 10)
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.title, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(chips, 1)
         for widget in (self.add, self.export, self.start, self.stop):
             row.addWidget(widget, 0, Qt.AlignmentFlag.AlignTop)
-        column = self._column = QVBoxLayout(self)
-        column.setContentsMargins(12, 10, 12, 8)
-        column.setSpacing(7)
+        column = self._column = spaced(QVBoxLayout(self), 7, (12, 10, 12, 8))
         column.addLayout(row)
         column.addWidget(self.words)
         column.addWidget(self.prompt)
@@ -314,9 +311,7 @@ class ColumnControls(QWidget):
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         chips.setSizePolicy(policy)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(7)
+        column = spaced(QVBoxLayout(self), 7)
         column.addWidget(self.prompt)
         column.addWidget(chips)
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
 from app.compare.finding import RuleFinding
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
+from app.look.widgets import spaced
 
 LONGEST = "Rejection: the texts of C and D part at token 1,000. The text depends on the drafter."
 """A usual finding at its longest, which has room from the start, so that nothing below moves when it is made."""
@@ -28,9 +29,7 @@ class RuleField(QFrame):
         self.words.setObjectName("ruleFinding")
         self.words.setWordWrap(True)
         self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 8, 12, 8)
-        row.setSpacing(8)
+        row = spaced(QHBoxLayout(self), 8, (14, 8, 12, 8))
         row.addWidget(self.mark)
         row.addWidget(self.words, 1)
 
@@ -51,9 +50,7 @@ class RuleBand(QWidget):
         self._theme: Theme = DARK
         self._scale = 1.0
         self.fields = [RuleField() for _ in range(most)]
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(0)
+        self._row = spaced(QHBoxLayout(self))
         for field in self.fields:
             self._row.addWidget(field)
         self.hide()

@@ -26,6 +26,7 @@ from app.export.dialog import ask, documents
 from app.export.kinds import ExportKind, export_session, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
+from app.look.widgets import spaced
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
@@ -89,9 +90,7 @@ class CompareView(QWidget):
             self._connect(column)
         side_by_side = QWidget()
         side_by_side.setObjectName("panelBody")
-        row = QHBoxLayout(side_by_side)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
+        row = spaced(QHBoxLayout(side_by_side))
         for column in self.columns:
             row.addWidget(column, 1)
         above = QHBoxLayout()
@@ -103,9 +102,7 @@ class CompareView(QWidget):
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         area.setWidget(side_by_side)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(0, 0, 0, 0)
-        whole.setSpacing(0)
+        whole = spaced(QVBoxLayout(self))
         whole.addWidget(self.bar)
         whole.addWidget(self.banner)
         whole.addWidget(self.parting)

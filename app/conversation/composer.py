@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, 
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import FocusFrame
+from app.look.widgets import FocusFrame, spaced
 
 MAX_LINES = 9
 SHARE = 0.5
@@ -86,9 +86,7 @@ class Composer(QWidget):
         self.edit.submitted.connect(self._send)
         self.edit.recalled.connect(self.recalled)
         self.edit.textChanged.connect(self._refresh)
-        inner = QVBoxLayout(self.frame)
-        inner.setContentsMargins(14, 10, 10, 9)
-        inner.setSpacing(8)
+        inner = spaced(QVBoxLayout(self.frame), 8, (14, 10, 10, 9))
         inner.addWidget(self.edit_note)
         inner.addWidget(self.edit)
         row = QHBoxLayout()

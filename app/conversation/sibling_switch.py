@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
 from app.look.theme import Theme
-from app.look.widgets import tint
+from app.look.widgets import spaced, tint
 
 
 class SiblingSwitch(QWidget):
@@ -27,9 +27,7 @@ class SiblingSwitch(QWidget):
         self.forth = self._arrow("Next answer to this prompt", "right", 1)
         self.words = QLabel()
         self.words.setObjectName("siblingWords")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
+        row = spaced(QHBoxLayout(self))
         for part in (self.back, self.words, self.forth):
             row.addWidget(part)
         self.hide()

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from app.look.placing import part_on_screen
 from app.look.theme import DARK, Theme, mono_font
-from app.look.widgets import tint
+from app.look.widgets import spaced, tint
 from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
 
 
@@ -227,17 +227,14 @@ class VerdictCard(QFrame):
         self._grid.setColumnStretch(1, 1)
         self._grid.addWidget(self.target_title, 0, 0)
         self._grid.addWidget(self.draft_title, 0, 1)
-        head = QHBoxLayout()
-        head.setSpacing(8)
+        head = spaced(QHBoxLayout(), 8)
         head.addWidget(self.token)
         head.addWidget(self.state)
         head.addStretch(1)
         head.addWidget(self.close_button)
         self._body = QWidget()
         self._body.setObjectName("verdictBody")
-        column = QVBoxLayout(self._body)
-        column.setContentsMargins(GAP, 10, GAP, 12)
-        column.setSpacing(4)
+        column = spaced(QVBoxLayout(self._body), 4, (GAP, 10, GAP, 12))
         column.addLayout(head)
         column.addWidget(self.where)
         column.addWidget(self.data)

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.look import theme as themes
 from app.look.theme import Theme
+from app.look.widgets import spaced
 
 DEMONSTRATION = (
     "compare",
@@ -136,13 +137,10 @@ class PromptCard(QPushButton):
         words.setWordWrap(True)
         for label in (self.picture, heading, words):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        top = QHBoxLayout()
-        top.setSpacing(8)
+        top = spaced(QHBoxLayout(), 8)
         top.addWidget(self.picture)
         top.addWidget(heading, 1)
-        column = self.column = QVBoxLayout(self)
-        column.setContentsMargins(14, 12, 14, 12)
-        column.setSpacing(5)
+        column = self.column = spaced(QVBoxLayout(self), 5, (14, 12, 14, 12))
         column.addLayout(top)
         column.addWidget(words)
         column.addStretch(1)

@@ -10,7 +10,7 @@ from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Phase, milliseconds, time_wor
 from app.lanes.lanes import Lanes
 from app.lanes.painter import LanePainter
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, tint
+from app.look.widgets import icon_button, spaced, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor
 from app.session.shown_answer import ShownAnswer
@@ -102,18 +102,14 @@ class LanesPage(QWidget):
         self._show_zoom()
 
     def _arrange(self) -> None:
-        heading = QHBoxLayout()
-        heading.setContentsMargins(16, 0, 10, 0)
-        heading.setSpacing(2)
+        heading = spaced(QHBoxLayout(), 2, (16, 0, 10, 0))
         heading.addWidget(self.title, 1)
         for button in (self.clock, self.out, self.fit, self.into):
             heading.addWidget(button)
         below = QHBoxLayout()
         below.setContentsMargins(16, 0, 16, 0)
         below.addWidget(self.key)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 6, 0, 10)
-        column.setSpacing(4)
+        column = spaced(QVBoxLayout(self), 4, (0, 6, 0, 10))
         column.addLayout(heading)
         column.addWidget(self.lanes, 1)
         column.addLayout(below)

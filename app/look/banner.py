@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushBu
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, tint
+from app.look.widgets import icon_button, spaced, tint
 
 MOST_LINES = 5
 """Lines of a message that show at once; a longer one scrolls."""
@@ -56,9 +56,7 @@ class Banner(QWidget):
         self.margins = QVBoxLayout(self)
         self.margins.setContentsMargins(16, 8, 16, 2)
         self.margins.addWidget(self.frame)
-        row = QHBoxLayout(self.frame)
-        row.setContentsMargins(14, 8, 8, 8)
-        row.setSpacing(10)
+        row = spaced(QHBoxLayout(self.frame), 10, (14, 8, 8, 8))
         row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self.area, 1, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 from shiboken6 import isValid
 
 from app.look.placing import FRAME
+from app.look.widgets import spaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +202,7 @@ class ShortcutSheet(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._grids: list[QGridLayout] = []
         body = QWidget()
-        columns = self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight, body)
-        columns.setContentsMargins(0, 0, 12, 0)
-        columns.setSpacing(48)
+        columns = self._columns = spaced(QBoxLayout(QBoxLayout.Direction.LeftToRight, body), 48, (0, 0, 12, 0))
         for _ in range(2):
             self._grids.append(grid := QGridLayout())
             grid.setHorizontalSpacing(36)
@@ -227,9 +226,7 @@ class ShortcutSheet(QDialog):
         close = QPushButton("Close")
         close.setObjectName("quietButton")
         close.clicked.connect(self.reject)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(24, 20, 24, 16)
-        column.setSpacing(14)
+        column = spaced(QVBoxLayout(self), 14, (24, 20, 24, 16))
         column.addWidget(self.area, 1)
         column.addWidget(note)
         column.addWidget(close, 0, Qt.AlignmentFlag.AlignRight)

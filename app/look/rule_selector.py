@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QPushButton, QSizePolicy
 
+from app.look.widgets import spaced
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.types import RULES, Rule
 
@@ -28,9 +29,7 @@ class RuleSelector(QFrame):
         self.setObjectName(name)
         self.setAccessibleName(words)
         self.setAccessibleDescription("How proposed tokens are judged. Can be changed during an answer.")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(0)
+        row = spaced(QHBoxLayout(self))
         group = QButtonGroup(self)
         self.buttons: dict[Rule, QPushButton] = {}
         for rule in rules:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QSizePolicy, QToolButton, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
+
+AnyLayout = TypeVar("AnyLayout", bound=QLayout)
 
 
 class FocusFrame(QFrame):
@@ -44,9 +47,7 @@ class LabelledControl(FocusFrame):
     def __init__(self, label: str, control: QWidget, *extra: QWidget) -> None:
         super().__init__()
         self.setObjectName("chip")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(10, 0, 6, 0)
-        row.setSpacing(7)
+        row = spaced(QHBoxLayout(self), 7, (10, 0, 6, 0))
         self.words = QLabel(label)
         self.words.setBuddy(control)
         for widget in (self.words, control, *extra):
@@ -84,3 +85,10 @@ def tint(button: QToolButton, theme: Theme, scale: float) -> None:
     """Draws a button's icon in the theme's colours, as large as the text."""
     button.setIcon(themes.icon(button.property("drawing"), theme.dim))
     button.setIconSize(QSize(round(17 * scale), round(17 * scale)))
+
+
+def spaced(layout: AnyLayout, spacing: int = 0, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> AnyLayout:
+    """The layout with so many pixels between its items and around them: left, top, right, bottom."""
+    layout.setContentsMargins(*margins)
+    layout.setSpacing(spacing)
+    return layout

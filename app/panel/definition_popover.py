@@ -8,6 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look.theme import Theme, mono_font
+from app.look.widgets import spaced
 from app.panel.definitions import Definition
 
 WIDTH = 380
@@ -28,9 +29,7 @@ class DefinitionPopover(QFrame):
         self.action.setObjectName("quietButton")
         self.action.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.action.clicked.connect(self._act)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 14, 18, 16)
-        column.setSpacing(8)
+        column = spaced(QVBoxLayout(self), 8, (18, 14, 18, 16))
         for part in (self.title, self.formula, self.here, self.words, self.action):
             column.addWidget(part)
 

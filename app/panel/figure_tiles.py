@@ -6,6 +6,7 @@ from PySide6.QtCore import QPoint, QSize, Signal, Slot
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from app.look.widgets import spaced
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES, figures_of
 from app.panel.tile import Tile
@@ -29,9 +30,7 @@ class FigureTiles(QWidget):
         self.tiles = {key: Tile(name, DEFINITIONS[key]) for key, name in NAMES.items()}
         self._widest = {False: 0, True: 0}  # with units beside or below; grows only, so that figures do not wander
         self._arrangement = (0, False)
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(SIDE, 5, SIDE, 0)
-        self._grid.setSpacing(SPACING)
+        self._grid = spaced(QGridLayout(self), SPACING, (SIDE, 5, SIDE, 0))
         self._grid.setSizeConstraint(QGridLayout.SizeConstraint.SetNoConstraint)
         for key, tile in self.tiles.items():
             tile.setProperty("figure", key)

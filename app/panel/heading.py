@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, icon_button, tint
+from app.look.widgets import ElidedLabel, icon_button, spaced, tint
 from app.session.shown_answer import ShownAnswer
 
 NO_OTHER = "Figures of this answer"
@@ -32,9 +32,7 @@ class Heading(QWidget):
         self.stretches.hide()
         self.back = icon_button("left", "Show the previous answer", self._back)
         self.forth = icon_button("right", "Show the next answer", self._forth)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 5, 10, 0)
-        row.setSpacing(2)
+        row = spaced(QHBoxLayout(self), 2, (16, 5, 10, 0))
         row.addWidget(self.words, 1)
         row.addWidget(self.stretches, 3)
         row.addWidget(self.back)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 from app.charts.page import ChartsPage
 from app.lanes.page import LanesPage
 from app.look.theme import Theme
+from app.look.widgets import spaced
 from app.panel.figure_tiles import FigureTiles
 from app.panel.heading import Heading
 from app.rules.page import RulesPage
@@ -75,9 +76,7 @@ class SidePanel(QWidget):
             self.tabs.setTabData(self.tabs.addTab(PAGE_TITLES[name]), name)
             self.stack.addWidget(page)
         self.tabs.currentChanged.connect(self._turn)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(1, 0, 0, 0)
-        outer.setSpacing(0)
+        outer = spaced(QVBoxLayout(self), 0, (1, 0, 0, 0))
         outer.addWidget(self.heading)
         outer.addWidget(self.figures)
         outer.addSpacing(8)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout
 
 from app.look import theme as themes
+from app.look.widgets import spaced
 
 
 class Tile(QPushButton):
@@ -26,9 +27,7 @@ class Tile(QPushButton):
         self.earlier_unit.setObjectName("tileUnit")
         for label in (self.name, self.value, self.unit, self.earlier, self.earlier_unit):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        column = self.column = QVBoxLayout(self)
-        column.setContentsMargins(9, 8, 7, 8)
-        column.setSpacing(1)
+        column = self.column = spaced(QVBoxLayout(self), 1, (9, 8, 7, 8))
         column.addWidget(self.name)
         self._figures = [
             self._figure(value, unit) for value, unit in ((self.earlier, self.earlier_unit), (self.value, self.unit))

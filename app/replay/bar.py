@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 
 from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, icon_button, tint
+from app.look.widgets import ElidedLabel, icon_button, spaced, tint
 from app.replay.player import SPEEDS, TIMINGS, Player, Timing
 
 TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps"}
@@ -134,19 +134,15 @@ class ReplayBar(QWidget):
     def _arrange(self) -> None:
         self.frame = QFrame()
         self.frame.setObjectName("composerFrame")
-        column = QVBoxLayout(self.frame)
-        column.setContentsMargins(12, 8, 12, 9)
-        column.setSpacing(6)
-        first = QHBoxLayout()
-        first.setSpacing(2)
+        column = spaced(QVBoxLayout(self.frame), 6, (12, 8, 12, 9))
+        first = spaced(QHBoxLayout(), 2)
         for button in (self.start, self.back, self.play, self.forward, self.end):
             first.addWidget(button)
         first.addSpacing(8)
         first.addWidget(self.slider, 1)
         first.addSpacing(10)
         first.addWidget(self.place)
-        second = QHBoxLayout()
-        second.setSpacing(8)
+        second = spaced(QHBoxLayout(), 8)
         second.addWidget(self.name, 1)
         for widget in (self.timing, self.speed, self.close_button):
             second.addWidget(widget)

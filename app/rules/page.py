@@ -10,6 +10,7 @@ from app.look.fields import keep_from_wheel
 from app.look.flow_layout import FlowLayout
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
+from app.look.widgets import spaced
 from app.rules.changes import ChangeList
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -74,17 +75,13 @@ class RulesPage(QWidget):
         controls = FlowLayout(8)
         for control in (self.title, self.rule, self.gamma, self.keep):
             controls.addWidget(control)
-        above = QVBoxLayout()
-        above.setContentsMargins(16, 0, 12, 0)
-        above.setSpacing(8)
+        above = spaced(QVBoxLayout(), 8, (16, 0, 12, 0))
         above.addLayout(controls)
         above.addSpacing(2)
         above.addWidget(self.found)
         above.addWidget(self.words)
         above.addWidget(self.notes)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 8, 0, 0)
-        column.setSpacing(8)
+        column = spaced(QVBoxLayout(self), 8, (0, 8, 0, 0))
         column.addLayout(above)
         column.addWidget(self.list, 1)
         column.addStretch()  # takes the room of a list that is hidden

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderVie
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, tint
+from app.look.widgets import icon_button, spaced, tint
 from app.session.cursor import Cursor, Place
 from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
@@ -185,9 +185,7 @@ class TablePage(QWidget):
         heading.addWidget(self.title)
         heading.addWidget(self.note, 1)
         heading.addWidget(self.copy_button)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 6, 0, 0)
-        column.setSpacing(4)
+        column = spaced(QVBoxLayout(self), 4, (0, 6, 0, 0))
         column.addLayout(heading)
         column.addWidget(self.table, 1)
         self.setTabOrder(self.table, self.copy_button)

@@ -23,7 +23,7 @@ from app.look.flow_layout import FlowLayout
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, tint
+from app.look.widgets import LabelledControl, icon_button, spaced, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip
@@ -102,19 +102,15 @@ class Header(QWidget):
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         controls.setSizePolicy(policy)
-        right = QHBoxLayout()
-        right.setSpacing(2)
+        right = spaced(QHBoxLayout(), 2)
         for button in (self.compare, self.options, self.panel, self.menu):
             right.addWidget(button)
-        row = QHBoxLayout()
-        row.setSpacing(14)
+        row = spaced(QHBoxLayout(), 14)
         row.addWidget(self.wordmark, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(controls, 1)
         row.addLayout(right)
         row.setAlignment(right, Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 10, 12, 8)
-        column.setSpacing(7)
+        column = spaced(QVBoxLayout(self), 7, (16, 10, 12, 8))
         column.addLayout(row)
         self.note_row = QHBoxLayout()
         self.note_row.addWidget(self.strip)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QSizePolicy,
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel
+from app.look.widgets import ElidedLabel, spaced
 from app.look.wording import RULE_TITLES
 from app.session.session import Session
 from app.session.settings import Settings
@@ -275,12 +275,10 @@ class RuleStrip(QWidget):
         self.remedy.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.remedy.clicked.connect(self.remedy_wanted)
         self.remedy.hide()
-        last = QHBoxLayout()
-        last.setSpacing(10)
+        last = spaced(QHBoxLayout(), 10)
         last.addWidget(self.told, 1)
         last.addWidget(self.remedy)
-        column = QVBoxLayout()
-        column.setSpacing(2)
+        column = spaced(QVBoxLayout(), 2)
         column.addWidget(note)
         column.addWidget(self.about)
         column.addLayout(last)

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.look.fields import keep_from_wheel
+from app.look.widgets import spaced
 from app.session.settings import Settings
 from engine.types import KV_BITS, ModelInfo
 
@@ -97,9 +98,7 @@ class SamplingPopover(QFrame):
         foot = QHBoxLayout()
         foot.addWidget(hint, 1)
         foot.addWidget(reset)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 16, 18, 14)
-        column.setSpacing(14)
+        column = spaced(QVBoxLayout(self), 14, (18, 16, 18, 14))
         self.area = QScrollArea()  # for large text on a low screen
         self.area.setFrameShape(QFrame.Shape.NoFrame)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

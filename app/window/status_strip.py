@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWi
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel
+from app.look.widgets import ElidedLabel, spaced
 from app.look.wording import DEFINITIONS, GHOST_TITLES, drafter_title, seconds
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
@@ -36,9 +36,7 @@ class StatusStrip(QWidget):
         self.ghosts.setObjectName("ghostsToggle")
         self.ghosts.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.ghosts.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 3, 12, 3)
-        row.setSpacing(18)
+        row = spaced(QHBoxLayout(self), 18, (16, 3, 12, 3))
         row.addWidget(self.line, 1)
         for widget in (self.context, self.ghosts):
             row.addWidget(widget)

@@ -32,6 +32,7 @@ from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_men
 from app.look.placing import FRAME, fitted, frame_of
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
+from app.look.widgets import spaced
 from app.look.wording import GHOST_TITLES, raw_note
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
@@ -676,9 +677,7 @@ class Window(QMainWindow):
 
 def _stacked(parent: QWidget, *children: QWidget | tuple[QWidget, int]) -> None:
     """One below the other without gaps; a pair gives the share of the room that is left."""
-    column = QVBoxLayout(parent)
-    column.setContentsMargins(0, 0, 0, 0)
-    column.setSpacing(0)
+    column = spaced(QVBoxLayout(parent))
     for child in children:
         widget, stretch = child if isinstance(child, tuple) else (child, 0)
         column.addWidget(widget, stretch)
