@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMargins, QRect
+from PySide6.QtCore import QMargins, QRect, QSize, Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
 FRAME = QMargins(2, 40, 2, 8)
@@ -36,3 +37,25 @@ def part_on_screen(window: QWidget) -> QRect:
     screens = window.screen().availableVirtualGeometry()
     inside = QRect(window.mapFromGlobal(screens.topLeft()), screens.size()) & window.rect()
     return inside if min(inside.width(), inside.height()) >= LEAST_PART else window.rect()
+
+
+def place_first(window: QWidget, geometry: tuple[int, ...]) -> QSize:
+    """Puts a window where it was, if a screen is still there, else in its first size, which leaves room for a frame yet unknown.
+
+    Returns the size that it got.
+    """
+    window.resize(1440, 900)
+    wanted = QRect(*geometry)
+    if geometry and any(screen.availableGeometry().intersects(wanted) for screen in QGuiApplication.screens()):
+        window.setGeometry(wanted)
+    elif (screen := QGuiApplication.primaryScreen()) is not None:
+        window.resize(fitted(window.geometry(), screen.availableGeometry(), FRAME).size())
+    return window.size()
+
+
+def keep_on_screen(window: QWidget, size: QSize) -> None:
+    """The frame is known once the window shows, and belongs on the screen too. A size other than the given one was set since."""
+    if window.windowState() == Qt.WindowState.WindowNoState and window.size() == size:
+        inside = fitted(window.geometry(), window.screen().availableGeometry(), frame_of(window))
+        if inside != window.geometry():
+            window.setGeometry(inside)

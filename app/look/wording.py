@@ -7,7 +7,7 @@ from engine.lens.pieces import Ghosts
 from engine.lens.shared_wording import FIGURES
 from engine.lens.shared_wording import RULE_TITLES as RULE_TITLES
 from engine.lens.shared_wording import drafter_title as drafter_title
-from engine.types import Rule
+from engine.types import INVARIANT_RULES, Rule
 
 RULE_NOTES: dict[Rule, str] = {
     "match": "Match: drafter and target draw independently; a proposal is accepted if both drew the same token.",
@@ -43,8 +43,8 @@ DEFINITIONS = {
     "with the same settings, model and machine. It is never derived from other figures.",
     "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. In a "
     "comparison, loading and the other answers' turns do not count.",
-    "invariant": "Same with any drafter: under Match and Gumbel the target draws with noise that depends only on the "
-    "seed and the position, so another drafter gives the same text, except at near-ties.",
+    "invariant": f"Same with any drafter: under {' and '.join(RULE_TITLES[rule] for rule in INVARIANT_RULES)} the target draws "
+    "with noise that depends only on the seed and the position, so another drafter gives the same text, except at near-ties.",
     "context": "Tokens in the target's cache, out of its context length.",
 }
 

@@ -62,7 +62,7 @@ class Answer:
         shows_thought: whether what the model thought first is part of the text that is shown; else it is folded away.
         thought_seconds: how long it has thought; None where it has not, or that is not known.
         rounds: every round so far; round i has index i.
-        rules: every rule that was in force, in order; the text is drafter-invariant only without rejection and block.
+        rules: every rule that was in force, in order; the text is drafter-invariant only if all are.
     """
 
     options: DecodingOptions

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QMenu,
     QSizePolicy,
-    QSplitter,
     QStackedWidget,
     QVBoxLayout,
     QWidget,
@@ -29,7 +28,7 @@ from app.export.dialog import export_answers
 from app.look import theme as themes
 from app.look.banner import Banner
 from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_menus, show_use
-from app.look.placing import FRAME, fitted, frame_of
+from app.look.placing import keep_on_screen, place_first
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
 from app.look.widgets import spaced
@@ -46,6 +45,7 @@ from app.window.commands import why_not, window_commands
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header, model_path
 from app.window.pages import Pages
+from app.window.panel_splitter import PanelSplitter
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
 from app.window.rule_bars import rule_bars
 from app.window.sampling_popover import SamplingPopover
@@ -90,7 +90,6 @@ class Window(QMainWindow):
         self._editing = False
         self._again = False
         self._unsent = ""
-        self._divided_by_hand = False
         self.chat = Chat(engine, settings, settings_path, self)
         self.session = self.chat.session
         self.cursor_place = Cursor(self)
@@ -107,7 +106,8 @@ class Window(QMainWindow):
         self._apply_look()
         self._show_settings()
         self._refresh()
-        self._place(settings.geometry)
+        self._first_size = place_first(self, settings.geometry)
+        self._divide()
         self.composer.edit.setFocus()
         if note:
             self.banner.show_message(note, "note")
@@ -155,12 +155,7 @@ class Window(QMainWindow):
         self.column.installEventFilter(self)
         _stacked(self.column, (self.stack, 1), self.banner, self.composer, self.replay_controller.bar)
         self.replay_controller.watch()
-        self.splitter = QSplitter(Qt.Orientation.Horizontal)
-        self.splitter.setChildrenCollapsible(False)
-        self.splitter.setHandleWidth(1)
-        self.splitter.addWidget(self.column)
-        self.splitter.addWidget(self.panel)
-        self.splitter.splitterMoved.connect(self._divided)
+        self.splitter = PanelSplitter(self.column, self.panel)
         conversation = QWidget()
         _stacked(conversation, self.header, (self.splitter, 1))
         self.pages = Pages(conversation, self.chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
@@ -602,35 +597,8 @@ class Window(QMainWindow):
 
     # Qt
 
-    def _place(self, geometry: tuple[int, ...]) -> None:
-        """Where it was, if a screen is still there; else in its first size, which leaves room for a frame not yet known."""
-        self.resize(1440, 900)
-        wanted = QRect(*geometry)
-        if geometry and any(screen.availableGeometry().intersects(wanted) for screen in QGuiApplication.screens()):
-            self.setGeometry(wanted)
-        elif (screen := QGuiApplication.primaryScreen()) is not None:
-            self.resize(fitted(self.geometry(), screen.availableGeometry(), FRAME).size())
-        self._first_size = self.size()
-        self._divide()
-
-    def _keep_on_screen(self) -> None:
-        """The frame is known once the window shows, and belongs on the screen too; a size that somebody else has set stays."""
-        if self.windowState() == Qt.WindowState.WindowNoState and self.size() == self._first_size:
-            inside = fitted(self.geometry(), self.screen().availableGeometry(), frame_of(self))
-            if inside != self.geometry():
-                self.setGeometry(inside)
-
-    @Slot()
-    def _divided(self) -> None:
-        self._divided_by_hand = True
-
     def _divide(self) -> None:
-        """The panel gets a third of the width, until the user has said otherwise."""
-        if self._divided_by_hand:
-            return
-        scale = self.settings.text_scale
-        charts = round(max(340 * scale, min(560 * scale, self.width() * 0.37)))
-        self.splitter.setSizes([self.width() - charts, charts])
+        self.splitter.divide(self.width(), self.settings.text_scale)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.column and event.type() == QEvent.Type.Resize:
@@ -647,7 +615,7 @@ class Window(QMainWindow):
 
     @Slot()
     def _tell_painted(self) -> None:
-        self._keep_on_screen()
+        keep_on_screen(self, self._first_size)
         self.first_painted.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
