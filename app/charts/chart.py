@@ -73,7 +73,7 @@ def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, me
     taken: list[tuple[float, float]] = []
     found: list[Fitted] = []
     for label in labels:
-        long = (measure(label.words) + 10) * a_pixel
+        long = (measure(label.words) + 8) * a_pixel
         sides = (label.place - 4 * a_pixel, label.place - long + 4 * a_pixel) if label.stands == "side" else ()
         for left in sides or (min(max(label.place - long / 2, x[0]), x[1] - long),):
             free = all(left + long <= other or left >= until for other, until in taken)

@@ -9,6 +9,8 @@ from engine.lens.dividers import Divider
 
 WIDTH, HEIGHT = 480.0, 218.0
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 36.0, 184.0
+Span = tuple[float, float]
+"""From where to where across."""
 
 
 def begin(
@@ -39,17 +41,29 @@ def _grid(drawing: Drawing, frame: Frame, values: Sequence[float]) -> None:
         drawing.text(LEFT - 6, height + 4, number(value), anchor="end")
 
 
-def dividers(drawing: Drawing, frame: Frame, found: Sequence[Divider]) -> None:
-    """A dashed line through all fields before the first round of each, with its words above, on the side that has room."""
-    end = LEFT
-    for divider in found:
-        words = divider.title
-        x, width = frame.across(divider.first + 0.5), 5.6 * len(words) + 8
+def dividers(drawing: Drawing, frame: Frame, found: Sequence[Divider], marks: Sequence[Span] = ()) -> list[Span]:
+    """A dashed line through all fields before the first round of each, with its words above, on the side that has more room.
+
+    `marks`: what else stands above the field. Returns what the words take there; a mark that they meet gives way.
+    """
+    places = [frame.across(divider.first + 0.5) for divider in found]
+    taken: list[Span] = []
+    for x, divider in zip(places, found, strict=True):
+        width = 5.6 * len(divider.title) + 8
         drawing.line((x, TOP - 9), (x, BOTTOM), drawing.palette.dim, 1, "4 3")
-        left = x if x + width <= RIGHT else x - width
-        if left >= end:
-            drawing.text(left + 4, TOP - 2, words, size=10)
-            end = left + width
+        sides = [(left, left + width) for left in (x, x - width) if left >= LEFT and left + width <= RIGHT]
+        sides = [side for side in sides if not meets(side, taken)]
+        if sides:
+            others = [(place, place) for place in places if place != x]
+            best = min(sides, key=lambda side: (meets(side, others), meets(side, marks)))
+            drawing.text(best[0] + 4, TOP - 2, divider.title, size=10)
+            taken.append(best)
+    return taken
+
+
+def meets(one: Span, others: Sequence[Span]) -> bool:
+    """Whether it has any room in common with one of the others."""
+    return any(one[0] < right and left < one[1] for left, right in others)
 
 
 def empty(name: str, palette: Palette, words: str) -> Drawing:

@@ -50,6 +50,7 @@ def proposals_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing
     top = max(1.0, tallest if binned else proposals_shown(judged, proposals))
     drawing, frame = axes.begin("proposals", palette, words, _rounds(tally), (0, top), _below(tally), bottom=118)
     states = (("fill", palette.accepted), ("hatch", palette.rejected), ("outline", palette.unjudged))
+    cut: list[tuple[float, str]] = []
     for column in drawn:
         left, right = frame.across(column.first + 0.5), frame.across(column.last + 1.5)
         gap = min(2.0, (right - left) * 0.2)
@@ -65,13 +66,33 @@ def proposals_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing
                 axes.bar(drawing, left, frame.up(high) + between, right - left - gap, height - between, kind, colour)
                 low = high
         if column.proposals > top + 1e-9:
-            drawing.text((left + right - gap) / 2, axes.TOP - 2, f"▲{column.proposals:.0f}", palette.text, 9, anchor="middle")
+            cut.append(((left + right - gap) / 2, f"{column.proposals:.0f}"))
         drawing.end_group()
     _expectations(drawing, frame, tally, palette)
-    axes.dividers(drawing, frame, setting.dividers)
+    _numbers_of_cut_columns(drawing, frame, cut, setting)
     names = [(kind, colour, name) for (kind, colour), name in zip(states, ("accepted", "rejected", "unjudged"), strict=True)]
     axes.legend(drawing, [*names, *((DASHES[rule], palette.rule(rule), RULE_TITLES[rule]) for rule in EXPECTED_RULES)])
     return drawing
+
+
+def _numbers_of_cut_columns(drawing: Drawing, frame: Frame, cut: Sequence[tuple[float, str]], setting: Setting) -> None:
+    """The dividers, and beside their words how tall columns would be that go beyond the field; a sign alone without room for it.
+
+    `cut`: the middle of each such column, and its number, which stands behind the sign or, at the end of the field, before it.
+    """
+    spans = []
+    for middle, number in cut:
+        left, right = middle - 4, middle + 5 + 5.5 * len(number)
+        spans.append((left, right) if right <= axes.RIGHT else (middle - 5 - 5.5 * len(number), middle + 4))
+    taken = axes.dividers(drawing, frame, setting.dividers, spans)
+    for (middle, number), span in zip(cut, spans, strict=True):
+        if axes.meets(span, taken):
+            drawing.text(middle, axes.TOP + 7, "▲", drawing.palette.text, 7, anchor="middle")
+        elif span[1] > middle + 4:
+            drawing.text(span[0], axes.TOP - 2, f"▲{number}", drawing.palette.text, 9)
+        else:
+            drawing.text(span[1], axes.TOP - 2, f"{number}▲", drawing.palette.text, 9, anchor="end")
+        taken.append(span)
 
 
 def _expectations(drawing: Drawing, above: Frame, tally: Tally, palette: Palette) -> None:
@@ -251,7 +272,8 @@ def lengths_chart(tally: Tally, palette: Palette, _: Setting) -> Drawing:
         title = f"{length} accepted: {many:,} of {whole:,} rounds ({many / whole:.0%})"
         axes.bar(drawing, middle - width / 2, high, width, axes.BOTTOM - high, "fill", palette.accent, title)
         if len(found) <= 12:
-            drawing.text(middle, high - 4, f"{many:,}", anchor="middle")
+            outline = frame.up(expected[length]) if length < len(expected) else high
+            drawing.text(middle, min(high, outline) - 4, f"{many:,}", anchor="middle")
     for length, likely in enumerate(expected):
         left, right = frame.across(length) - width / 2 - 4, frame.across(length) + width / 2 + 4
         high = frame.up(likely)

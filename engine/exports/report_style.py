@@ -33,8 +33,8 @@ small { font-size: 12.5px; line-height: 1.4; display: block; }
 .note { border: 1px solid var(--rejected); border-radius: 10px; padding: 10px 14px; margin: 14px 0; }
 .prompt { background: var(--panel); border: 1px solid var(--line); border-radius: 14px; padding: 12px 16px; margin: 12px 0 20px;
   white-space: pre-wrap; overflow-wrap: anywhere; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); gap: 12px; margin: 12px 0; }
-.tile { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 12px 14px; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 12px 0; }
+.tile { flex: 1 1 220px; background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 12px 14px; }
 .tile dt { color: var(--dim); font-size: 13px; }
 .tile dd { margin: 0; }
 .value { font-size: 24px; font-weight: 600; font-variant-numeric: tabular-nums; }
@@ -54,7 +54,7 @@ figure svg { display: block; width: 100%; height: auto; }
   font-size: .88em; text-decoration: none; }
 .fold { font-weight: inherit; cursor: pointer; }
 .fold::before { content: "⋯" attr(data-n); color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px;
-  border-radius: 3px; font-size: .8em; padding: 0 3px; margin: 0 3px; }
+  border-radius: 3px; font-size: .8em; padding: 0 3px; margin: 0 3px; white-space: nowrap; }
 .fold .unjudged, .fold:focus-within::before { display: none; }
 .fold:focus-within .unjudged { display: inline; }
 .fold:focus-within::after { content: none !important; }
@@ -69,7 +69,7 @@ figure svg { display: block; width: 100%; height: auto; }
 .switch::before { content: attr(data-words); order: 1; }
 .switch::after { content: ""; flex: 1; order: 2; border-top: 1px solid var(--dim); }
 .rules { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 10px 14px; margin: 10px 0; }
-.bars { display: grid; grid-template-columns: max-content minmax(0, 460px); gap: 5px 12px; align-items: center; margin: 8px 0; }
+.bars { display: grid; grid-template-columns: 5em minmax(0, 460px); gap: 5px 12px; align-items: center; margin: 8px 0; }
 .bars > span { font-size: 13px; color: var(--dim); }
 .bars > .force { color: var(--text); font-weight: 600; }
 .bar { position: relative; height: 12px; background: var(--background); border-radius: 3px; }
@@ -98,8 +98,9 @@ tbody tr:hover { background: var(--background); }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
 code { font: 12.5px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
 @media (max-width: 560px) { .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
-@media print { main { max-width: none; padding: 0; } h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
+@media print { body { background: none; } main { max-width: none; padding: 0; }
+  .charts { grid-template-columns: 1fr 1fr; } h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
   table { font-size: 10px; } th, td { padding: 2px 5px; } td.chips { min-width: 0; } td.words { white-space: pre-wrap; }
-  .scroll { max-height: none; overflow: visible; } .toggle { display: none; } figure, .tile { break-inside: avoid; }
+  .scroll { max-height: none; overflow: visible; } .toggle { display: none; } figure, .tile, .rules { break-inside: avoid; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """

@@ -179,6 +179,8 @@ def test_labels_that_have_no_room_are_left_out_and_none_leaves_the_plot() -> Non
     assert [label.words for label in found] == ["Rejection", "64", "Gumbel"]
     assert found[-1].left < 59.0 - 6, "on the side that has room"
     assert fit_labels(labels, (0.0, 60.0), 0.0, len) == []
+    near = [Label(6.0, "Rejection", "side"), Label(16.0, "Gamma 3", "side")]  # 62 pixels for 54
+    assert len(fit_labels(near, (0.0, 60.0), 372.0, lambda words: 6.0 * len(words))) == 2
 
 
 # The page

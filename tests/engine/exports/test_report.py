@@ -108,6 +108,7 @@ def test_unjudged_tokens_of_a_round_lie_folded_in_one_sign_that_tab_opens(tmp_pa
     assert all(fold["tabindex"] == "0" and "unjudged" in (fold["aria-label"] or "") for fold in folds)
     assert html.count('<del class="unjudged" data-d=') == sum(round_.unjudged for round_ in rounds), "each is still there"
     assert ".fold .unjudged, .fold:focus-within::before { display: none; }" in html
+    assert "margin: 0 3px; white-space: nowrap; }" in html, "the sign and its number are not parted at the end of a line"
 
 
 def test_a_change_of_gamma_alone_divides_the_text_too(tmp_path: Path) -> None:
@@ -290,6 +291,18 @@ def test_no_column_of_a_picture_is_cut_off_without_a_number(tmp_path: Path) -> N
     rounds[7] = make_round(7, ["a"], "b", ["c"] * 54, started=420.0)
     cut = chart_svg([trace_of(tmp_path / "cut.jsonl", rounds)], "proposals")
     assert "▲55" in cut and "▲" not in usual
+
+
+def test_the_words_of_a_divider_and_the_number_of_a_cut_column_never_overlap(tmp_path: Path) -> None:
+    rounds = [make_round(index, ["a"], "b", ["c"] * 3, started=60.0 * index) for index in range(40)]
+    rounds[10] = make_round(10, ["a"], "b", ["c"] * 54, started=600.0)
+    divided = replace(trace_of(tmp_path / "cut.jsonl", rounds), changes=({"index": 10, "gamma": 5},))
+    root = ElementTree.fromstring(chart_svg([divided], "proposals").encode())
+    places = {part.text: float(part.attrib["x"]) for part in root.iter("{http://www.w3.org/2000/svg}text") if part.text}
+    assert places["Gamma 5"] + 5.6 * len("Gamma 5") <= places["▲55"], "the words stand on the other side of their line"
+    rounds[9] = make_round(9, ["a"], "b", ["c"] * 54, started=540.0)
+    crowded = replace(trace_of(tmp_path / "crowded.jsonl", rounds), changes=({"index": 10, "gamma": 5},))
+    assert ">▲<" in chart_svg([crowded], "proposals"), "without room for its number a column is still marked"
 
 
 def test_the_columns_add_up_to_the_figures_of_the_answer() -> None:
