@@ -61,7 +61,7 @@ def closing(comparison: Comparison) -> tuple[str, str]:
     findings = rule_findings(comparison)
     if not findings or comparison.running or any(finding.kind in ("waiting", "failed") for finding in findings):
         return "", ""
-    return _texts(findings), _acceptance(comparison)
+    return _texts(comparison, findings), _acceptance(comparison)
 
 
 def waiting_for(comparison: Comparison) -> str:
@@ -78,17 +78,22 @@ def agreeing(comparison: Comparison) -> str:
     return "No difference so far." if comparison.running else "The texts are the same."
 
 
-def _texts(findings: tuple[RuleFinding, ...]) -> str:
-    """Which rules kept their text. Texts that must not part and did are told by the columns; nothing is concluded from them."""
+def _texts(comparison: Comparison, findings: tuple[RuleFinding, ...]) -> str:
+    """Which rules kept their text, and whether they had to. Texts that must not part and did are told by the columns; nothing is
+    concluded from them."""
     if any(finding.kind not in ("same", "expected") for finding in findings):
         return ""
-    kept = [RULE_TITLES[finding.rule] for finding in findings if finding.kind == "same"]
-    left = [RULE_TITLES[finding.rule] for finding in findings if finding.kind == "expected"]
-    parts = []
-    if kept:
-        parts.append(f"{' and '.join(kept)} kept the text when the drafter changed")
+    bound = [f for f in findings if all(comparison.columns[index].setup.invariant for index in f.columns)]
+    kept = " and ".join(RULE_TITLES[f.rule] for f in findings if f.kind == "same" and f in bound)
+    chance = " and ".join(RULE_TITLES[f.rule] for f in findings if f.kind == "same" and f not in bound)
+    left = " and ".join(RULE_TITLES[f.rule] for f in findings if f.kind == "expected")
+    stopped = any(column.answer.finish == "cancelled" for column in comparison.columns)
+    text = "it" if kept else "the text when the drafter changed"
+    parts = [f"{kept} kept the text when the drafter changed"] if kept else []
+    if chance:
+        parts.append(f"{chance} kept {text} until the answers were stopped" if stopped else f"{chance} happened to keep {text}")
     if left:
-        parts.append(f"{' and '.join(left)} did not" if kept else f"{' and '.join(left)} changed the text with the drafter")
+        parts.append(f"{left} did not" if kept or chance else f"{left} changed the text with the drafter")
     return f"{'; '.join(parts)}."
 
 

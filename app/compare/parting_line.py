@@ -43,14 +43,15 @@ class PartingLine(QFrame):
         row.addWidget(self.go)
         self.hide()
 
-    def show_words(self, headline: str = "", words: str = "", until: str = "", least: str = "") -> None:
+    def show_words(self, headline: str = "", words: str = "", until: str = "", least: str = "", parted: bool = True) -> None:
         """A sentence that stands out, and more.
 
         Args:
             until: what stands there until there is something to say; without it the line is hidden then.
             least: words that have room in any case.
+            parted: whether there is a difference to go to.
         """
-        self.go.setVisible(bool(headline or words))
+        self.go.setVisible(parted and bool(headline or words))
         words, self._least = words or ("" if headline else until), least
         whole = " ".join(filter(None, (headline, words)))
         if whole != self.words.accessibleDescription():

@@ -34,20 +34,34 @@ class Preset:
         words: what there is to see.
         make: the comparison under the window's settings, which say the target and the drafter. What must hold for the words to
             be true, the comparison brings along.
+        chosen: why its seed was chosen, where the comparison has one of its own with the built-in model.
+        of_prompts: whether the words are about its prompts.
     """
 
     id: str
     title: str
     words: str
     make: Callable[[Settings], Setup]
+    chosen: str = ""
+    of_prompts: bool = False
 
-    def about(self, setup: Setup) -> str:
-        """The words, and what the comparison brings along that is not seen in its controls."""
+    def about(self, setup: Setup, settings: Settings) -> str:
+        """The words, and what the comparison brings along that is not seen in its controls; only what is still true of a `setup`
+        that was changed since the preset made it."""
+        made = self.make(settings)
+        prompts, made_for = ([each.prompt_of(column) for column in each.columns] for each in (setup, made))
+        if _compared(setup) != _compared(made) or (self.of_prompts and prompts != made_for):
+            return ""
         alike = {(column.gamma, column.temperature) for column in setup.columns}
         gamma, temperature = next(iter(alike))
         shared = f" Gamma {gamma} and temperature {temperature:g} in every column." if len(alike) == 1 and gamma != "auto" else ""
-        chosen = " This seed was chosen because the texts under Rejection part early." if setup.seed == PARTING_SEED else ""
-        return f"{self.words}{shared}{chosen}"
+        chosen = settings.target == "builtin" and setup.seed == made.seed and prompts == made_for
+        return f"{self.words}{shared}{f' {self.chosen}' if self.chosen and chosen else ''}"
+
+
+def _compared(setup: Setup) -> tuple[object, ...]:
+    """What the words of a preset speak of."""
+    return tuple((column.rule, column.drafter) for column in setup.columns), setup.samples > 0, setup.own_prompts
 
 
 def _two_drafters(settings: Settings) -> tuple[str, str]:
@@ -113,6 +127,7 @@ PRESETS: tuple[Preset, ...] = (
         "One prompt and one seed, two drafters under each rule. Gumbel keeps the text whichever drafter proposes; under "
         "Rejection the text depends on the drafter, and a little more is accepted.",
         _rejection_gumbel,
+        "This seed was chosen because the texts under Rejection part early.",
     ),
     Preset(
         "with-without",
@@ -132,11 +147,13 @@ PRESETS: tuple[Preset, ...] = (
         "The same paragraph three times",
         "The prompt contains the first copy. The n-gram drafter finds it, so copies two and three light up.",
         _three_times,
+        of_prompts=True,
     ),
     Preset(
         "story-code",
         "Story vs. code",
         "Two prompts with the same settings: code is easier to predict than a story.",
         _story_code,
+        of_prompts=True,
     ),
 )

@@ -18,7 +18,7 @@ from app.compare.controls import CompareBar
 from app.compare.finding import agreeing, closing, rule_findings, waiting_for
 from app.compare.linked_columns import LinkedColumns
 from app.compare.parting_line import LONGEST, PartingLine, parting_words
-from app.compare.presets import PRESETS
+from app.compare.presets import PRESETS, Preset
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
 from app.conversation.legend import Legend
@@ -66,6 +66,7 @@ class CompareView(QWidget):
         self.tallies: list[SampleTally] = []
         self.sampling = False
         self._asked: Setup | None = None
+        self._preset: Preset | None = None
         self._asked_target = ""
         self._stale = False
         self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
@@ -152,6 +153,7 @@ class CompareView(QWidget):
     def show_setup(self, setup: Setup, words: str) -> None:
         """Another comparison, not yet started; what was shown goes away."""
         self.banner.hide()
+        self._preset = None
         self.comparison, self.tallies, self._asked = None, [], None
         self.bar.show_setup(setup, words)
         self.bar.show_drawn_seed(None)
@@ -177,10 +179,12 @@ class CompareView(QWidget):
         preset = next((preset for preset in PRESETS if preset.id == name), None)
         if preset is not None and not self.running:
             setup = preset.make(self.settings())
-            self.show_setup(setup, preset.about(setup))
+            self.show_setup(setup, preset.about(setup, self.settings()))
+            self._preset = preset
 
     def show_prompt(self, prompt: str) -> None:
         """Takes a prompt over; the words of a preset were about its own."""
+        self._preset = None
         self.bar.prompt.setPlainText(prompt)
         self.bar.show_words("")
 
@@ -190,6 +194,7 @@ class CompareView(QWidget):
         setup = self.setup
         if not self.running and len(setup.columns) < MOST_COLUMNS:
             self._show_columns(with_column(setup))
+            self._show_about()
             self._show_state()
 
     def remove(self, index: int) -> None:
@@ -205,7 +210,13 @@ class CompareView(QWidget):
             target = self.settings().target
             for column in self._shown:
                 column.show_title(column.controls.setup.title(target))
+        self._show_about()
         self._show_state()
+
+    def _show_about(self) -> None:
+        """What the preset said, as far as it is true of what the controls say now."""
+        if self._preset is not None:
+            self.bar.show_words(self._preset.about(self.setup, self.settings()))
 
     # Running
 
@@ -326,7 +337,8 @@ class CompareView(QWidget):
         found = rule_findings(comparison)
         self.band.show_findings(found)
         if found:
-            self.parting.show_words(*closing(comparison), until=waiting_for(comparison), least=LONGEST)
+            parted = comparison.divergence is not None
+            self.parting.show_words(*closing(comparison), until=waiting_for(comparison), least=LONGEST, parted=parted)
         else:
             words = parting_words(comparison)
             self.parting.show_words("", words, until=agreeing(comparison), least=words)

@@ -250,6 +250,7 @@ class Window(QMainWindow):
     def show_rules_apart(self) -> None:
         """Sets a temperature at which the rules differ and answers the last prompt again with it and the same seed. An answer
         that is under way is stopped first and stays beside the new one."""
+        self.composer.edit.setFocus()  # the button that was pressed goes away
         self.chat.change("temperature", WARM)
         self._again = self.session.running is not None
         if self._again:

@@ -97,10 +97,20 @@ def judged(more: float, rejection: tuple[int, int] = (12, 12)) -> Comparison:
 
 def test_acceptance_is_compared_at_the_same_positions_with_its_interval() -> None:
     headline, words = closing(judged(0.06))
-    assert headline == "Gumbel and Rejection kept the text when the drafter changed."
+    assert headline == "Gumbel kept the text when the drafter changed; Rejection happened to keep it."
     assert words == (
         "At the same positions, theory predicts that Rejection accepts .06 more with Trained head (.06 to .06) and .06 more with "
         "Small draft model (.06 to .06)."
+    )
+
+
+def test_texts_that_were_stopped_before_they_could_part_prove_nothing_of_rejection() -> None:
+    comparison = compared(*FOUR)
+    for run in range(1, 5):
+        grow(comparison, run, rounds_of(TEXT[:3]))
+        end(comparison, run, "cancelled")
+    assert closing(comparison)[0] == (
+        "Gumbel kept the text when the drafter changed; Rejection kept it until the answers were stopped."
     )
 
 

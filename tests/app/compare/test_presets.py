@@ -35,19 +35,39 @@ def test_filters_of_the_chat_can_be_compared_too() -> None:
 
 
 def test_the_rules_are_set_two_by_two_with_one_seed() -> None:
-    setup = RULES.make(Settings(drafter="builtin-draft"))
+    settings = Settings(drafter="builtin-draft")
+    setup = RULES.make(settings)
     assert [column.rule for column in setup.columns] == ["gumbel", "gumbel", "rejection", "rejection"]
     assert [column.drafter for column in setup.columns] == ["builtin-draft", "head"] * 2
     assert {(column.gamma, column.temperature) for column in setup.columns} == {(3, 0.8)}
     assert setup.seed == PARTING_SEED
-    assert "seed was chosen" in RULES.about(setup)
+    assert "seed was chosen" in RULES.about(setup, settings)
 
 
 def test_a_seed_is_only_said_to_be_chosen_where_it_was() -> None:
-    setup = RULES.make(Settings(target="/models/mine.gguf", drafter="none", seed=99))
+    settings = Settings(target="/models/mine.gguf", drafter="none", seed=99)
+    setup = RULES.make(settings)
     assert setup.seed == 99
-    assert "chosen" not in RULES.about(setup)
+    assert "chosen" not in RULES.about(setup, settings)
     assert [column.drafter for column in setup.columns] == ["ngram", "ngram-mod"] * 2
+    usual = Settings()
+    for changes in ({"seed": 2}, {"seed": None}, {"prompt": "Why is the sea salty?"}):
+        words = RULES.about(replace(RULES.make(usual), **changes), usual)
+        assert "Gumbel keeps the text" in words and "chosen" not in words
+    assert "chosen" not in PRESETS[1].about(PRESETS[1].make(replace(usual, seed=PARTING_SEED)), replace(usual, seed=PARTING_SEED))
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.id)
+def test_words_that_a_change_has_made_untrue_go_away(preset: Preset) -> None:
+    settings = Settings()
+    setup = preset.make(settings)
+    assert preset.words in preset.about(setup, settings)
+    block = replace(setup, columns=(replace(setup.columns[0], rule="block"), *setup.columns[1:]))
+    assert preset.about(block, settings) == ""
+    warmer = replace(setup, columns=(replace(setup.columns[0], temperature=1.5), *setup.columns[1:]))
+    assert preset.about(warmer, settings) == preset.words + (f" {preset.chosen}" if preset.chosen else "")
+    columns = tuple(replace(column, prompt="Why?") for column in setup.columns)
+    assert (preset.about(replace(setup, prompt="Why?", columns=columns), settings) == "") == preset.of_prompts
 
 
 def test_the_chosen_seed_parts_the_texts_under_rejection_and_not_under_gumbel(builtin: LoadedModel) -> None:

@@ -166,6 +166,25 @@ def test_the_closing_words_have_their_place_from_the_start(qtbot: QtBot, open_co
     assert view.parting.words.height() >= view.parting.words.heightForWidth(view.parting.words.width())
 
 
+def test_another_seed_is_not_said_to_be_chosen(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare(preset="rejection-gumbel")
+    assert "This seed was chosen" in view.bar.words.text()
+    view.bar.seed.setFocus()
+    view.bar.seed.selectAll()
+    qtbot.keyClicks(view.bar.seed, "12")
+    assert "Gumbel keeps the text" in view.bar.words.text() and "chosen" not in view.bar.words.text()
+    view.extend()
+    assert not view.bar.words.isVisible() or len(view._shown) == 4
+    view.columns[0].controls.rule.setCurrentIndex(view.columns[0].controls.rule.findData("match"))
+    assert not view.bar.words.isVisible()
+
+
+def test_there_is_no_difference_to_go_to_where_no_texts_have_parted(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, _ = open_compare([story_rounds(), story_rounds(gamma=2)] * 2, preset="rejection-gumbel")
+    run(qtbot, view)
+    assert "Rejection happened to keep it" in view.parting.words.text() and not view.parting.go.isVisible()
+
+
 def test_the_first_difference_moves_nothing_either(qtbot: QtBot, open_compare: Open) -> None:
     _, view, engine = open_compare([other_story(), story_rounds()])
     engine.pause_after = 2
@@ -465,7 +484,7 @@ def test_every_preset_opens_from_the_menu_and_runs(qtbot: QtBot, open_compare: O
     window, view, _ = open_compare()
     name = "compare" + "".join(part.capitalize() for part in preset.id.split("-")) + "Action"
     window.actions_by_id[name].trigger()
-    assert view.bar.words.text() == preset.about(view.setup)
+    assert view.bar.words.text() == preset.about(view.setup, window.settings)
     assert preset.words in view.bar.words.text()
     run(qtbot, view)
     assert view.tallies or view.comparison is not None

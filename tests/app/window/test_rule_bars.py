@@ -154,6 +154,7 @@ def test_without_an_answer_the_click_only_sets_the_temperature(qtbot: QtBot, ope
     qtbot.mouseClick(window.header.strip.remedy, Qt.MouseButton.LeftButton)
     assert window.settings.temperature == 0.8 and not engine.requests
     assert not window.header.strip.remedy.isVisible()
+    assert window.composer.edit.hasFocus(), "and not whatever comes next to the button that has gone"
 
 
 def test_a_replay_shows_its_own_bars_and_offers_nothing(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
