@@ -44,6 +44,7 @@ class Database:
         """
         self.path = path
         self._wait = wait
+        self._damage = path.with_suffix(".damaged")
         self._lock = threading.RLock()
         self._writing = False
         with self._explained():
@@ -60,6 +61,7 @@ class Database:
     def _set_up(self) -> None:
         execute = self._connection.execute
         self._connection.row_factory = sqlite3.Row
+        self._connection.text_factory = readable
         execute(f"PRAGMA page_size = {PAGE}")
         execute("PRAGMA foreign_keys = ON")
         execute("PRAGMA secure_delete = ON")  # what is deleted for good is overwritten
@@ -147,8 +149,26 @@ class Database:
 
     def is_sound(self) -> bool:
         """Whether every page of the file is what it should be. Reads all of it."""
-        with self._lock, self._explained():
+        with self._lock, contextlib.suppress(ChatsDamaged), self._explained():
             return [row[0] for row in self._connection.execute("PRAGMA quick_check(1)")] == ["ok"]
+        return False
+
+    def require_sound(self) -> None:
+        """Raises ChatsDamaged, and remembers it, unless the file is sound."""
+        if not self.is_sound():
+            with self._explained():
+                self._damage.touch(0o600)
+            raise _damaged(self.path, "found by a check")
+
+    @property
+    def was_damaged(self) -> bool:
+        """Whether damage was met when the file was last used."""
+        return self._damage.exists()
+
+    def clear_damage(self) -> None:
+        """The file is sound again."""
+        with self._explained():
+            self._damage.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Closes the file. A second call does nothing."""
@@ -162,7 +182,16 @@ class Database:
         try:
             yield
         except (sqlite3.Error, OSError, OverflowError) as error:
-            raise explained(error, self.path, self._wait) from error
+            told = explained(error, self.path, self._wait)
+            if isinstance(told, ChatsDamaged):
+                with contextlib.suppress(OSError):
+                    self._damage.touch(0o600)
+            raise told from error
+
+
+def readable(content: bytes) -> str:
+    """A text of the file; damage to a few letters must not hide the others."""
+    return content.decode("utf-8", errors="replace")
 
 
 def explained(error: Exception, path: Path, wait: float) -> DraftlightError:
@@ -172,9 +201,7 @@ def explained(error: Exception, path: Path, wait: float) -> DraftlightError:
     number = getattr(error, "sqlite_errorcode", 0) & 0xFF
     reason = getattr(error, "strerror", None) or str(error)
     if number in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return ChatsDamaged(
-            f"The chats in {path} are damaged ({reason}). Quit every Draftlight and start it again: what can be read is kept."
-        )
+        return _damaged(path, reason)
     if number in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ChatsBusy(
             f"Another program has kept the chats in {path} locked for {wait:g} seconds. Nothing has changed. Try again; if it "
@@ -187,4 +214,10 @@ def explained(error: Exception, path: Path, wait: float) -> DraftlightError:
     return ChatsNotSaved(
         f"The chats in {path} cannot be used: {reason}. Nothing has changed. Check that the folder can be written to, or set "
         "DRAFTLIGHT_HOME to another one."
+    )
+
+
+def _damaged(path: Path, reason: str) -> ChatsDamaged:
+    return ChatsDamaged(
+        f"The chats in {path} are damaged ({reason}). Quit every Draftlight and start it again: what can be read is kept."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from engine.chats.answer_of_trace import making_of, state_of, text_of
@@ -12,8 +11,6 @@ from engine.chats.trace_files import TraceFiles
 from engine.chats.values import Making, State, dumped, loaded, making_from_json, making_to_json
 from engine.errors import DraftlightError
 from engine.trace import read
-
-_log = logging.getLogger(__name__)
 
 
 def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, notes: list[str]) -> None:
@@ -44,7 +41,6 @@ def _what_there_is(path: Path | None, made: Making | None) -> tuple[State, str, 
         if path is None:
             raise DraftlightError("The answer has no trace.")
         trace = read(path)
-    except DraftlightError as error:  # killed before the answer began
-        _log.warning("Nothing of an interrupted answer could be read. %s", error)
+    except DraftlightError:  # killed before the answer began
         return "interrupted", "", made
     return state_of(trace), text_of(trace), making_of(trace, made)

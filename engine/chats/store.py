@@ -16,9 +16,11 @@ from types import TracebackType
 from typing import Any
 
 from engine.chats import search
-from engine.chats.database import Database
+from engine.chats.database import ChatsDamaged, Database
 from engine.chats.interrupted import end_interrupted
+from engine.chats.old_traces import conversations_of, trace_paths
 from engine.chats.presence import Presence, alone
+from engine.chats.repair import finish, repair
 from engine.chats.titles import UNTITLED, title_of
 from engine.chats.trace_files import TraceFiles
 from engine.chats.values import (
@@ -45,6 +47,7 @@ FILE = "chats.db"
 KEPT_DAYS = 30
 """What is deleted can be brought back for so long."""
 DAY = 86_400.0
+_CHECKED_EVERY = 7 * DAY
 
 _LISTED = "id, title, created, updated, pinned, folder, named, deleted, origin"
 _SUBTREE = """
@@ -92,7 +95,11 @@ class ChatStore:
             self.folder.chmod(0o700)
             with alone(self.folder / "opening.lock", wait):
                 self._presence = Presence(self.folder / "open")
-                self._database = Database(self.folder / FILE, wait)
+                try:
+                    self._database = self._opened(self.folder / FILE, home / "traces", wait)
+                except BaseException:
+                    self._presence.leave()
+                    raise
         except OSError as error:
             raise DraftlightError(
                 f"The chats in {self.folder} cannot be opened: {error.strerror or error}. Check who owns this folder, or set "
@@ -100,6 +107,31 @@ class ChatStore:
             ) from None
         self.traces = TraceFiles(home / "traces", self._database, clock)
         end_interrupted(self._database, self.traces, self._presence, self.notes)
+
+    def _opened(self, path: Path, traces: Path, wait: float) -> Database:
+        """The file, which is built anew if it is damaged. What can be known of damage without reading all of it is found here."""
+        finish(path)
+        database: Database | None = None
+        try:
+            database = Database(path, wait)
+            if not database.was_damaged or database.is_sound():
+                database.clear_damage()
+                return database
+        except ChatsDamaged:
+            pass  # repaired below
+        if database is not None:
+            database.close()
+        if self._presence.others():
+            raise ChatsDamaged(
+                f"The chats in {path} are damaged, and another Draftlight has them open. Quit it and start again: what can be "
+                "read is kept."
+            )
+        self.notes.append(repair(path, traces))
+        database = Database(path, wait)
+        with database.writing() as rows:  # the traces hold what could not be read
+            rows.execute("DELETE FROM facts WHERE name = 'traces imported'")
+        database.clear_damage()
+        return database
 
     def close(self) -> None:
         """Closes the files. A second call does nothing."""
@@ -430,6 +462,23 @@ class ChatStore:
     def retention(self, chosen: Retention) -> None:
         self._keep_fact("retention", dumped({"days": chosen.days, "bytes": chosen.bytes}))
 
+    def import_traces(self) -> int:
+        """Makes conversations of the traces in the data folder that belong to none; how many. The first call does it, later ones
+        do nothing, until the chats had to be rebuilt. Notes tell which traces cannot be read."""
+        if self._fact("traces imported"):
+            return 0
+        known, skipped = self.traces.names(), list[str]()
+        made = conversations_of([path for path in trace_paths(self.traces.folder) if path.name not in known], skipped)
+        with self._database.writing():
+            if self._fact("traces imported"):  # by another process, meanwhile
+                return 0
+            self.add(made)
+            self._keep_fact("traces imported", "yes")
+        if skipped:
+            others = f" So it is with {len(skipped) - 1} others." if len(skipped) > 1 else ""
+            self.notes.append(f"A trace could not be taken into the chats: {skipped[0]}{others}")
+        return len(made)
+
     def tidy(self) -> None:
         """What is to be done now and then, best in a thread of its own: removes what was deleted `KEPT_DAYS` days ago, compresses
         traces, and deletes those that are kept for long enough."""
@@ -438,11 +487,19 @@ class ChatStore:
             dead = [row[0] for row in rows.execute("SELECT id FROM conversations WHERE deleted < ?", [limit])]
             purged = self._purge(rows, dead) + rows.execute("DELETE FROM messages WHERE deleted < ?", [limit]).rowcount
         self.traces.tidy(self.retention)
+        self._check()
         for copy in self.folder.glob("chats-*.db*"):
             if copy.stat().st_mtime < limit:
                 copy.unlink(missing_ok=True)
         if purged:
             self._forget_for_good()
+
+    def _check(self) -> None:
+        """Reads the whole file once a week, so that damage is found before it is old."""
+        if float(self._fact("checked") or 0) > self._clock() - _CHECKED_EVERY:
+            return
+        self._database.require_sound()
+        self._keep_fact("checked", str(self._clock()))
 
     def purge(self, conversations: Sequence[int]) -> None:
         """Deletes conversations for good, with the traces that no other one shares."""

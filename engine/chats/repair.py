@@ -1,0 +1,219 @@
+"""A damaged file of chats: kept under another name, and built anew from every row that can be read.
+
+The new file is made beside the old one and takes its place in one step at the end, so whoever is killed on the way finds the
+damaged file, or the finished new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.chats.answer_of_trace import messages_of
+from engine.chats.database import PAGE, Database, readable
+from engine.chats.titles import UNTITLED
+from engine.chats.values import ROLES, STATES
+from engine.errors import DraftlightError
+from engine.trace import read
+
+_HEADER = 100
+_BEYOND = 1_000
+"""How many numbers behind the last row that is read are tried, where the highest one is not known either."""
+_UNREADABLE = "(This message could not be read.)"
+_log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+
+def repair(path: Path, traces: Path) -> str:
+    """Puts a new file in the place of a damaged one; what the user is to be told. Nobody may have the file open.
+
+    Args:
+        traces: the folder of the traces; they know what was asked where a prompt cannot be read.
+    """
+    rebuilt, unfinished = _rebuilt(path), path.with_suffix(".part")
+    for leftover in _trio(unfinished):
+        leftover.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        tables, lost = _read(path, Path(folder))
+    messages = _complete(tables, traces)
+    with contextlib.closing(Database(unfinished, wait=0)) as database:
+        with database.writing() as rows:
+            for table, found in tables.items():
+                _insert(rows, table, found)
+        database.tidy()
+    os.replace(unfinished, rebuilt)
+    aside = path.with_name(f"{path.stem}-damaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
+    for old, new in zip(_trio(path)[::-1], _trio(aside)[::-1], strict=True):  # the WAL first: it must never meet another file
+        if old.exists():
+            os.replace(old, new)
+    finish(path)
+    os.utime(aside)  # it is removed when it has lain there for a while
+    missing = f" {lost} entries could not be read." if lost else ""
+    return (
+        f"The chats were damaged and have been rebuilt: {len(tables['conversations'])} conversations with {messages} messages "
+        f"could be read.{missing} The damaged file is kept as {aside}."
+    )
+
+
+def finish(path: Path) -> None:
+    """Puts a new file in its place that was finished when its maker was killed."""
+    if not path.exists() and _rebuilt(path).exists():
+        os.replace(_rebuilt(path), path)
+
+
+def _rebuilt(path: Path) -> Path:
+    return path.with_suffix(".rebuilt")
+
+
+def _trio(path: Path) -> list[Path]:
+    """A file of SQLite's and those it makes beside it."""
+    return [path, path.with_name(f"{path.name}-shm"), path.with_name(f"{path.name}-wal")]
+
+
+def _read(path: Path, folder: Path) -> tuple[dict[str, list[Row]], int]:
+    """The rows of every table that can be read, from a copy of the file, and how many cannot."""
+    copy = folder / "copy.db"
+    for old, new in zip(_trio(path), _trio(copy), strict=True):
+        if old.exists() and not old.name.endswith("-shm"):
+            shutil.copy(old, new)
+    tables: dict[str, list[Row]] = {"conversations": [], "traces": [], "messages": [], "facts": []}
+    lost = 0
+    if not _opens(copy):
+        _mend_header(copy, folder)
+    try:
+        with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.text_factory = readable
+            for table, found in tables.items():
+                for row in _rows(connection, table):
+                    if row is not None and _is_plausible(table, row):
+                        found.append(row)
+                    else:
+                        lost += 1
+    except sqlite3.Error as error:
+        _log.warning("Nothing more of %s can be read: %s", path, error)
+    return tables, lost
+
+
+def _opens(path: Path) -> bool:
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _mend_header(path: Path, folder: Path) -> None:
+    """Replaces the first bytes of the file, which say what it is, by those of a new one of as many pages."""
+    new = folder / "new.db"
+    Database(new, wait=0).close()
+    header = bytearray(new.read_bytes()[:_HEADER])
+    header[28:32] = (path.stat().st_size // PAGE).to_bytes(4, "big")
+    header[32:40] = bytes(8)  # no free pages
+    with path.open("r+b") as file:
+        file.write(header)
+
+
+def _rows(connection: sqlite3.Connection, table: str) -> Iterator[Row | None]:
+    """The rows of a table; None for each that cannot be read. Where reading in order meets damage, each number is tried alone."""
+    last = 0
+    try:
+        for row in connection.execute(f"SELECT rowid AS place, * FROM {table} NOT INDEXED ORDER BY rowid"):
+            yield dict(row)
+            last = row["place"]
+        return
+    except sqlite3.Error as error:
+        _log.warning("The table %s is damaged behind row %d: %s", table, last, error)
+    for number in range(last + 1, _highest(connection, table, last) + 1):
+        try:
+            found = connection.execute(f"SELECT rowid AS place, * FROM {table} NOT INDEXED WHERE rowid = ?", [number]).fetchone()
+        except sqlite3.Error:
+            yield None
+        else:
+            if found is not None:
+                yield dict(found)
+
+
+def _highest(connection: sqlite3.Connection, table: str, last: int) -> int:
+    for query in (f"SELECT max(seq) FROM sqlite_sequence WHERE name = '{table}'", f"SELECT max(rowid) FROM {table}"):
+        with contextlib.suppress(sqlite3.Error, TypeError):
+            return int(connection.execute(query).fetchone()[0])
+    return last + _BEYOND
+
+
+_KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "conversations": {"id": int, "title": str, "created": (int, float), "updated": (int, float), "settings": str},
+    "traces": {"id": int, "name": str, "created": (int, float)},
+    "messages": {"id": int, "conversation": int, "role": str, "text": str, "created": (int, float), "state": str},
+    "facts": {"name": str, "value": str},
+}
+
+
+def _is_plausible(table: str, row: Row) -> bool:
+    """Whether damage has left the row what it was, as far as can be told."""
+    if not all(isinstance(row.get(name), kind) for name, kind in _KINDS[table].items()):
+        return False
+    return table != "messages" or (row["role"] in ROLES and row["state"] in STATES)
+
+
+def _complete(tables: dict[str, list[Row]], traces: Path) -> int:
+    """Makes up for rows that others refer to and that could not be read; how many messages are real."""
+    messages = {row["id"]: row for row in tables["messages"]}
+    conversations = {row["id"]: row for row in tables["conversations"]}
+    names = {row["id"]: row["name"] for row in tables["traces"]}
+    real = len(messages)
+    for row in list(messages.values()):
+        if row["conversation"] not in conversations:
+            conversations[row["conversation"]] = {
+                "id": row["conversation"],
+                "title": f"{UNTITLED} (recovered)",
+                "created": row["created"],
+                "updated": row["created"],
+                "settings": "{}",
+            }
+        if row.get("trace") not in names:
+            row["trace"] = None
+        if row.get("continues") not in messages:
+            row["continues"] = None
+        if row["parent"] is not None and row["parent"] not in messages:
+            messages[row["parent"]] = {
+                "id": row["parent"],
+                "conversation": row["conversation"],
+                "role": "user" if row["role"] == "assistant" else "assistant",
+                "text": _asked(traces / names[row["trace"]]) if row["trace"] is not None else _UNREADABLE,
+                "created": row["created"],
+                "state": "complete",
+                "parent": None,
+            }
+    tables["messages"] = [messages[number] for number in sorted(messages)]
+    tables["conversations"] = [conversations[number] for number in sorted(conversations)]
+    return real
+
+
+def _asked(trace: Path) -> str:
+    """The prompt that an answer was given to."""
+    try:
+        asked = messages_of(read(trace))
+    except DraftlightError:
+        asked = []
+    return asked[-1][1] if asked else _UNREADABLE
+
+
+def _insert(rows: sqlite3.Connection, table: str, found: list[Row]) -> None:
+    known = {row["name"] for row in rows.execute(f"SELECT name FROM pragma_table_info('{table}')")}
+    for row in found:
+        columns = [name for name in row if name in known]
+        places = ", ".join("?" * len(columns))
+        rows.execute(
+            f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({places})", [row[column] for column in columns]
+        )

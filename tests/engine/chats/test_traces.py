@@ -1,0 +1,177 @@
+"""Traces beside the chats: the journal of a running answer, compressed later, kept as long as the user says, and old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from engine.chats import ChatSettings, ChatStore, Making, Retention
+from engine.trace import Writer, read
+from tests.app.fakes import make_round, story_rounds
+from tests.engine.chats.test_store import Clock
+from tests.engine.chats.victim import HEADER
+from tests.traces import write_trace
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock of the test's own."""
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[ChatStore]:
+    """An empty store in a folder of its own."""
+    with ChatStore(tmp_path, clock=clock) as store:
+        yield store
+
+
+def answered(store: ChatStore, tokens: int = 100) -> tuple[int, int, Path]:
+    """A conversation with one answer that has a trace; its number, that of the answer, and the trace's path."""
+    conversation = store.create(ChatSettings())
+    prompt = store.add_message(conversation, None, "user", "Tell me a story.")
+    begun = store.begin_answer(conversation, prompt, Making("SmolLM2"))
+    path = write_trace(Path(begun.trace_path), [make_round(index, [" so"], " on") for index in range(tokens // 2)])
+    store.finish_answer(begun.message, "length", " so on" * (tokens // 2), trace_path=begun.trace_path)
+    return conversation, begun.message, path
+
+
+def test_traces_are_compressed_once_their_answer_has_ended(store: ChatStore) -> None:
+    conversation, answer, path = answered(store)
+    whole, size = read(path), path.stat().st_size
+    assert store.traces.bytes() == store.traces.bytes(conversation) == size
+    prompt = store.open(conversation).path[0].id
+    running = store.begin_answer(conversation, prompt, Making("SmolLM2"))
+    Writer(Path(running.trace_path), HEADER).close()
+    store.tidy()
+    assert not path.exists()
+    assert Path(running.trace_path).exists(), "one that is being written stays as it is"
+    assert read(path) == whole
+    packed = path.with_name(path.name + ".gz")
+    assert store.traces.bytes(conversation) == packed.stat().st_size
+    assert packed.stat().st_size < size / 5
+    assert packed.stat().st_mode & 0o777 == 0o600
+    assert store.open(conversation).by_id[answer].trace == str(path)
+
+
+def test_a_compression_that_was_killed_is_done_again(store: ChatStore) -> None:
+    _, _, path = answered(store)
+    path.with_name(path.name + ".gz").write_bytes(b"\x1f\x8b half")
+    whole = read(path)
+    store.tidy()
+    assert not path.exists()
+    assert read(path) == whole
+
+
+def test_traces_go_when_they_are_too_old_and_messages_stay(store: ChatStore, clock: Clock) -> None:
+    conversation, _, old = answered(store)
+    clock.now += 10 * DAY
+    _, _, new = answered(store)
+    store.retention = Retention(days=5)
+    store.tidy()
+    assert read(new)
+    assert not list(old.parent.glob(f"{old.name}*"))
+    message = store.open(conversation).path[-1]
+    assert message.trace is None
+    assert message.text
+    assert store.traces.bytes(conversation) == 0
+
+
+def test_traces_go_from_the_oldest_on_when_there_are_too_many(store: ChatStore, clock: Clock) -> None:
+    paths = []
+    for _ in range(4):
+        paths.append(answered(store)[2])
+        clock.now += DAY
+    store.tidy()
+    each = store.traces.bytes() // 4
+    store.retention = Retention(bytes=int(2.5 * each))
+    store.tidy()
+    assert [bool(list(path.parent.glob(f"{path.name}*"))) for path in paths] == [False, False, True, True]
+    assert store.traces.bytes() <= 2.5 * each
+    with pytest.raises(ValueError, match="days"):
+        Retention(days=-1)
+
+
+def test_a_trace_is_deleted_with_the_last_conversation_that_shares_it(store: ChatStore, tmp_path: Path) -> None:
+    conversation, _, path = answered(store)
+    copy = store.duplicate(conversation)
+    store.purge([conversation])
+    assert store.open(copy).path[-1].trace == str(path)
+    assert read(path)
+    store.purge([copy])
+    assert list((tmp_path / "traces").iterdir()) == []
+
+
+def test_a_trace_that_lies_elsewhere_is_never_touched(store: ChatStore, tmp_path: Path) -> None:
+    conversation = store.create(ChatSettings())
+    prompt = store.add_message(conversation, None, "user", "prompt")
+    path = write_trace(tmp_path / "mine" / "answer.jsonl", story_rounds())
+    begun = store.begin_answer(conversation, prompt, Making())
+    store.finish_answer(begun.message, "complete", "text", trace_path=str(path))
+    store.tidy()
+    store.purge([conversation])
+    assert path.exists()
+
+
+def test_an_answer_under_way_is_read_from_its_trace_when_its_writer_is_gone(tmp_path: Path) -> None:
+    store = ChatStore(tmp_path)
+    conversation = store.create(ChatSettings())
+    prompt = store.add_message(conversation, None, "user", "prompt")
+    begun, silent = (store.begin_answer(conversation, prompt, Making("SmolLM2")) for _ in range(2))
+    writer = Writer(Path(begun.trace_path), HEADER)
+    for index in range(3):
+        writer.round(make_round(index, [" so"], " on"))
+    with ChatStore(tmp_path) as other:
+        assert other.open(conversation).by_id[begun.message].state == "running", "its writer is still there"
+        assert other.notes == []
+    writer.close()
+    store.close()
+    with ChatStore(tmp_path) as other:
+        answer = other.open(conversation).by_id[begun.message]
+        assert (answer.state, answer.text) == ("interrupted", " so on" * 3)
+        assert answer.made is not None
+        assert (answer.made.figures.tokens, answer.made.settings.options.seed) == (6, 5)
+        assert other.open(conversation).by_id[silent.message].text == ""
+        assert other.notes == [
+            "2 answers were interrupted when Draftlight last ended. What had been written by then is kept, and can go on."
+        ]
+
+
+def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    first = [("user", "How are you?"), ("assistant", "Fine.")]
+
+    def trace(
+        name: str, minute: int, prompt: str, answer: str, key: str = "window-0", history: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        rounds = [make_round(0, [], answer, finish="eos")]
+        created = f"2026-11-21T12:{minute:02}:00.000+00:00"
+        write_trace(folder / name, rounds, prompt, history=history, created=created, conversation=key)
+
+    trace("1.jsonl", 0, "How are you?", "Fine.")
+    trace("2.jsonl", 1, "How are you?", "Well.")
+    trace("3.jsonl", 2, "Good.", "Thanks.", history=[("system", "Be kind."), *first])
+    trace("4.jsonl", 3, "How are you?", "Alone.", key="")
+    trace("5.jsonl", 4, "How are you?", "Alone again.", key="")
+    (folder / "6.jsonl").write_text("{}\n")
+    (folder / "7.jsonl").write_bytes((folder / "1.jsonl").read_bytes()[:100])
+    assert store.import_traces() == 3
+    assert store.import_traces() == 0
+    assert store.notes == [
+        f"A trace could not be taken into the chats: {folder}/6.jsonl is not a Draftlight trace. So it is with 1 others."
+    ]
+    alone_again, alone, chat = sorted(store.conversations(), key=lambda each: -each.created)
+    assert [message.text for message in store.open(alone.id).path] == ["How are you?", "Alone."]
+    assert store.open(alone_again.id).path[-1].text == "Alone again."
+    opened = store.open(chat.id)
+    assert sorted(message.text for message in opened.messages) == ["Fine.", "Good.", "How are you?", "Thanks.", "Well."]
+    thanks = next(message for message in opened.messages if message.text == "Thanks.")
+    assert [message.text for message in opened.path_to(thanks.id)] == ["How are you?", "Fine.", "Good.", "Thanks."]
+    assert chat.title == "How are you?"
+    assert thanks.made is not None
+    assert (thanks.made.model, thanks.state) == ("SmolLM2-135M-Instruct", "complete")
+    assert read(thanks.trace or "").rounds
