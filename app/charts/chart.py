@@ -31,6 +31,7 @@ from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStacked
 
 from app.charts.data import EDGE, Material, Words, empty_words
 from app.look.theme import Theme, mono_font
+from app.look.widgets import named
 from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.lens.tally import Floats, Tally
 
@@ -116,8 +117,7 @@ class Chart(QWidget):
         """`height` and that of the strip, 0 for none, in pixels at normal text scale."""
         super().__init__()
         self.kind = CHARTS[name]
-        self.setObjectName(object_name)
-        self.setAccessibleName(self.kind.title)
+        named(self, object_name, self.kind.title)
         self._height, self._strip_height = height, strip
         self._theme: Theme | None = None
         self._scale, self._font = 1.0, QFont()

@@ -16,7 +16,7 @@ from app.charts.data import Material, empty_words
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.theme import Theme
-from app.look.widgets import spaced
+from app.look.widgets import named, spaced
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
@@ -61,8 +61,7 @@ class ChartsPage(QWidget):
         self.sections: dict[ChartName, Section] = {name: Section(kind, SHOWN[name]) for name, kind in CHARTS.items()}
         self.curve_names = self.sections["proposals"].note
         self.measure = QPushButton("Measure plain speed")
-        self.measure.setObjectName("smallButton")
-        self.measure.setAccessibleName("Measure the plain speed")
+        named(self.measure, "smallButton", "Measure the plain speed")
         self.measure.setToolTip("Runs the last prompt briefly without a drafter. The result is not added to the conversation.")
         self.measure.clicked.connect(self.baseline_wanted)
         self.sections["throughput"].extra.addWidget(self.measure)

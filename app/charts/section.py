@@ -12,7 +12,7 @@ from app.charts.chart import Chart
 from app.charts.data import Words
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, spaced, tint
+from app.look.widgets import icon_button, named, spaced, tint
 from engine.lens.chart_kinds import ChartKind
 
 NARROW = 400
@@ -84,8 +84,7 @@ class Section(QWidget):
         title = kind.title
         self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
         self.title = QPushButton(title)
-        self.title.setObjectName("sectionTitle")
-        self.title.setAccessibleName(f"What {title} means")
+        named(self.title, "sectionTitle", f"What {title} means")
         self.title.setToolTip(f"<p>{kind.in_window}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)

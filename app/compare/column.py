@@ -17,7 +17,7 @@ from app.compare.sample_tally import SampleTally
 from app.compare.time_strip import RoundStrip
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, spaced, tint
+from app.look.widgets import icon_button, named, spaced, tint
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -69,15 +69,13 @@ class CompareColumn(QFrame):
         self.controls = ColumnControls(letter)
         self.controls.edited.connect(self.edited)
         self.figures = QLabel()
-        self.figures.setObjectName("columnFigures")
-        self.figures.setAccessibleName(f"Figures of column {letter}")
+        named(self.figures, "columnFigures", f"Figures of column {letter}")
         self.figures.setWordWrap(True)
         self.figures.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.figures.setToolTip("".join(f"<p>{DEFINITIONS[name]}</p>" for name in FIGURES if name in DEFINITIONS))
         self.mark = QLabel()
         self.relation = QLabel()
-        self.relation.setObjectName("relationLine")
-        self.relation.setAccessibleName(f"How the text of column {letter} compares")
+        named(self.relation, "relationLine", f"How the text of column {letter} compares")
         self.relation.setWordWrap(True)
         self.relation.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.text = CompareText(self.cursor_place)
@@ -86,8 +84,7 @@ class CompareColumn(QFrame):
         self.chart.setAccessibleName(f"Samples of column {letter}")
         self.text.pointing.walked.connect(self._announce)
         self.verdict = QLabel(POINT)
-        self.verdict.setObjectName("verdictLine")
-        self.verdict.setAccessibleName(f"Token verdict in column {letter}")
+        named(self.verdict, "verdictLine", f"Token verdict in column {letter}")
         self.verdict.setWordWrap(True)
         self.verdict.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.verdict.setIndent(0)  # else it would begin lower, by which its last line is cut

@@ -26,7 +26,7 @@ from app.look.fields import GammaBox, SeedField, keep_from_wheel
 from app.look.flow_layout import FlowLayout
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, spaced, tint
+from app.look.widgets import LabelledControl, icon_button, named, spaced, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
@@ -45,8 +45,7 @@ class PromptField(QPlainTextEdit):
 
     def __init__(self, words: str) -> None:
         super().__init__()
-        self.setObjectName("comparePrompt")
-        self.setAccessibleName(words)
+        named(self, "comparePrompt", words)
         self.setPlaceholderText("Prompt for every column" if words == "Prompt" else "Prompt for this column")
         self.setTabChangesFocus(True)
         self.document().setDocumentMargin(3)
@@ -127,16 +126,14 @@ class CompareBar(QWidget):
         self.start.setToolTip("Start the comparison (Ctrl+Enter)")
         self.start.clicked.connect(self.started)
         self.stop = QPushButton("Stop")
-        self.stop.setObjectName("stopButton")
-        self.stop.setAccessibleName("Stop the comparison")
+        named(self.stop, "stopButton", "Stop the comparison")
         self.stop.clicked.connect(self.stopped)
         self.stop.hide()
         self._arrange()
 
     def _seed(self) -> SeedField:
         seed = SeedField()
-        seed.setObjectName("compareSeed")
-        seed.setAccessibleName("Seed of every column")
+        named(seed, "compareSeed", "Seed of every column")
         seed.describe("The same seed for every column. Leave empty to draw a new one for each comparison.")
         seed.textEdited.connect(self.edited)
         return seed

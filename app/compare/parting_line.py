@@ -9,6 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
 
 from app.compare.comparison import LETTERS, Comparison
+from app.look.widgets import named
 from engine.lens.pieces import visible
 
 LONGEST = (
@@ -28,14 +29,12 @@ class PartingLine(QFrame):
         self._least = ""
         self.setObjectName("partingLine")
         self.words = QLabel()
-        self.words.setObjectName("partingWords")
-        self.words.setAccessibleName("First difference")
+        named(self.words, "partingWords", "First difference")
         self.words.setWordWrap(True)
         self.words.setTextFormat(Qt.TextFormat.RichText)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.go = QPushButton("Go to the difference")
-        self.go.setObjectName("quietButton")
-        self.go.setAccessibleName("Show the first difference in every column")
+        named(self.go, "quietButton", "Show the first difference in every column")
         self.go.setToolTip("Show the first difference in every column (F7)")
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 6, 12, 6)

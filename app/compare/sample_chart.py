@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.compare.sample_tally import NUMBERS, SampleTally
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
+from app.look.widgets import named
 from app.look.wording import RULE_TITLES
 
 PAD = 14.0
@@ -25,8 +26,7 @@ class SampleChart(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("sampleChart")
-        self.setAccessibleName("Samples")
+        named(self, "sampleChart", "Samples")
         self.setToolTip(EXPLAINED)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)

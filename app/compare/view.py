@@ -26,7 +26,7 @@ from app.export.dialog import ask, documents
 from app.export.kinds import ExportKind, export_session, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
-from app.look.widgets import spaced
+from app.look.widgets import named, spaced
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
@@ -57,8 +57,7 @@ class CompareView(QWidget):
 
     def __init__(self, link: EngineLink, settings: Callable[[], Settings]) -> None:
         super().__init__()
-        self.setObjectName("compareView")
-        self.setAccessibleName("Compare")
+        named(self, "compareView", "Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.link = link
         self.settings = settings

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, 
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import FocusFrame, spaced
+from app.look.widgets import FocusFrame, named, spaced
 
 MAX_LINES = 9
 SHARE = 0.5
@@ -28,9 +28,7 @@ class PromptEdit(QPlainTextEdit):
     def __init__(self) -> None:
         super().__init__()
         self.most_lines = MAX_LINES
-        self.setObjectName("composer")
-        self.setAccessibleName("Message")
-        self.setAccessibleDescription("Enter sends, Shift+Enter starts a new line, Escape stops the answer.")
+        named(self, "composer", "Message", "Enter sends, Shift+Enter starts a new line, Escape stops the answer.")
         self.setPlaceholderText("Ask something")
         self.setTabChangesFocus(True)
         self.setFrameShape(QPlainTextEdit.Shape.NoFrame)

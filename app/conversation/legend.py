@@ -14,6 +14,7 @@ from app.conversation.letter_looks import Style
 from app.look import theme as themes
 from app.look.flow_layout import FlowLayout
 from app.look.theme import DARK, Theme
+from app.look.widgets import named
 from engine.lens.pieces import Kind
 from engine.lens.shared_wording import LEGEND
 
@@ -95,9 +96,7 @@ class Legend(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("legend")
-        self.setAccessibleName("Legend")
-        self.setAccessibleDescription("; ".join(f"{name}: {words}" for name, words in LEGEND.items()))
+        named(self, "legend", "Legend", "; ".join(f"{name}: {words}" for name, words in LEGEND.items()))
         self._theme: Theme = DARK
         self._flow = FlowLayout(2)
         self._flow.setContentsMargins(0, 0, 0, 0)

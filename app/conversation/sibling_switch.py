@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
 from app.look.theme import Theme
-from app.look.widgets import spaced, tint
+from app.look.widgets import named, spaced, tint
 
 
 class SiblingSwitch(QWidget):
@@ -20,8 +20,7 @@ class SiblingSwitch(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setObjectName("siblingSwitch")
-        self.setAccessibleName("Answers to this prompt")
+        named(self, "siblingSwitch", "Answers to this prompt")
         self.setCursor(Qt.CursorShape.ArrowCursor)
         self.back = self._arrow("Previous answer to this prompt", "left", -1)
         self.forth = self._arrow("Next answer to this prompt", "right", 1)

@@ -36,7 +36,7 @@ from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import frame_focus
 from app.look.theme import Theme
-from app.look.widgets import tint
+from app.look.widgets import named, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
@@ -100,8 +100,7 @@ class Transcript(QAbstractScrollArea):
         self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
         self._settle.timeout.connect(self._settled)
-        self.setObjectName("transcript")
-        self.setAccessibleName("Conversation")
+        named(self, "transcript", "Conversation")
         self.setAccessibleDescription(
             "Prompts and answers. Left and Right move between tokens and read out the verdict; with Ctrl they move between "
             "rounds. Enter pins the verdict, Escape closes it. Up, Down and Page keys scroll, Ctrl+A selects all, Ctrl+C copies."

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import spaced
+from app.look.widgets import named, spaced
 
 DEMONSTRATION = (
     "compare",
@@ -124,9 +124,7 @@ class PromptCard(QPushButton):
 
     def __init__(self, drawing: str, title: str, prompt: str) -> None:
         super().__init__()
-        self.setObjectName("promptCard")
-        self.setAccessibleName(f"Example prompt: {title}")
-        self.setAccessibleDescription(prompt)
+        named(self, "promptCard", f"Example prompt: {title}", prompt)
         self.prompt = prompt
         self.drawing = drawing
         self.picture = QLabel()

@@ -23,7 +23,7 @@ from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_words, lane_words
 from app.lanes.painter import Lane, LanePainter
 from app.look.marks import frame_focus
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, tint
+from app.look.widgets import icon_button, named, tint
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 
@@ -284,8 +284,7 @@ class Lanes(LaneView):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__()
-        self.setObjectName("lanes")
-        self.setAccessibleName("Rounds")
+        named(self, "lanes", "Rounds")
         self.setAccessibleDescription(
             "One row per round. Up and Down move between rounds, Left and Right between tokens, "
             "Enter pins the current one, plus and minus zoom."

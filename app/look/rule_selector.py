@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QButtonGroup, QFrame, QHBoxLayout, QPushButton, QSizePolicy
 
-from app.look.widgets import spaced
+from app.look.widgets import named, spaced
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.types import RULES, Rule
 
@@ -26,9 +26,7 @@ class RuleSelector(QFrame):
 
     def __init__(self, rules: Sequence[Rule] = RULES, name: str = "ruleSelector", words: str = "Acceptance rule") -> None:
         super().__init__()
-        self.setObjectName(name)
-        self.setAccessibleName(words)
-        self.setAccessibleDescription("How proposed tokens are judged. Can be changed during an answer.")
+        named(self, name, words, "How proposed tokens are judged. Can be changed during an answer.")
         row = spaced(QHBoxLayout(self))
         group = QButtonGroup(self)
         self.buttons: dict[Rule, QPushButton] = {}

@@ -92,3 +92,11 @@ def spaced(layout: AnyLayout, spacing: int = 0, margins: tuple[int, int, int, in
     layout.setContentsMargins(*margins)
     layout.setSpacing(spacing)
     return layout
+
+
+def named(widget: QWidget, name: str, words: str, description: str = "") -> None:
+    """Names a widget for automation and the style sheet, and in words for a screen reader."""
+    widget.setObjectName(name)
+    widget.setAccessibleName(words)
+    if description:
+        widget.setAccessibleDescription(description)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look.theme import Theme, mono_font
-from app.look.widgets import spaced
+from app.look.widgets import named, spaced
 from app.panel.definitions import Definition
 
 WIDTH = 380
@@ -19,8 +19,7 @@ class DefinitionPopover(QFrame):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
-        self.setObjectName("popover")
-        self.setAccessibleName("Definition")
+        named(self, "popover", "Definition")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._scale = 1.0
         self._run: Callable[[], object] | None = None

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, icon_button, spaced, tint
+from app.look.widgets import ElidedLabel, icon_button, named, spaced, tint
 from app.session.shown_answer import ShownAnswer
 
 NO_OTHER = "Figures of this answer"
@@ -25,8 +25,7 @@ class Heading(QWidget):
         self.words, self.stretches = ElidedLabel(), ElidedLabel()
         self.words.setObjectName("panelHeading")
         self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.stretches.setObjectName("figuresAbout")
-        self.stretches.setAccessibleName("What the figures are of")
+        named(self.stretches, "figuresAbout", "What the figures are of")
         for label in (self.words, self.stretches):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.stretches.hide()

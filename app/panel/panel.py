@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
 from app.charts.page import ChartsPage
 from app.lanes.page import LanesPage
 from app.look.theme import Theme
-from app.look.widgets import spaced
+from app.look.widgets import named, spaced
 from app.panel.figure_tiles import FigureTiles
 from app.panel.heading import Heading
 from app.rules.page import RulesPage
@@ -66,9 +66,7 @@ class SidePanel(QWidget):
 
     def _arrange(self) -> None:
         self.tabs = QTabBar()
-        self.tabs.setObjectName("panelTabs")
-        self.tabs.setAccessibleName("Panel pages")
-        self.tabs.setAccessibleDescription("Left and Right switch pages.")
+        named(self.tabs, "panelTabs", "Panel pages", "Left and Right switch pages.")
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.stack = QStackedWidget()

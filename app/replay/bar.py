@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 
 from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, icon_button, spaced, tint
+from app.look.widgets import ElidedLabel, icon_button, named, spaced, tint
 from app.replay.player import SPEEDS, TIMINGS, Player, Timing
 
 TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps"}
@@ -44,8 +44,7 @@ class ScrubSlider(QSlider):
 
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
-        self.setObjectName("replaySlider")
-        self.setAccessibleName("Position in the answer")
+        named(self, "replaySlider", "Position in the answer")
         self.setPageStep(10)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -91,8 +90,7 @@ class ReplayBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("replayBar")
-        self.setAccessibleName("Replay")
+        named(self, "replayBar", "Replay")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._theme: Theme | None = None
         self._scale = 1.0
@@ -108,11 +106,9 @@ class ReplayBar(QWidget):
         self.slider = ScrubSlider()
         self.slider.valueChanged.connect(self.moved)
         self.place = QLabel()
-        self.place.setObjectName("replayPlace")
-        self.place.setAccessibleName("Round and time")
+        named(self.place, "replayPlace", "Round and time")
         self.name = ElidedLabel()
-        self.name.setObjectName("replayName")
-        self.name.setAccessibleName("Trace")
+        named(self.name, "replayName", "Trace")
         self.name.setTextFormat(Qt.TextFormat.PlainText)  # file names are no markup
         self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.speed = _choice("Speed", [(f"{speed:g}×", speed) for speed in SPEEDS])
@@ -122,8 +118,7 @@ class ReplayBar(QWidget):
         self.timing.activated.connect(lambda index: self.timing_chosen.emit(self.timing.itemData(index)))
         keep_from_wheel(self.slider, self.speed, self.timing)
         self.close_button = QPushButton(CLOSE)
-        self.close_button.setObjectName("replayClose")
-        self.close_button.setAccessibleName(CLOSE)
+        named(self.close_button, "replayClose", CLOSE)
         self.close_button.setToolTip("Close the replay (Esc)")
         self.close_button.clicked.connect(self.left)
         self._arrange()

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyle, QSty
 from app.look import theme as themes
 from app.look.marks import bracket_over
 from app.look.theme import Theme
+from app.look.widgets import named
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from engine.lens.pieces import visible
@@ -236,9 +237,7 @@ class ChangeList(QListView):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__()
-        self.setObjectName("changeList")
-        self.setAccessibleName("Changes")
-        self.setAccessibleDescription("Return pins a change in the text and in the rounds.")
+        named(self, "changeList", "Changes", "Return pins a change in the text and in the rounds.")
         self.changes = ChangeModel(self)
         self.delegate = ChangeDelegate(self)
         self.cursor_place = cursor

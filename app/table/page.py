@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderVie
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, spaced, tint
+from app.look.widgets import icon_button, named, spaced, tint
 from app.session.cursor import Cursor, Place
 from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
@@ -19,9 +19,12 @@ class RoundTable(QTableView):
 
     def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
-        self.setObjectName("roundTable")
-        self.setAccessibleName("Rounds in a table")
-        self.setAccessibleDescription("Enter pins a round, Ctrl+C copies the selected rows, the menu key opens the sort menu.")
+        named(
+            self,
+            "roundTable",
+            "Rounds in a table",
+            "Enter pins a round, Ctrl+C copies the selected rows, the menu key opens the sort menu.",
+        )
         self.shown, self.cursor_place = shown, cursor
         self.rounds = RoundModel(self)
         self.setModel(self.rounds)

@@ -23,7 +23,7 @@ from app.look.flow_layout import FlowLayout
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, spaced, tint
+from app.look.widgets import LabelledControl, icon_button, named, spaced, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip
@@ -76,8 +76,7 @@ class Header(QWidget):
         self.menu = icon_button("menu", "Menu")
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.note = QLabel()
-        self.note.setObjectName("ruleNote")
-        self.note.setAccessibleName("What the rule does")
+        named(self.note, "ruleNote", "What the rule does")
         self.note.setWordWrap(True)
         self.note.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.strip = RuleStrip(self.note)
@@ -118,17 +117,14 @@ class Header(QWidget):
 
     def _selector(self, name: str, words: str, description: str, example: str = "") -> QComboBox:
         box = ModelSelector(example)
-        box.setObjectName(name)
-        box.setAccessibleName(words)
-        box.setAccessibleDescription(description)
+        named(box, name, words, description)
         box.setToolTip(description)
         box.activated.connect(self._picked)
         return box
 
     def _gamma(self) -> GammaBox:
         box = GammaBox()
-        box.setObjectName("gammaControl")
-        box.setAccessibleName("Gamma")
+        named(box, "gammaControl", "Gamma")
         words = "Gamma: proposals per round, 1 to 64, or auto (0). Can be changed during an answer."
         box.setAccessibleDescription(words)
         box.setToolTip(words)
@@ -137,8 +133,7 @@ class Header(QWidget):
 
     def _temperature(self) -> QDoubleSpinBox:
         box = QDoubleSpinBox()
-        box.setObjectName("temperatureControl")
-        box.setAccessibleName("Temperature")
+        named(box, "temperatureControl", "Temperature")
         words = (
             "Temperature: 0 always takes the most likely token; higher values are more varied. Takes effect with the next answer."
         )
@@ -151,8 +146,7 @@ class Header(QWidget):
         return box
 
     def _set_up_seed(self) -> None:
-        self.seed.setObjectName("seedControl")
-        self.seed.setAccessibleName("Seed")
+        named(self.seed, "seedControl", "Seed")
         self.seed.describe(
             "Leave empty to draw a new seed for each answer. A typed or pinned seed is reused. Takes effect with the next answer."
         )

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QSizePolicy,
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, spaced
+from app.look.widgets import ElidedLabel, named, spaced
 from app.look.wording import RULE_TITLES
 from app.session.session import Session
 from app.session.settings import Settings
@@ -138,8 +138,7 @@ class RuleBarsView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setObjectName("ruleBars")
-        self.setAccessibleName(EXPECTED_OF)
+        named(self, "ruleBars", EXPECTED_OF)
         self.bars = RuleBars().bars
         self.flat = False
         self._theme, self._scale = themes.DARK, 1.0

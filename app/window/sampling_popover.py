@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.look.fields import keep_from_wheel
-from app.look.widgets import spaced
+from app.look.widgets import named, spaced
 from app.session.settings import Settings
 from engine.types import KV_BITS, ModelInfo
 
@@ -68,8 +68,7 @@ class SamplingPopover(QFrame):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
-        self.setObjectName("popover")
-        self.setAccessibleName("Sampling options")
+        named(self, "popover", "Sampling options")
         self.body = QWidget()
         self.body.setObjectName("panelBody")
         form = QFormLayout(self.body)

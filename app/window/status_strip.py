@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWi
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, spaced
+from app.look.widgets import ElidedLabel, named, spaced
 from app.look.wording import DEFINITIONS, GHOST_TITLES, drafter_title, seconds
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
@@ -25,12 +25,10 @@ class StatusStrip(QWidget):
         self._room_for_context = True
         self._shown: Ghosts = "all"
         self.line = ElidedLabel()
-        self.line.setObjectName("statusLine")
-        self.line.setAccessibleName("Status")
+        named(self.line, "statusLine", "Status")
         self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.context = QLabel()
-        self.context.setObjectName("contextUse")
-        self.context.setAccessibleName("Context use")
+        named(self.context, "contextUse", "Context use")
         self.context.setToolTip(DEFINITIONS["context"])
         self.ghosts = QToolButton()
         self.ghosts.setObjectName("ghostsToggle")
