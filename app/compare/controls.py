@@ -26,7 +26,7 @@ from app.look.fields import GammaBox, SeedField, keep_from_wheel
 from app.look.flow_layout import FlowLayout
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, named, spaced, tint
+from app.look.widgets import LabelledControl, give_menu, icon_button, named, spaced, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
@@ -97,7 +97,7 @@ class CompareBar(QWidget):
             action.triggered.connect(lambda _=False, name=preset.id: self.preset.emit(name))
             menu.addAction(action)
         menu.setToolTipsVisible(True)
-        self.presets.setMenu(menu)
+        give_menu(self.presets, menu)
         self.prompt = PromptField("Prompt")
         self.prompt.textChanged.connect(self.edited)
         self.words = QLabel()

@@ -258,7 +258,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QToolButton#presetButton:disabled {{ color: {theme.faint}; }}
 
     QMenu {{ background: {theme.panel}; color: {theme.text}; border: 1px solid {theme.line}; padding: 5px; }}
-    QMenu::item {{ padding: {px(6)} {px(22)} {px(6)} {px(22)}; border-radius: 6px; }}
+    QMenu::item {{ padding: {px(6)} {px(30)} {px(6)} {px(22)}; border-radius: 6px; }}
     QMenu::item:selected {{ background: {theme.raised}; }}
     QMenu::item:disabled {{ color: {theme.faint}; }}
     QMenu::separator {{ height: 1px; background: {theme.line}; margin: 5px 8px; }}

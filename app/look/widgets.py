@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QSizePolicy, QToolButton, QWidget
+from PySide6.QtGui import QCursor, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
@@ -79,6 +79,19 @@ def icon_button(drawing: str, words: str, pressed: Callable[[], object] | None =
     if pressed is not None:
         button.clicked.connect(pressed)
     return button
+
+
+def give_menu(button: QToolButton, menu: QMenu) -> None:
+    """The button opens this menu. While that is open it has the mouse, so Qt does not notice that the button is left."""
+    button.setMenu(menu)
+
+    def look() -> None:
+        """Looks again whether the mouse is over the button."""
+        over = button.rect().contains(button.mapFromGlobal(QCursor.pos()))
+        button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, over)
+        button.update()
+
+    menu.aboutToHide.connect(look)
 
 
 def tint(button: QToolButton, theme: Theme, scale: float) -> None:

@@ -31,7 +31,7 @@ from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_men
 from app.look.placing import keep_on_screen, place_first
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
-from app.look.widgets import spaced
+from app.look.widgets import give_menu, spaced
 from app.look.wording import GHOST_TITLES, raw_note
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
@@ -170,7 +170,7 @@ class Window(QMainWindow):
             everything.addMenu(menu)
             if sys.platform == "darwin":
                 self.menuBar().addMenu(menu)
-        self.header.menu.setMenu(everything)
+        give_menu(self.header.menu, everything)
 
     def _connect(self) -> None:
         chat = self.chat

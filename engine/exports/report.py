@@ -6,6 +6,7 @@ Its content policy forbids both, so that even a browser can be asked; whatever u
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -41,6 +42,8 @@ from engine.provenance import version
 from engine.trace import Trace
 from engine.types import DecodingOptions, Proposal, Round
 
+WORD = re.compile(r" ?\S+( \S+)*")
+"""A token that reads the same with its blanks collapsed, unless it stands behind another blank."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -232,11 +235,14 @@ def _legend(index: int, ghosts: Ghosts) -> str:
     return f"<div class=legend>{entries}{toggle}</div>"
 
 
-def _marked(state: str, text: str, details: str = "") -> str:
-    """A token as its state looks; what never became text is a deletion to whoever listens."""
+def _marked(state: str, text: str, details: str = "", word: bool = False) -> str:
+    """A token as its state looks; what never became text is a deletion to whoever listens.
+
+    `word`: it is a word like any other, whose blank needs no look of its own at the end of a line.
+    """
     tag = "del" if state in GHOSTS else "span"
     told = f' data-d="{_text(details)}"' if details else ""
-    return f'<{tag} class="{state}"{told}>{_text(text)}</{tag}>'
+    return f'<{tag} class="{state}"{told}{" data-word" * word}>{_text(text)}</{tag}>'
 
 
 def _given(trace: Trace) -> str:
@@ -248,11 +254,18 @@ def _spans(trace: Trace) -> Iterator[str]:
     """The answer token by token. The unjudged ones of a round lie folded in one sign, which opens at a click or by Tab."""
     greedy = table_of(trace.header.get("options")).get("temperature") == 0
     due = deque(dividers_of(trace))
+    before = {False: given_text(trace), True: given_text(trace)}  # by whether ghosts count
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
         while due and index >= due[0].first:
             yield f'<i class=switch role=separator data-words="{_text(due.popleft().label)}"></i>'
         run = [piece for piece in group if piece.text]
-        tokens = "".join(_marked(kind, piece.text, details(trace.rounds[index], piece.spot, greedy)) for piece in run)
+        tokens = ""
+        for piece in run:
+            word = bool(WORD.fullmatch(piece.text)) and not any(text[-1:].isspace() or not text for text in before.values())
+            tokens += _marked(kind, piece.text, details(trace.rounds[index], piece.spot, greedy), word)
+            before[True] = piece.text
+            if not piece.ghost:
+                before[False] = piece.text
         yield _fold(run, tokens) if kind == "unjudged" and run else tokens
 
 

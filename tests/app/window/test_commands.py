@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QAction, QKeySequence, QShortcut
+from PySide6.QtCore import QPoint, Qt, QTimer
+from PySide6.QtGui import QAction, QCursor, QKeySequence, QShortcut
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -275,6 +275,20 @@ def test_enter_opens_the_menu(qtbot: QtBot, open_window: Open) -> None:
     QTimer.singleShot(0, window, close)
     qtbot.keyClick(window.header.menu, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: opened == ["QMenu"])
+
+
+def test_the_button_of_a_menu_does_not_look_pointed_at_after_the_mouse_has_left_by_the_menu(
+    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, _ = open_window()
+    button = window.header.menu
+    menu = button.menu()
+    for away, over in ((QPoint(-99, 99), False), (button.rect().center(), True)):
+        monkeypatch.setattr(QCursor, "pos", lambda away=away: button.mapToGlobal(away))
+        button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)  # as a mouse does that enters it
+        menu.popup(QPoint(0, 0))
+        menu.close()
+        assert button.underMouse() == over
 
 
 def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, open_window: Open) -> None:

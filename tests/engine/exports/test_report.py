@@ -111,6 +111,20 @@ def test_unjudged_tokens_of_a_round_lie_folded_in_one_sign_that_tab_opens(tmp_pa
     assert "margin: 0 3px; white-space: nowrap; }" in html, "the sign and its number are not parted at the end of a line"
 
 
+def test_only_words_lose_their_blank_at_the_end_of_a_line(tmp_path: Path) -> None:
+    """A browser sets a blank at the end of a line, underlined or struck through, unless white space is collapsed there: which
+    must change nothing where blanks count."""
+    texts = ["if", " x", ":\n", " ", "   y", " =", " 1", "  #", " two  blanks", " end"]
+    rounds = [make_round(index, [], text, started=60.0 * index) for index, text in enumerate(texts)]
+    page = Page(to_html([trace_of(tmp_path / "code.jsonl", rounds)]))
+    words = ["data-word" in attributes for _, attributes in page.tags if "data-d" in attributes]
+    assert [text for text, word in zip(texts, words, strict=True) if word] == [" x", " =", " 1", " end"]
+    assert page.answer == "".join(texts)
+    ghosts = [make_round(0, ["a"], "\n", ["b"], started=0.0), make_round(1, [], " c", started=60.0)]
+    page = Page(to_html([trace_of(tmp_path / "ghosts.jsonl", ghosts)]))
+    assert sum("data-word" in attributes for _, attributes in page.tags) == 1, "the ghost, and nothing behind the line's end"
+
+
 def test_a_change_of_gamma_alone_divides_the_text_too(tmp_path: Path) -> None:
     trace = trace_of(tmp_path / "story.jsonl", story_rounds())
     changed = replace(trace, changes=({"index": 5, "rule": "gumbel", "gamma": 2, "drafter": "head"},))
