@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import is_number, is_whole, require
+from engine.files.recommended_sampling import Sampling
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
 ExpectedRule = Literal["match", "gumbel", "rejection"]
@@ -351,7 +352,8 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What the window may know of a loaded target. Without a template it goes on with texts instead of answering messages.
-    `switches_thinking`: whether its template lets thinking be turned on and off."""
+    `switches_thinking`: whether its template lets thinking be turned on and off. `sampling`: what its publisher recommends, by
+    the names of `DecodingOptions`; None where that is not known. `form`: how the weights of a GGUF file are kept, in words."""
 
     name: str
     path: str
@@ -360,6 +362,8 @@ class ModelInfo:
     vocabulary_size: int
     has_template: bool = True
     switches_thinking: bool = False
+    sampling: Sampling | None = None
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)

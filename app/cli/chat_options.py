@@ -7,7 +7,7 @@ import sys
 
 from app.cli.shared_options import add_anyway, add_models, gamma, request_of
 from engine.drafter_kinds import default_drafter
-from engine.files.builtin import TEMPERATURE, TOP_P
+from engine.files import recommended_sampling
 from engine.types import KV_BITS, MAX_GAMMA, RULES, THINKINGS, DecodingOptions, Message, Request
 
 HELP = "stream one answer to the terminal"
@@ -47,30 +47,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--temperature",
         type=float,
-        help=f"0 takes the most likely token (default: {_DEFAULTS.temperature}, or {TEMPERATURE} for the built-in target)",
+        help=f"0 takes the most likely token (default: as the model recommends, else {_DEFAULTS.temperature})",
     )
     parser.add_argument(
         "--top-p",
         type=float,
-        help=f"nucleus sampling; 1 turns it off (default: {_DEFAULTS.top_p:g}, or {TOP_P} for the built-in target)",
+        help="nucleus sampling; 1 turns it off (default: as the model recommends, else off)",
     )
     parser.add_argument(
         "--top-k",
         type=int,
-        default=_DEFAULTS.top_k,
-        help="keep only the k most likely tokens; 0 turns it off (default: %(default)s)",
+        help="keep only the k most likely tokens; 0 turns it off (default: as the model recommends, else off)",
     )
     parser.add_argument(
         "--min-p",
         type=float,
-        default=_DEFAULTS.min_p,
-        help="drop tokens below this share of the most likely one; 0 turns it off (default: %(default)s)",
+        help="drop tokens below this share of the most likely one; 0 turns it off (default: as the model recommends, else off)",
     )
     parser.add_argument(
         "--repetition-penalty",
         type=float,
-        default=_DEFAULTS.repetition_penalty,
-        help="above 1 makes recent tokens less likely; 1 turns it off (default: %(default)s)",
+        help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
     )
     parser.add_argument("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)")
     parser.add_argument(
@@ -98,9 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.raw and arguments.system:
         arguments.error("a system prompt needs the chat template, which --raw leaves out")
     target = arguments.target or "builtin"
-    if target == "builtin":
-        arguments.temperature = TEMPERATURE if arguments.temperature is None else arguments.temperature
-        arguments.top_p = TOP_P if arguments.top_p is None else arguments.top_p
+    for name, value in recommended_sampling.of_target(target):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
     options = request_of(DecodingOptions, arguments)
     system = (Message("system", arguments.system),) if arguments.system else ()
     request = Request(

@@ -24,6 +24,7 @@ from engine.types import (
     EngineFailed,
     Event,
     LoadFailed,
+    LoadFinished,
     LoadStarted,
     Request,
     RunFailed,
@@ -300,6 +301,8 @@ class Chat(QObject):
         match event:
             case LoadStarted():
                 self._too_large = None
+            case LoadFinished(model) if model.sampling is not None and model.sampling != self.settings.recommended:
+                self.keep(**self.settings.recommendations(model.sampling))
             case LoadFailed(name, message):
                 self.said.emit(message, "error")
                 if self.session.model is not None and self.settings.target == name:

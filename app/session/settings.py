@@ -12,6 +12,7 @@ from app.look.theme import APPEARANCES, Appearance
 from engine.drafter_kinds import HEAD
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.paths import data_folder
+from engine.files.recommended_sampling import BUILTIN, Sampling
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
@@ -39,6 +40,7 @@ class Settings:
         seed: None draws a new seed for each answer.
         thinking: whether the model is to think first, where its chat template has a switch for that.
         raw: messages are texts to go on with, without the model's chat template.
+        recommended: the sampling that the target's publisher recommends, kept to tell whether the user has set another.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
 
@@ -52,6 +54,7 @@ class Settings:
     text_scale: float = 1.0
     geometry: tuple[int, ...] = ()
     target: str = "builtin"
+    recommended: Sampling = BUILTIN
     drafter: str = HEAD
     rule: Rule = "gumbel"
     temperature: float = TEMPERATURE
@@ -74,6 +77,8 @@ class Settings:
         for name in ("geometry", "stop", "charts"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
+        if isinstance(self.recommended, list):
+            object.__setattr__(self, "recommended", tuple(map(tuple, self.recommended)))
         if isinstance(self.ghosts, bool):
             object.__setattr__(self, "ghosts", "all" if self.ghosts else "none")
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
@@ -92,7 +97,25 @@ class Settings:
         _check(all(name in CHARTS for name in self.charts), "charts", self.charts)
         _check(self.thinking in THINKINGS, "thinking", self.thinking)
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
+        known = {option.name for option in fields(DecodingOptions)}
+        _check(
+            all(len(pair) == 2 and pair[0] in known and isinstance(pair[1], (int, float)) for pair in self.recommended),
+            "recommended",
+            self.recommended,
+        )
         self.options()
+
+    def recommendations(self, sampling: Sampling) -> dict[str, Any]:
+        """The changes by which a target's recommended sampling comes into force, where the user has not set another than that
+        of the target before."""
+        usual = DecodingOptions()
+        before, now = dict(self.recommended), dict(sampling)
+        follows = {
+            name: now.get(name, getattr(usual, name))
+            for name in (*before, *now)
+            if getattr(self, name) == before.get(name, getattr(usual, name))
+        }
+        return {name: value for name, value in follows.items() if getattr(self, name) != value} | {"recommended": sampling}
 
     def options(self) -> DecodingOptions:
         """The options of the next answer."""

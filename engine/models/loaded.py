@@ -10,6 +10,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.files.hashes import files_sha256
+from engine.files.recommended_sampling import Sampling
 from engine.models.tokenizer import Tokenizer
 
 
@@ -24,6 +25,7 @@ class LoadedModel:
             as long as the target's are).
         context_length: most tokens the model was made for, prompt included.
         name: as shown to people. path: the file or folder.
+        sampling: what its publisher recommends, as far as its files state it.
         form: in words, how the weights of a GGUF file are kept; empty for others.
         target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
     """
@@ -38,6 +40,7 @@ class LoadedModel:
     target_ids: mx.array | None = field(default=None, repr=False)
     weight_files: tuple[Path, ...] = field(default=(), repr=False)
     form: str = ""
+    sampling: Sampling = ()
 
     @cached_property
     def sha256(self) -> str:

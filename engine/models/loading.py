@@ -21,16 +21,17 @@ from mlx.utils import tree_map, tree_map_with_path
 
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError
-from engine.files import builtin
+from engine.files import builtin, recommended_sampling
 from engine.files.gguf_header import read_header
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
 from engine.models import gguf_model, trimmed_draft
 from engine.models.context_length import context_length
+from engine.models.gguf_tokenizer import from_gguf
 from engine.models.loaded import LoadedModel
 from engine.models.model_folder import missing_parts, weight_files
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
-from engine.models.tokenizer_files import from_folder, from_gguf, read_json
+from engine.models.tokenizer_files import from_folder, read_json
 
 __all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
 
@@ -38,7 +39,7 @@ Progress = Callable[[str, float | None], None]
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_HUB_FILES = ["*.json", "*.jinja", "model*.safetensors"]
+_HUB_FILES = ["*.json", "*.jinja", "model*.safetensors", "tokenizer.model", "*.tiktoken", "tiktoken.model"]
 
 
 def load(
@@ -105,6 +106,7 @@ def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
         path=str(path),
         weight_files=(path,),
         form=form,
+        sampling=recommended_sampling.BUILTIN if name == builtin.NAME else recommended_sampling.of_metadata(header.metadata),
     )
 
 
@@ -139,6 +141,7 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
         name=name,
         path=str(folder),
         weight_files=files,
+        sampling=recommended_sampling.of_folder(folder),
     )
 
 

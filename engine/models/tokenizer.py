@@ -69,7 +69,7 @@ class Tokenizer:
         chat_template: str | None = None,
         bos_id: int | None = None,
         eos_id: int | None = None,
-        turn_end_id: int | None = None,
+        ends: Iterable[int] = (),
         named: Mapping[str, str] | None = None,
         prefix: Iterable[int] = (),
     ) -> None:
@@ -82,7 +82,7 @@ class Tokenizer:
         self.named = dict(named or {})
         self.bos_id = bos_id
         self.eos_id = eos_id
-        self.eos_ids = frozenset(token for token in (eos_id, turn_end_id) if token is not None)
+        self.eos_ids = frozenset((*ends, *(() if eos_id is None else (eos_id,))))
         self.prefix = tuple(prefix)
         self._ids = {token.text: token.id for token in self.special.values()}
 

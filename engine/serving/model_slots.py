@@ -185,4 +185,6 @@ def _describe(target: Any) -> ModelInfo:
         vocabulary_size=len(target.vocabulary),
         has_template=target.tokenizer.chat_template is not None,
         switches_thinking=target.tokenizer.switches_thinking,
+        sampling=target.sampling,
+        form=target.form,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,20 @@ def test_files_that_knew_ghosts_as_a_switch_are_still_understood(tmp_path: Path,
     assert ("ghosts" in note) == (written == "some")
     stored.save(path, settings)
     assert json.loads(path.read_text())["ghosts"] == meant
+
+
+def test_a_targets_recommended_sampling_comes_into_force_where_the_user_has_set_nothing_else() -> None:
+    settings = Settings(min_p=0.05)
+    settings = replace(settings, **settings.recommendations((("temperature", 0.6), ("top_k", 20), ("min_p", 0.1))))
+    assert (settings.temperature, settings.top_p, settings.top_k) == (0.6, 1.0, 20), "the built-in model's are not the user's own"
+    assert settings.min_p == 0.05, "the user's own"
+    settings = replace(settings, temperature=1.0)
+    settings = replace(settings, **settings.recommendations(()))
+    assert (settings.temperature, settings.top_k, settings.min_p) == (1.0, 0, 0.05)
+
+
+def test_what_a_target_recommended_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    settings = Settings(temperature=0.6, recommended=(("temperature", 0.6),))
+    stored.save(path, settings)
+    assert stored.load(path) == (settings, "")

@@ -20,8 +20,9 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from engine.errors import DraftlightError
 from engine.files.builtin import fetch_builtin
 from engine.files.gguf_header import read_header
+from engine.models.gguf_tokenizer import from_gguf
 from engine.models.tokenizer import Special, Tokenizer
-from engine.models.tokenizer_files import from_folder, from_gguf
+from engine.models.tokenizer_files import from_folder
 from engine.types import Message
 from tests.engine import tiny_models
 

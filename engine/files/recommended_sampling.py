@@ -1,0 +1,74 @@
+"""The sampling that a model's publisher recommends, as far as its files state it. No MLX, and nothing but headers is read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DraftlightError
+from engine.files import builtin
+from engine.files.gguf_header import read_header
+
+Sampling = tuple[tuple[str, float], ...]
+"""Names of decoding options and their values."""
+_LIMITS = {
+    "temperature": (0.0, 100.0),
+    "top_p": (0.0, 1.0),
+    "top_k": (0, 2**31),
+    "min_p": (0.0, 1.0),
+    "repetition_penalty": (1e-3, 1e3),
+}
+"""Least and greatest value of each option; what lies outside is no recommendation."""
+_IN_GGUF = {"temperature": "temp", "repetition_penalty": "penalty_repeat"}
+_FILE = "generation_config.json"
+BUILTIN: Sampling = (("temperature", builtin.TEMPERATURE), ("top_p", builtin.TOP_P))
+
+
+def of_target(name: str) -> Sampling:
+    """For a target as users name it: "builtin", a folder, a GGUF file or a Hub id that is in the cache. Never raises."""
+    if name == "builtin":
+        return BUILTIN
+    path = Path(name).expanduser()
+    try:
+        if path.is_dir():
+            return of_folder(path)
+        if path.is_file():
+            return of_metadata(read_header(path).metadata)
+        from huggingface_hub import try_to_load_from_cache  # half a second, which only this needs
+
+        cached = try_to_load_from_cache(name, _FILE)
+        return of_folder(Path(cached).parent) if isinstance(cached, str) else ()
+    except (DraftlightError, ValueError, OSError):  # loading the model says what is wrong; ValueError: not the form of a Hub id
+        return ()
+
+
+def of_folder(folder: Path) -> Sampling:
+    """What `generation_config.json` states; temperature 0 where it says that nothing is to be drawn."""
+    try:
+        stated = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    if not isinstance(stated, dict):
+        return ()
+    if stated.get("do_sample") is False:
+        stated = {"temperature": 0.0, "repetition_penalty": stated.get("repetition_penalty")}
+    return _sound(stated)
+
+
+def of_metadata(metadata: Mapping[str, Any]) -> Sampling:
+    """What a GGUF file states under `general.sampling`."""
+    return _sound({name: metadata.get(f"general.sampling.{_IN_GGUF.get(name, name)}") for name in _LIMITS})
+
+
+def _sound(stated: Mapping[str, Any]) -> Sampling:
+    found = []
+    for name, (least, greatest) in _LIMITS.items():
+        value = stated.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            continue
+        if least <= value <= greatest:
+            found.append((name, int(value) if name == "top_k" else float(f"{value:.6g}")))
+    return tuple(found)

@@ -1,0 +1,200 @@
+"""Tokenizers of folders without `tokenizer.json`: SentencePiece's `tokenizer.model`, and the ranks of tiktoken.
+
+Neither file says everything. Added tokens stand in `tokenizer_config.json` or `added_tokens.json`. How a tiktoken vocabulary
+cuts text stands in Python code that is never run here, so it is known for some kinds of models only (`_WORDS`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, models
+from tokenizers import Tokenizer as Backend
+
+from engine.errors import DraftlightError
+from engine.models.pieces import CONTROL, UNKNOWN, UNUSED, USER_DEFINED, Pieces
+from engine.models.token_spelling import in_characters
+from engine.models.tokenizer import Special
+from engine.models.word_splits import WORD_SPLITS, WordSplit
+
+_WORDS: dict[str, tuple[str, list[str]]] = {
+    "qwen": ("qwen2", ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{index}|>" for index in range(205))]),
+    "llama": (
+        "llama-bpe",
+        [
+            *("<|begin_of_text|>", "<|end_of_text|>", *(f"<|reserved_special_token_{index}|>" for index in range(4))),
+            *("<|start_header_id|>", "<|end_header_id|>", "<|reserved_special_token_4|>", "<|eot_id|>"),
+            *(f"<|reserved_special_token_{index}|>" for index in range(5, 251)),
+        ],
+    ),
+    "glm4": ("glm4", []),
+    "glm": ("glm4", []),
+}
+"""By `model_type`: how text is cut (`engine.models.word_splits`), and the control tokens after the ranks where no file names
+them: those of Qwen's `tokenization_qwen.py` and Llama 3's `tokenizer.py`."""
+_PLAIN_BOS = ("LlamaTokenizer", "GemmaTokenizer", "CodeLlamaTokenizer", "InternLM2Tokenizer")
+"""Classes of transformers that begin a text with the token of the beginning unless they are told not to."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tokenizer's parts, as `engine.models.tokenizer.Tokenizer` takes them; `ids` of all tokens by their text."""
+
+    plain: Backend
+    full: Backend
+    special: list[Special]
+    vocabulary: list[bytes | None]
+    ids: dict[str, int]
+    begins: bool
+
+
+def find(folder: Path, width: int, model_type: object, settings: Mapping[str, Any], added: Mapping[str, Any]) -> Found:
+    """The folder's tokenizer.
+
+    Args:
+        width: width of the model's logits.
+        model_type: as in config.json. settings, added: contents of `tokenizer_config.json` and `added_tokens.json`.
+
+    Raises:
+        DraftlightError: there is none, it is damaged, or nothing says how it cuts text.
+    """
+    path = next((path for path in (folder / "tokenizer.model", *sorted(folder.glob("*.tiktoken"))) if path.is_file()), None)
+    path = path or next((path for path in sorted(folder.glob("tiktoken*.model")) if path.is_file()), None)
+    if path is None:
+        raise DraftlightError(f"{folder} has no tokenizer.json. Convert the model again with its tokenizer.")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
+    more = _added(settings, added)
+    if (ranks := _ranks(content)) is not None:
+        return _from_ranks(path, ranks, width, model_type, more)
+    pieces = _extended(_from_model(path, content), more)
+    if len(pieces.pieces) > width:
+        raise DraftlightError(
+            f"{path} has {len(pieces.pieces)} tokens, but the model has only {width} tokens: they do not match."
+        )
+    plain, full = pieces.backends()
+    ids = {piece: index for index, piece in enumerate(pieces.pieces)}
+    name = str(settings.get("tokenizer_class", "LlamaTokenizer")).removesuffix("Fast")
+    begins = bool(settings.get("add_bos_token", name in _PLAIN_BOS))
+    return Found(plain, full, pieces.special(), pieces.vocabulary(width), ids, begins)
+
+
+def _added(settings: Mapping[str, Any], added: Mapping[str, Any]) -> dict[int, tuple[str, bool]]:
+    """Text of each added token, and whether it is a control token, by id."""
+    found = {index: (text, True) for text, index in added.items() if isinstance(index, int)}
+    described = settings.get("added_tokens_decoder")
+    for key, entry in (described if isinstance(described, dict) else {}).items():
+        if str(key).isdigit() and isinstance(entry, dict) and isinstance(entry.get("content"), str):
+            found[int(key)] = (entry["content"], bool(entry.get("special")))
+    return found
+
+
+def _from_model(path: Path, content: bytes) -> Pieces:
+    from sentencepiece import sentencepiece_model_pb2 as schema  # not needed by other models; parses, and runs nothing
+
+    model: Any = schema.ModelProto()  # type: ignore[attr-defined]  # made when it is imported
+    try:
+        model.ParseFromString(content)
+    except Exception as error:  # of protobuf, which raises its own
+        raise DraftlightError(f"{path} is no SentencePiece model and no tiktoken file. Download the model again.") from error
+    kinds = {model.trainer_spec.UNIGRAM: True, model.trainer_spec.BPE: False}
+    if not model.pieces or model.trainer_spec.model_type not in kinds:
+        raise DraftlightError(f"{path} is of a kind that is not supported (BPE and unigram are). Convert it to tokenizer.json.")
+    return Pieces(
+        [piece.piece for piece in model.pieces],
+        [piece.score for piece in model.pieces],
+        [piece.type for piece in model.pieces],
+        unigram=kinds[model.trainer_spec.model_type],
+        space_first=model.normalizer_spec.add_dummy_prefix,
+        one_space=model.normalizer_spec.remove_extra_whitespaces,
+        charsmap=model.normalizer_spec.precompiled_charsmap,
+    )
+
+
+def _extended(pieces: Pieces, added: Mapping[int, tuple[str, bool]]) -> Pieces:
+    """With the added tokens in their places; places left between are of no use."""
+    count = max([len(pieces.pieces), *(index + 1 for index in added)])
+    if count > 2 * len(pieces.pieces) + 4096:
+        raise DraftlightError("The tokenizer's added tokens have impossible numbers. Download the model again.")
+    gap = count - len(pieces.pieces)
+    texts = [*pieces.pieces, *(f"\U0010fffe{index}" for index in range(gap))]
+    scores, kinds = [*pieces.scores, *[0.0] * gap], [*pieces.kinds, *[UNUSED] * gap]
+    for index, (text, is_control) in added.items():
+        texts[index] = text
+        if is_control and kinds[index] != UNKNOWN:
+            kinds[index] = CONTROL
+        elif index >= len(pieces.pieces):
+            kinds[index] = USER_DEFINED
+    return replace(pieces, pieces=texts, scores=scores, kinds=kinds)
+
+
+def _ranks(content: bytes) -> dict[bytes, int] | None:
+    """Tokens and ranks of a file in tiktoken's form: a token in base 64 and its rank on each line. None for any other file."""
+    ranks: dict[bytes, int] = {}
+    try:
+        for line in content.split(b"\n"):
+            if line.strip():
+                token, rank = line.split()
+                ranks[base64.b64decode(token, validate=True)] = int(rank)
+    except (ValueError, binascii.Error):
+        return None
+    return ranks or None
+
+
+def _from_ranks(path: Path, ranks: dict[bytes, int], width: int, model_type: object, added: dict[int, tuple[str, bool]]) -> Found:
+    known = _WORDS.get(model_type) if isinstance(model_type, str) else None
+    if known is None:
+        raise DraftlightError(
+            f"{path} does not say how text is cut into words, and models of the type {model_type!r} keep that in Python code, "
+            "which is never run here. Use a folder with tokenizer.json."
+        )
+    split, control = WORD_SPLITS[known[0]], known[1]
+    after = max(ranks.values()) + 1
+    added = added or {after + index: (text, True) for index, text in enumerate(control)}
+    ids = {in_characters(token): rank for token, rank in ranks.items()}
+    if sorted(ids.values()) != list(range(len(ids))) or max([after - 1, *added]) >= width:
+        raise DraftlightError(f"{path} and the model do not match: {len(ids)} ranks, {width} tokens. Download the model again.")
+    vocabulary: list[bytes | None] = [None] * width
+    for token, rank in ranks.items():
+        vocabulary[rank] = token
+    for index, (text, _) in added.items():
+        vocabulary[index] = text.encode()
+    special = [Special(index, text) for index, (text, is_control) in sorted(added.items()) if is_control]
+    own = [text for _, (text, is_control) in sorted(added.items()) if not is_control]
+    texts = {text: index for index, (text, _) in added.items()}
+    merges = _merges(ranks)
+    plain = _backend(ids | {text: texts[text] for text in own}, merges, split)
+    full = _backend(ids | texts, merges, split)
+    for backend in (plain, full):
+        backend.add_tokens([AddedToken(text, normalized=False) for text in own])
+    full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in special])
+    return Found(plain, full, special, vocabulary, ids | texts, split.bos_first)
+
+
+def _backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSplit) -> Backend:
+    backend = Backend(models.BPE(vocab=ids, merges=merges, ignore_merges=True))
+    backend.pre_tokenizer = split.made()
+    return backend
+
+
+def _merges(ranks: dict[bytes, int]) -> list[tuple[str, str]]:
+    """The pair that each token is made of: what is left of it when all pairs of lower ranks have merged."""
+    merges = []
+    for token, rank in sorted(ranks.items(), key=lambda entry: entry[1]):
+        parts = [token[index : index + 1] for index in range(len(token))]
+        while len(parts) > 2:
+            found = [ranks.get(parts[place] + parts[place + 1], rank) for place in range(len(parts) - 1)]
+            place = min(range(len(found)), key=found.__getitem__)
+            if found[place] >= rank:
+                break
+            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+        if len(parts) == 2:
+            merges.append((in_characters(parts[0]), in_characters(parts[1])))
+    return merges

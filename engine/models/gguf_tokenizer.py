@@ -1,0 +1,158 @@
+"""Tokenizers from the metadata of GGUF files: byte-level ones, and those of SentencePiece's kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tokenizers import AddedToken, models
+from tokenizers import Tokenizer as Backend
+
+from engine.errors import DraftlightError
+from engine.models.pieces import CONTROL, NORMAL, UNUSED, USER_DEFINED, Pieces
+from engine.models.token_spelling import byte_level
+from engine.models.tokenizer import Special, Tokenizer
+from engine.models.word_splits import WORD_SPLITS, WordSplit
+
+NAMED = {
+    "bos_token": "bos",
+    "eos_token": "eos",
+    "unk_token": "unknown",
+    "sep_token": "seperator",
+    "pad_token": "padding",
+    "cls_token": "cls",
+    "mask_token": "mask",
+}
+"""Names of transformers, which templates use, and of GGUF metadata, whose spelling of the separator is ggml's own."""
+
+_ENDS = ("eos", "eot", "eom")
+_END_TEXTS = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<turn|>", "<|return|>", "<|call|>", "<|end|>"}
+"""Control tokens that end a turn, which many files do not name (llama.cpp, `llama-vocab.cpp`)."""
+_KINDS = ("gpt2", "llama", "gemma4")
+_BY_PLACE = ("gemma", "gemma2", "gemma3")
+"""Architectures whose pieces merge in the order of their ids, whatever their scores say (transformers,
+`gguf_tokenizer_mapping.py`)."""
+
+
+def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
+    """The tokenizer in a GGUF file's metadata.
+
+    Args:
+        metadata: as `engine.files.gguf_header.read_header` gives it.
+        width: rows of the model's embedding; ids from the last token up to it are unknown.
+
+    Raises:
+        DraftlightError: something is missing, contradictory, or of a kind that is not supported; names it.
+    """
+    kind, tokens = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.tokens")
+    if kind is None or not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise DraftlightError("The file contains no tokenizer. Choose a GGUF file with a whole model.")
+    if kind not in _KINDS:
+        raise DraftlightError(
+            f"The file's tokenizer is of type {kind!r}; {', '.join(map(repr, _KINDS))} are supported. "
+            "Use the model's mlx-lm folder instead."
+        )
+    types = metadata.get("tokenizer.ggml.token_type") or [NORMAL] * len(tokens)
+    if not isinstance(types, list):
+        raise DraftlightError(f"The file's tokenizer is damaged: its token types are {types!r}. Download the file again.")
+    if len(types) != len(tokens) or len(tokens) > width or len(set(tokens)) != len(tokens):
+        raise DraftlightError(
+            f"The file's tokenizer is damaged: {len(set(tokens))} different tokens of {len(tokens)}, {len(types)} token types, "
+            f"{width} embeddings. Download the file again."
+        )
+    ids = {key: metadata.get(f"tokenizer.ggml.{key}_token_id") for key in (*NAMED.values(), *_ENDS)}
+    for end in (ids["bos"], *(ids[key] for key in _ENDS)):
+        if end is not None and not (isinstance(end, int) and 0 <= end < len(tokens)):
+            raise DraftlightError(
+                f"The file's begin or end token is {end}, but it has only {len(tokens)} tokens. Download the file again."
+            )
+    if kind == "gpt2":
+        split = _word_split(metadata.get("tokenizer.ggml.pre"))
+        plain, full, special, vocabulary = _byte_level(tokens, types, _merges(metadata), split, width)
+        bos_first = split.bos_first
+    else:
+        pieces = _pieces(metadata, tokens, types, merged=kind == "gemma4")
+        special, vocabulary, bos_first = pieces.special(), pieces.vocabulary(width), True
+        plain, full = pieces.backends()
+    template, bos = metadata.get("tokenizer.chat_template"), ids["bos"]
+    named = ((name, ids[key]) for name, key in NAMED.items())
+    return Tokenizer(
+        plain,
+        full,
+        special,
+        vocabulary,
+        template if isinstance(template, str) else None,
+        bos,
+        ids["eos"],
+        ends=_ends(special, [ids[key] for key in _ENDS]),
+        named={name: tokens[index] for name, index in named if isinstance(index, int) and 0 <= index < len(tokens)},
+        prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", bos_first) else [],
+    )
+
+
+def _ends(special: list[Special], named: list[int | None]) -> set[int]:
+    """Every token that ends a turn. "<|end|>" does not in vocabularies where it ends one of several messages of a turn."""
+    texts = {token.text for token in special}
+    known = _END_TEXTS - ({"<|end|>"} if "<|return|>" in texts else set())
+    return {token.id for token in special if token.text in known} | {token for token in named if token is not None}
+
+
+def _word_split(pre: object) -> WordSplit:
+    if not isinstance(pre, str) or pre not in WORD_SPLITS:
+        raise DraftlightError(
+            f"The file's pre-tokeniser {pre!r} is not supported ({', '.join(WORD_SPLITS)} are). "
+            "Use the model's mlx-lm folder instead."
+        )
+    return WORD_SPLITS[pre]
+
+
+def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Pairs in the order in which they merge. A space may be part of a piece, but not its beginning."""
+    merges = metadata.get("tokenizer.ggml.merges")
+    if not isinstance(merges, list):
+        raise DraftlightError("The file's tokenizer is damaged: it has no merges. Download the file again.")
+    found = []
+    for merge in merges:
+        cut = merge.find(" ", 1) if isinstance(merge, str) else -1
+        if cut < 0 or cut == len(merge) - 1 or " " in merge[cut + 1 :]:
+            raise DraftlightError(f"The file's tokenizer is damaged: {merge!r} is not a merge. Download the file again.")
+        found.append((merge[:cut], merge[cut + 1 :]))
+    return found
+
+
+def _byte_level(
+    tokens: list[str], types: list[Any], merges: list[tuple[str, str]], split: WordSplit, width: int
+) -> tuple[Backend, Backend, list[Special], list[bytes | None]]:
+    """Without and with control tokens, the control tokens, and the bytes of every token."""
+    ids = {token: index for index, token in enumerate(tokens) if types[index] != UNUSED}
+    special = [Special(index, token) for token, index in ids.items() if types[index] == CONTROL]
+    user_defined = [token for token, index in ids.items() if types[index] == USER_DEFINED]
+    vocabulary: list[bytes | None] = [None] * width
+    for token, index in ids.items():
+        vocabulary[index] = token.encode() if types[index] in (CONTROL, USER_DEFINED) else byte_level(token)
+    plain = _byte_level_backend({token: index for token, index in ids.items() if types[index] != CONTROL}, merges, split)
+    full = _byte_level_backend(ids, merges, split)
+    for backend in (plain, full):
+        backend.add_tokens([AddedToken(token, normalized=False) for token in user_defined])
+    full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in special])
+    return plain, full, special, vocabulary
+
+
+def _byte_level_backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSplit) -> Backend:
+    try:
+        backend = Backend(models.BPE(vocab=ids, merges=merges, ignore_merges=split.whole_words_first))
+    except Exception as error:  # tokenizers raises bare Exception for merges of unknown tokens
+        raise DraftlightError(f"The file's tokenizer is damaged: {error}. Download the file again.") from error
+    backend.pre_tokenizer = split.made()
+    return backend
+
+
+def _pieces(metadata: Mapping[str, Any], tokens: list[str], types: list[Any], merged: bool) -> Pieces:
+    scores = metadata.get("tokenizer.ggml.scores")
+    if merged:
+        return Pieces(tokens, [0.0] * len(tokens), types, space_first=False, merges=_merges(metadata))
+    if metadata.get("general.architecture") in _BY_PLACE:
+        scores = [-float(index) for index in range(len(tokens))]
+    if not isinstance(scores, list) or len(scores) != len(tokens) or not all(isinstance(score, (int, float)) for score in scores):
+        raise DraftlightError("The file's tokenizer is damaged: its tokens have no scores. Download the file again.")
+    return Pieces(tokens, scores, types, space_first=bool(metadata.get("tokenizer.ggml.add_space_prefix", True)))
