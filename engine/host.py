@@ -1,4 +1,7 @@
-"""Where numpy does what MLX's CPU back-end does slowly: exponentials over a vocabulary, and the many small steps of a draw."""
+"""Where numpy does what MLX's CPU back-end does slowly: exponentials over a vocabulary, and the many small steps of a draw.
+
+Importing it keeps MLX from compiling where that gains nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,12 @@ def computes_on_host() -> bool:
     thread, and there is no device whose queue an early evaluation would stall. On a GPU everything stays in the lazy graph.
     """
     return bool(mx.default_device() == mx.Device(mx.cpu))
+
+
+if computes_on_host():
+    # MLX would have g++, where there is one, make a library of each expression that mlx-lm marks for compilation: most of a second
+    # of the first answer for each, again after every restart of the machine, and nothing is faster for it on the CPU.
+    mx.disable_compile()
 
 
 def on_host(array: mx.array) -> np.ndarray | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 NOTICED = 0.99
 """The probability with which a deviation of the stated size is noticed."""
@@ -98,18 +99,27 @@ def _away_from_zero(value: float, smallest: float) -> float:
 
 
 def non_central_tail(statistic: float, freedom: int, shift: float) -> float:
-    """P(non-central chi-square >= statistic): central tails weighted by a Poisson law of mean shift / 2."""
-    mean = shift / 2
+    """P(non-central chi-square >= statistic): central tails weighted by a Poisson law of mean shift / 2.
+
+    Each tail follows from the one before: Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1).
+    """
+    mean, x = shift / 2, statistic / 2
+    if x <= 0:
+        return 1.0
     spread = 10 * math.sqrt(mean) + 10
-    total = 0.0
-    for index in range(max(0, int(mean - spread)), int(mean + spread) + 1):
+    first = max(0, int(mean - spread))
+    tail, total = _gamma_tail(freedom / 2 + first, x), 0.0
+    for index in range(first, int(mean + spread) + 1):
         weight = math.exp(index * math.log(mean) - mean - math.lgamma(index + 1)) if mean > 0 else float(index == 0)
-        total += weight * _gamma_tail(freedom / 2 + index, statistic / 2)
+        total += weight * tail
+        shape = freedom / 2 + index
+        tail += math.exp(shape * math.log(x) - x - math.lgamma(shape + 1))
     return min(1.0, total)
 
 
+@cache
 def _noticed_shift(freedom: int, level: float) -> float:
-    """The non-centrality at which a test at this level fails with probability NOTICED."""
+    """The non-centrality at which a test at this level fails with probability NOTICED. Many checks of a report ask the same."""
     critical = _root(lambda value: chi_square_tail(value, freedom) - level, freedom)
     return _root(lambda value: NOTICED - non_central_tail(critical, freedom, value), max(critical, 1.0))
 
