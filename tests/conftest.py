@@ -47,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     _keep_to_one_core()
     # tqdm (through transformers) would otherwise start a thread of its own that never ends.
     os.environ.setdefault("TQDM_DISABLE", "1")
+    # Every worker and each of some hundred processes that tests start would otherwise compile the whole project anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 MOST_WORKERS = 4
@@ -110,6 +113,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         items.sort(key=lambda item: item.get_closest_marker("builtin") is None)
 
 
+def pytest_collection_finish() -> None:
+    """What thousands of collected tests and their modules consist of stays to the end: no collection need walk over it."""
+    gc.collect()
+    gc.freeze()
+
+
 def _has_metal() -> bool:
     if sys.platform != "darwin" or platform.machine() != "arm64":
         return False
@@ -143,7 +152,7 @@ def mlx_draws_the_same() -> None:
 
 
 TESTS_BETWEEN_COLLECTIONS = 10
-"""Windows that were closed stay in memory until then. A full collection takes a twentieth of a second."""
+"""Windows that were closed stay in memory until then."""
 _tests_since_collection = itertools.count(1)
 
 
@@ -159,6 +168,8 @@ def garbage_of_qt_is_collected_between_tests() -> Iterator[None]:
     _hold_garbage_of_qt()
     if not gc.isenabled() and next(_tests_since_collection) % TESTS_BETWEEN_COLLECTIONS == 0:
         gc.collect()
+        if not gc.get_freeze_count():  # a test took in what was set aside
+            gc.freeze()
 
 
 def _hold_garbage_of_qt() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -29,10 +29,9 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
-def survives(logits: np.ndarray, token: int, options: DecodingOptions) -> bool:
-    """Whether mlx-lm's filters leave the token."""
-    row = Shaper(options).shape(mx.array(logits[None].astype(np.float32)), ()).logits
-    return bool(np.isfinite(np.array(row)[0, token]))
+def left(logits: np.ndarray, options: DecodingOptions) -> np.ndarray:
+    """(rows, vocab): whether mlx-lm's filters leave each token of (rows, vocab) logits."""
+    return np.isfinite(np.array(Shaper(options).shape(mx.array(logits.astype(np.float32)), ()).logits))
 
 
 def against(logits: np.ndarray, token: int, gap: float) -> np.ndarray:
@@ -47,19 +46,19 @@ def against(logits: np.ndarray, token: int, gap: float) -> np.ndarray:
 def test_a_token_falls_exactly_when_logits_move_by_more_than_its_border(filters: dict[str, Any]) -> None:
     """mlx-lm's own filters are the judge, on rows that are as wrong as the border says they may be, and a little more."""
     generator, options = np.random.default_rng(SEED), DecodingOptions(temperature=1, **filters)
-    told = 0
-    for _ in range(60):
-        logits = generator.normal(0, 1.2, 24).astype(np.float32).astype(np.float64)
-        for token in range(24):
-            if not survives(logits, token, options):
-                continue
-            border = analysis.border(logits.astype(np.float32), token, options)
-            reach = analysis.BORDER_RANGE if border is None else border
-            assert survives(against(logits, token, 0.999 * reach - 1e-5), token, options)
-            if border is not None:
-                told += 1
-                assert not survives(against(logits, token, 1.001 * border + 1e-5), token, options)
-    assert told >= 15, "enough borders within reach to speak of"
+    rows = generator.normal(0, 1.2, (60, 24)).astype(np.float32).astype(np.float64)
+    staying, falling = [], []
+    for row, token in np.argwhere(left(rows, options)).tolist():
+        logits = rows[row]
+        border = analysis.border(logits.astype(np.float32), token, options)
+        reach = analysis.BORDER_RANGE if border is None else border
+        staying.append((token, against(logits, token, 0.999 * reach - 1e-5)))
+        if border is not None:
+            falling.append((token, against(logits, token, 1.001 * border + 1e-5)))
+    assert len(falling) >= 15, "enough borders within reach to speak of"
+    for moved, stays in ((staying, True), (falling, False)):
+        tokens, logits = zip(*moved, strict=True)
+        np.testing.assert_array_equal(left(np.array(logits), options)[np.arange(len(tokens)), tokens], stays)
 
 
 def test_a_lone_token_and_a_token_far_from_every_limit_have_no_border() -> None:
@@ -102,21 +101,17 @@ def at_the_border(kind: str) -> tuple[np.ndarray, dict[str, Any]]:
     return row, {"top_p": float(above + LAST_BITS / 4 * above * (1 - above))}
 
 
-def texts(kind: str, seed: int) -> tuple[list[Emitted], list[Emitted]]:
-    """The plain text of a seed and the one of a drafter, whose passes are wider."""
+def texts(kind: str, seed: int) -> tuple[Iterator[Emitted], Iterator[Emitted]]:
+    """The plain text of a seed and the one of a drafter, whose passes are wider; decoded as far as they are read."""
     row, filters = at_the_border(kind)
     shift = np.where(np.arange(row.size) == EDGE, -LAST_BITS, LAST_BITS / 4)
     target = WidthSensitive(row, shift)
     options = DecodingOptions(temperature=1, seed=seed, gamma=4, max_tokens=48, phase_every=0, **filters)
     drafter = DraftModel(TabularModel(ROW.reshape(1, 1, -1)), "itself")
     plain, drafted = (
-        [token for current in decode(target, [1, 2, 3], used, options) for token in current.emitted] for used in (None, drafter)
+        (token for current in decode(target, [1, 2, 3], used, options) for token in current.emitted) for used in (None, drafter)
     )
     return plain, drafted
-
-
-def first_apart(one: Sequence[Emitted], two: Sequence[Emitted]) -> int | None:
-    return next((place for place, (a, b) in enumerate(zip(one, two, strict=False)) if a.id != b.id), None)
 
 
 @pytest.mark.parametrize("kind", ["top_p", "min_p", "top_k"])
@@ -124,11 +119,9 @@ def test_a_last_bit_that_moves_a_token_across_a_filters_border_is_a_near_tie(kin
     """Ten seeds of each filter, whose texts part where two scores lie far apart: by its margin alone each would be a fault."""
     parted = 0
     for seed in range(10):
-        plain, drafted = texts(kind, seed)
-        place = first_apart(plain, drafted)
-        if place is None:
+        both = next((pair for pair in zip(*texts(kind, seed), strict=False) if pair[0].id != pair[1].id), None)
+        if both is None:
             continue
-        both = (plain[place], drafted[place])
         assert {EDGE, EDGE + (kind == "top_k")} & {token.id for token in both}, "top-k lets the next one in for it"
         margins = [token.margin for token in both if token.margin is not None]
         gap = near_ties.nearest(both)

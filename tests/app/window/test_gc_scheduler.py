@@ -18,6 +18,7 @@ from engine import garbage
 def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcScheduler]:
     monkeypatch.setattr("app.window.gc_scheduler.IDLE_MS", 1)
     parent = QObject()
+    gc.unfreeze()  # what the collection of tests set aside
     gc.enable()
     collector = GcScheduler(parent)
     yield collector
