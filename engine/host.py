@@ -19,8 +19,8 @@ def computes_on_host() -> bool:
 
 
 if computes_on_host():
-    # MLX would have g++, where there is one, make a library of each expression that mlx-lm marks for compilation: most of a second
-    # of the first answer for each, again after every restart of the machine, and nothing is faster for it on the CPU.
+    # MLX would have g++, where there is one, make a library of each expression that mlx-lm marks for compilation. Each takes most
+    # of a second of the first answer, again after every restart of the machine, and nothing is faster for it on the CPU.
     mx.disable_compile()
 
 
