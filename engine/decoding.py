@@ -17,7 +17,17 @@ import numpy as np
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
 from engine.clock import Clock
 from engine.drafter_kinds import NO_DRAFTER
-from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, hearing, listener_of, sets_own_length, statistics_of
+from engine.drafters.base import (
+    Drafter,
+    DraftPen,
+    Proceed,
+    Proposals,
+    begin_with,
+    hearing,
+    listener_of,
+    sets_own_length,
+    statistics_of,
+)
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
@@ -220,7 +230,7 @@ class _Run:
         caches.check_cache(self.cache, self.prompt_length - 1, "target")
         caches.mark(self.cache)
         caches.watch(self.cache)
-        return self.drafter is None or self.drafter.begin(self.committed, self._proceed)
+        return self.drafter is None or begin_with(self.drafter, self.committed, self.options.kv_bits, self._proceed)
 
     def _proceed(self, done: int, total: int) -> bool:
         return not self.control.stopped
@@ -252,7 +262,7 @@ class _Run:
         if (listener := listener_of(drafter)) is not None:
             listener.listen(self.target, self.committed)
         self.clock.take_waited()  # what was queued under the old one is no part of the new one's first round
-        return drafter.begin(self.committed, self._proceed)
+        return begin_with(drafter, self.committed, self.options.kv_bits, self._proceed)
 
     def _room(self) -> int:
         """How many tokens may still be emitted."""

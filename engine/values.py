@@ -62,7 +62,7 @@ class DecodingOptions:
         max_tokens: the longest answer.
         stop: texts that end the answer; the answer is cut before them.
         analyse: whether rounds carry probabilities, alternatives and the closed forms.
-        kv_bits: bits of the target's keys and values in its cache, 4 or 8; None keeps them as they are computed.
+        kv_bits: bits of the keys and values that target and draft model keep, 4 or 8; None keeps them as they are computed.
         phase_every: every so many rounds the time of each phase is measured; 0 is never.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.cli.shared_options import add_anyway, add_seed, add_target, gamma, listed, output_file, request_of
+from app.cli.shared_options import add_anyway, add_kv_bits, add_seed, add_target, gamma, listed, output_file, request_of
 from engine.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.drafter_kinds import benched
 from engine.requests.bench import BenchRequest
@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-tokens", type=int, default=_DEFAULT["max_tokens"].default, help="maximum tokens per answer (default: %(default)s)"
     )
+    add_kv_bits(parser)
     add_seed(parser)
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="do not run mlx-lm for comparison")
     parser.add_argument(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.cli.shared_options import add_anyway, add_models, gamma, request_of
+from app.cli.shared_options import add_anyway, add_kv_bits, add_models, gamma, request_of
 from engine.drafter_kinds import default_drafter
 from engine.files import recommended_sampling
-from engine.types import KV_BITS, MAX_GAMMA, RULES, THINKINGS, DecodingOptions, Message, Request
+from engine.types import MAX_GAMMA, RULES, THINKINGS, DecodingOptions, Message, Request
 
 HELP = "stream one answer to the terminal"
 DESCRIPTION = (
@@ -76,9 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stop", metavar="TEXT", action="append", default=[], help="stop sequence: the answer ends before it; can be repeated"
     )
-    parser.add_argument(
-        "--kv-bits", type=int, choices=KV_BITS, help="bits of the target's keys and values in its cache (default: full precision)"
-    )
+    add_kv_bits(parser)
     parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals")
     parser.add_argument("--json", dest="json_lines", action="store_true", help="print the answer's trace as JSON Lines instead")
 

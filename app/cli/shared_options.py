@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.drafter_kinds import BY_PATH, DRAFTERS
-from engine.types import MAX_GAMMA, Gamma
+from engine.types import KV_BITS, MAX_GAMMA, Gamma
 
 Value = TypeVar("Value")
 
@@ -35,6 +35,16 @@ def add_anyway(parser: argparse.ArgumentParser) -> None:
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """The option `--seed` of commands that draw the same numbers every time."""
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
+
+
+def add_kv_bits(parser: argparse.ArgumentParser) -> None:
+    """The option `--kv-bits`."""
+    parser.add_argument(
+        "--kv-bits",
+        type=int,
+        choices=KV_BITS,
+        help="bits of the keys and values that target and draft model keep (default: full precision)",
+    )
 
 
 def gamma(text: str) -> Gamma:

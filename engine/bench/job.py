@@ -74,6 +74,8 @@ def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[t
                 for gamma in request.gammas
                 if gamma != "auto"
             ]
+    if request.peers and request.kv_bits is not None:
+        notes.append("mlx-lm is measured with keys and values in full precision.")
     for drafter in drafters if request.peers else ():
         if drafter.model is None:
             notes.append(f"mlx-lm is not measured with {drafter.name}: it speculates with draft models only.")
@@ -225,6 +227,7 @@ class _Bench:
             temperature=setting.temperature,
             seed=(self._request.seed + SEEDS_APART * index + turn) % SEED_LIMIT,
             max_tokens=self._request.max_tokens,
+            kv_bits=self._request.kv_bits,
             analyse=False,
             phase_every=0,
         )

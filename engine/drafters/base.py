@@ -173,6 +173,8 @@ class Drafter(Protocol):
     It may have more, which `sets_own_length` and `statistics_of` look for:
         sets_own_length: True if `propose` knows best how many proposals pay, so that an automatic gamma leaves it to that.
         statistics: `DrafterStatistics` of the latest `propose`.
+        keep_keys_in: called before `begin` with the bits of the target's K/V cache, None for full precision. One with such a
+            cache of its own follows, and forgets what it has read if they change.
 
     One that reads the target's features is a `Listener` too.
     """
@@ -239,6 +241,13 @@ def listener_of(drafter: Drafter | None) -> Listener | None:
 def sets_own_length(drafter: Drafter | None) -> bool:
     """Whether an automatic gamma leaves the number of proposals to the drafter."""
     return bool(getattr(drafter, "sets_own_length", False))
+
+
+def begin_with(drafter: Drafter, tokens: Sequence[int], kv_bits: int | None, proceed: Proceed) -> bool:
+    """`Drafter.begin`, after a drafter with a K/V cache was told how many bits the target's has."""
+    if hasattr(drafter, "keep_keys_in"):
+        drafter.keep_keys_in(kv_bits)
+    return drafter.begin(tokens, proceed)
 
 
 def statistics_of(drafter: Drafter) -> DrafterStatistics | None:

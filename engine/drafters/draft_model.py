@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +26,7 @@ from engine.target.prompt_cache import (
     trim_to,
     watch,
 )
+from engine.target.quantised_cache import make_quantised_cache
 
 
 class DraftModel:
@@ -51,13 +53,26 @@ class DraftModel:
             self._model, self._context_length = model.model, model.context_length
             self._target_ids = model.target_ids if target_ids is None else target_ids
             self.name = name or model.name
+        self._kv_bits: int | None = None
         self._reset()
         require_rollback(self._cache, "draft model")
         self._chunk = chunk_size(self._model)
         self._largest_id = None if self._target_ids is not None else logits_width(self._model) - 1
 
+    def keep_keys_in(self, kv_bits: int | None) -> None:
+        """As in `Drafter`. A model that cannot have such a cache keeps full precision: its proposals are judged all the same."""
+        if kv_bits != self._kv_bits:
+            self._kv_bits = kv_bits
+            self._reset()
+
+    def _empty_cache(self) -> list[Any]:
+        if self._kv_bits is not None:
+            with contextlib.suppress(DraftlightError):
+                return make_quantised_cache(self._model, self._kv_bits, self.name)
+        return make_prompt_cache(self._model)
+
     def _reset(self) -> None:
-        self._cache = make_prompt_cache(self._model)
+        self._cache = self._empty_cache()
         self._committed: list[int] = []
         self._read = 0  # how many of the committed tokens the cache holds; drafted tokens stand after them
         self._ahead = 0  # drafted tokens in the cache

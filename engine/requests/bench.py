@@ -28,6 +28,7 @@ class BenchRequest:
         drafters: "none" may be among them; plain runs are always made.
         seed: every draw follows from it. One prompt's runs at one temperature all have the same seed.
         peers: also run mlx-lm's own loops.
+        kv_bits: of the K/V caches of target and draft models, as in `DecodingOptions`.
     """
 
     prompts: tuple[BenchPrompt, ...]
@@ -39,6 +40,7 @@ class BenchRequest:
     max_tokens: int = 128
     seed: int = 0
     peers: bool = True
+    kv_bits: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("prompts", "drafters", "rules", "temperatures", "gammas"):
@@ -55,7 +57,7 @@ class BenchRequest:
             DecodingOptions(temperature=temperature)
         for gamma in self.gammas:
             DecodingOptions(gamma=gamma)
-        DecodingOptions(seed=self.seed, max_tokens=self.max_tokens)
+        DecodingOptions(seed=self.seed, max_tokens=self.max_tokens, kv_bits=self.kv_bits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ __all__ = [
     "cache_length",
     "check_cache",
     "chunk_size",
+    "leaves_of",
     "logits_type",
     "logits_width",
     "make_prompt_cache",
@@ -70,7 +71,7 @@ def make_prompt_cache(model: Any) -> list[Any]:
     """An empty cache, as the model itself or mlx-lm makes it, but of layers that can take tokens back."""
     made: list[Any] = mlx_caches.make_prompt_cache(model)
     cache = [_replaced(layer) for layer in made]
-    if any(isinstance(leaf, RecurrentCache) for leaf in _leaves(cache)):
+    if any(isinstance(leaf, RecurrentCache) for leaf in leaves_of(cache)):
         tell_caches(model)
     return cache
 
@@ -109,18 +110,18 @@ def chunk_size(model: Any) -> int:
     return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, 2 ** round(math.log2(fitting))))
 
 
-def _leaves(cache: Sequence[Any]) -> list[Any]:
+def leaves_of(cache: Sequence[Any]) -> list[Any]:
     """The single-layer caches, those inside a CacheList included."""
     leaves: list[Any] = []
     for layer in cache:
         nested = getattr(layer, "caches", None)
-        leaves.extend(_leaves(nested) if nested is not None else [layer])
+        leaves.extend(leaves_of(nested) if nested is not None else [layer])
     return leaves
 
 
 def refusal(cache: Sequence[Any]) -> str | None:
     """Why tokens cannot be taken back from this cache, or None if they can."""
-    for layer in _leaves(cache):
+    for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             continue
         name = type(layer).__name__
@@ -140,7 +141,7 @@ def _is_unused(layer: Any) -> bool:
 
 def cache_length(cache: Sequence[Any]) -> int | None:
     """Tokens in the cache; None if no layer keeps count (a model that needs no cache)."""
-    for layer in _leaves(cache):
+    for layer in leaves_of(cache):
         if hasattr(layer, "offset") and not _is_unused(layer):
             return int(layer.offset)
     return None
@@ -148,26 +149,26 @@ def cache_length(cache: Sequence[Any]) -> int | None:
 
 def is_empty(cache: Sequence[Any]) -> bool:
     """Whether no layer has read anything yet, also where no layer keeps count."""
-    return all(layer.empty() for layer in _leaves(cache) if hasattr(layer, "empty"))
+    return all(layer.empty() for layer in leaves_of(cache) if hasattr(layer, "empty"))
 
 
 def check_cache(cache: Sequence[Any], length: int, whose: str) -> None:
     """Asserts the invariant of DESIGN section 4. Only layers that are written to can be checked."""
-    for layer in _leaves(cache):
+    for layer in leaves_of(cache):
         if hasattr(layer, "offset") and not _is_unused(layer) and int(layer.offset) != length:
             raise AssertionError(f"the {whose}'s cache holds {int(layer.offset)} tokens instead of {length}")
 
 
 def watch(cache: Sequence[Any], is_on: bool = True) -> None:
     """From now on the tokens of a pass may be taken back, until they are settled by `trim_to`; or no longer."""
-    for layer in _leaves(cache):
+    for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             layer.watched = is_on
 
 
 def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
     """Rolls the cache back to its first `length` tokens, which are to stay; raises AssertionError where that did not happen."""
-    for layer in _leaves(cache):
+    for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             _trim(layer, length)
         elif hasattr(layer, "offset") and int(layer.offset) > length:
@@ -198,7 +199,7 @@ def rewind(cache: Sequence[Any], length: int, whose: str) -> int:
     Returns:
         How many tokens the cache holds now; the others are to be read again. 0 if nothing nearer is left.
     """
-    layers = [layer for layer in _leaves(cache) if isinstance(layer, OURS)]
+    layers = [layer for layer in leaves_of(cache) if isinstance(layer, OURS)]
     marked = {position for layer in layers for position in layer.marks if position < length}
     for position in (length, *sorted(marked, reverse=True), 0):
         if all(_reaches(layer, position) for layer in layers):
@@ -212,7 +213,7 @@ def mark(cache: Sequence[Any]) -> None:
 
     Beyond `MARKED_BYTES` the oldest marks are forgotten, this one last.
     """
-    layers = [layer for layer in _leaves(cache) if isinstance(layer, OURS) and not _is_unused(layer)]
+    layers = [layer for layer in leaves_of(cache) if isinstance(layer, OURS) and not _is_unused(layer)]
     for layer in layers:
         if layer.offset not in layer.marks:
             layer.marks[layer.offset] = layer.mark()
@@ -231,7 +232,7 @@ def _marked_bytes(layers: Sequence[Any]) -> int:
 
 def can_hide(cache: Sequence[Any]) -> bool:
     """Whether `hide_newest` is right for this cache: its layers keep what they held before the newest token."""
-    return all(isinstance(layer, OURS) or type(layer) in (KVCache, QuantizedKVCache) for layer in _leaves(cache))
+    return all(isinstance(layer, OURS) or type(layer) in (KVCache, QuantizedKVCache) for layer in leaves_of(cache))
 
 
 def hide_newest(cache: Sequence[Any]) -> None:
@@ -240,7 +241,7 @@ def hide_newest(cache: Sequence[Any]) -> None:
     So a plain round can queue the next one's forward pass, and the cache still holds exactly the committed tokens less the
     newest for whoever looks at it between two rounds. The cache is being watched.
     """
-    for layer in _leaves(cache):
+    for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             if not _is_unused(layer):
                 layer.hide()
@@ -250,7 +251,7 @@ def hide_newest(cache: Sequence[Any]) -> None:
 
 def show_newest(cache: Sequence[Any]) -> None:
     """Takes `hide_newest` back."""
-    for layer in _leaves(cache):
+    for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             if not _is_unused(layer):
                 layer.show()

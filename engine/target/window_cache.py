@@ -7,9 +7,11 @@ text: a roll-back of fewer tokens only moves the end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
+from mlx.utils import tree_map, tree_reduce
 from mlx_lm.models.base import create_causal_mask
 from mlx_lm.models.cache import ChunkedKVCache, RotatingKVCache
 
@@ -23,14 +25,70 @@ class _RowsOfText:
     """What both caches have in common: their rows stand in the order of the text, so taking tokens back only moves the end.
 
     Attributes:
+        keys, values: (batch, heads, capacity, size) buffers, or tuples of such; the row of position p stands at
+            p - start_position.
         offset: tokens read.
+        start_position: of the first row.
+        watched: whether passes may be taken back.
+        marks: what `mark` kept, by position.
     """
 
-    offset: int
+    step = 256
+    keys: Any = None
+    values: Any = None
+    offset: int = 0
+    start_position: int = 0
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)  # type: ignore[call-arg]
+        self.watched = False
+        self.marks: dict[int, Any] = {}
+
+    def stored(self, rows: mx.array) -> Any:
+        """(batch, heads, rows, size) keys or values in the form in which they are kept."""
+        return rows
 
     def reaches(self, length: int) -> bool:
         """Whether it still holds all that the token at position `length` looks at."""
         raise NotImplementedError
+
+    def keys_and_values(self) -> tuple[Any, Any]:
+        """What the newest `update_and_fetch` returned: layers that share it ask again."""
+        raise NotImplementedError
+
+    def _kept(self, held: int) -> int:
+        """How many of the newest rows, of so many, buffers that are renewed are to hold."""
+        raise NotImplementedError
+
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
+        """Appends rows; the rows that the first of them looks at, and all that follow."""
+        rows, new = keys.shape[2], (self.stored(keys), self.stored(values))
+        if self.keys is None or self.offset - self.start_position + rows > _parts(self.keys)[0].shape[2]:
+            self._make_room(new, rows)
+        first = self.offset - self.start_position
+        for buffer, part in zip(_parts(self.keys, self.values), _parts(*new), strict=True):
+            buffer[..., first : first + rows, :] = part
+        self.offset += rows
+        return self.keys_and_values()
+
+    def _make_room(self, new: tuple[Any, Any], rows: int) -> None:
+        """New buffers with the newest rows that may be needed again, and room for these and more."""
+        end = self.offset - self.start_position
+        kept = 0 if self.keys is None else self._kept(end)
+        capacity = ((kept + rows) // self.step + 1) * self.step
+
+        def grown(part: mx.array, old: mx.array) -> mx.array:
+            """The kept rows of a buffer, and empty ones behind them."""
+            empty = mx.zeros((*part.shape[:2], capacity - kept, part.shape[3]), part.dtype)
+            return mx.concatenate([old[..., end - kept : end, :], empty], axis=2) if kept else empty
+
+        self.keys, self.values = tree_map(grown, new, (self.keys, self.values) if kept else new)
+        self.start_position = self.offset - kept
+
+    def _rows(self, first: int, end: int, taken: Callable[[mx.array], mx.array] = lambda rows: rows) -> tuple[Any, Any]:
+        """The rows from `first` to before `end`, counted in the buffers."""
+        keys, values = tree_map(lambda buffer: taken(buffer[..., first:end, :]), (self.keys, self.values))
+        return keys, values
 
     def cut(self, length: int) -> None:
         """Forgets all but the first `length` tokens."""
@@ -43,6 +101,10 @@ class _RowsOfText:
         self.cut(self.offset - n)
         return n
 
+    def is_trimmable(self) -> bool:
+        """Whether the newest token can be taken back."""
+        return self.reaches(self.offset - 1)
+
     def hide(self) -> None:
         """Takes one token back that `show` may bring again."""
         self.offset -= 1
@@ -51,60 +113,67 @@ class _RowsOfText:
         """Takes `hide` back."""
         self.offset += 1
 
+    def reset(self) -> None:
+        """Forgets everything."""
+        self.keys = self.values = None
+        self.offset = self.start_position = 0
+
+    def _copied(self, count: int) -> Any:
+        """Copies of so many of the newest rows, or all, with where they stand."""
+        end = self.offset - self.start_position
+        first = max(0, end - count)
+        return *self._rows(first, end, mx.contiguous), self.start_position + first, self.offset
+
+    def mark(self) -> Any:
+        """Copies of the rows that the next token looks at, to be given to `restore`."""
+        raise NotImplementedError
+
+    def restore(self, marked: Any) -> None:
+        """Back to where `mark` was called. The copies are never written to: they have no room for another row."""
+        self.keys, self.values, self.start_position, self.offset = marked
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """Buffers, tokens read, the position of the first row."""
+        return self.keys, self.values, self.offset, self.start_position
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffers."""
+        return (
+            int(tree_reduce(lambda total, part: total + part.nbytes, (self.keys, self.values), 0)) if self.keys is not None else 0
+        )
+
+
+def _parts(*kept: Any) -> list[mx.array]:
+    """The arrays of keys and values, of which quantised ones have several."""
+    return [part for one in kept for part in (one if isinstance(one, tuple) else (one,))]
+
 
 class WindowCache(_RowsOfText, RotatingKVCache):
     """A sliding window: each token looks at itself and the `max_size - 1` tokens before it.
 
     It gives the model files what mlx-lm's gives them, except that one-row passes get their rows in the order of the text.
-
-    Attributes:
-        keys, values: (batch, heads, capacity, size) buffers; the row of position p stands at p - the position of the first.
-        watched: whether passes may be taken back. A mask then never reaches farther back than one-row passes do: PLaMo 3 asks
-            for one token more, which only long passes have.
-        marks: what `mark` kept, by position.
+    While it is watched, a mask never reaches farther back than one-row passes do: PLaMo 3 asks for one token more, which only
+    long passes have.
     """
 
     def __init__(self, max_size: int) -> None:
         super().__init__(max_size)
-        self.keys: Any = None
-        self.values: Any = None
-        self.watched = False
-        self.marks: dict[int, Any] = {}
-        self._first = 0
         self._fetched = 0
 
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
         """Appends rows; the rows that the first of them looks at, and all that follow."""
-        rows = keys.shape[2]
-        if self.keys is None or self.offset - self._first + rows > self.keys.shape[2]:
-            self._make_room(keys, values)
-        end = self.offset - self._first
-        self.keys[..., end : end + rows, :] = keys
-        self.values[..., end : end + rows, :] = values
-        self._fetched = min(self.offset, self.max_size - 1) + rows
-        self.offset += rows
-        return self.keys_and_values()
+        self._fetched = min(self.offset, self.max_size - 1) + keys.shape[2]
+        return super().update_and_fetch(keys, values)
 
-    def _make_room(self, keys: mx.array, values: mx.array) -> None:
-        """New buffers with the newest rows that may be needed again, and room for these and more."""
-        end = self.offset - self._first
-        kept = 0 if self.keys is None else min(end, self.max_size - 1 + SLACK)
-        capacity = ((kept + keys.shape[2]) // self.step + 1) * self.step
-
-        def grown(old: mx.array | None, new: mx.array) -> mx.array:
-            """The kept rows of a buffer, and empty ones behind them."""
-            shape = (*new.shape[:2], capacity - kept, new.shape[3])
-            empty = mx.zeros(shape, new.dtype)
-            return empty if old is None or not kept else mx.concatenate([old[..., end - kept : end, :], empty], axis=2)
-
-        self.keys, self.values = grown(self.keys, keys), grown(self.values, values)
-        self._first = self.offset - kept
-
-    def keys_and_values(self) -> tuple[mx.array, mx.array]:
+    def keys_and_values(self) -> tuple[Any, Any]:
         """What the newest `update_and_fetch` returned: layers that share it ask again."""
-        end = self.offset - self._first
-        rows = slice(end - self._fetched, end)
-        return self.keys[..., rows, :], self.values[..., rows, :]
+        end = self.offset - self.start_position
+        return self._rows(end - self._fetched, end)
+
+    def _kept(self, held: int) -> int:
+        return min(held, self.max_size - 1 + SLACK)
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Any:
         """As mlx-lm's, for rows in the order of the text."""
@@ -119,77 +188,37 @@ class WindowCache(_RowsOfText, RotatingKVCache):
             return create_causal_mask(N, seen, window_size=window)
         return "causal"
 
-    @property
-    def state(self) -> tuple[Any, ...]:
-        """Buffers, tokens read, the position of the first row, the window."""
-        return self.keys, self.values, self.offset, self._first, self.max_size
-
-    def is_trimmable(self) -> bool:
-        """Whether the newest token can be taken back."""
-        return self.reaches(self.offset - 1)
-
     def reaches(self, length: int) -> bool:
         """Whether it still holds all that the token at position `length` looks at."""
-        return self._first == 0 or length - self._first >= self.max_size - 1
-
-    def reset(self) -> None:
-        """Forgets everything."""
-        self.keys = self.values = None
-        self.offset = self._first = self._fetched = 0
+        return self.start_position == 0 or length - self.start_position >= self.max_size - 1
 
     def mark(self) -> Any:
         """Copies of the rows that the next token looks at, to be given to `restore`."""
-        end = self.offset - self._first
-        rows = slice(max(0, end - self.max_size + 1), end)
-        keys, values = mx.contiguous(self.keys[..., rows, :]), mx.contiguous(self.values[..., rows, :])
-        return keys, values, self._first + rows.start, self.offset
-
-    def restore(self, marked: Any) -> None:
-        """Back to where `mark` was called. The copies are never written to: they have no room for another row."""
-        self.keys, self.values, self._first, self.offset = marked
+        return self._copied(self.max_size - 1)
 
 
 class ChunkCache(_RowsOfText, ChunkedKVCache):
-    """Attention within chunks: a token looks at itself and those before it in its chunk of the text.
+    """Attention within chunks: a token looks at itself and those before it in its chunk of the text."""
 
-    Attributes:
-        watched: of no meaning here; every pass can be taken back.
-        marks: what `mark` kept, by position.
-    """
+    def keys_and_values(self) -> tuple[Any, Any]:
+        """All rows: the model masks those of other chunks."""
+        return self._rows(0, self.offset - self.start_position)
 
-    def __init__(self, chunk_size: int) -> None:
-        super().__init__(chunk_size)
-        self.keys: Any = None
-        self.values: Any = None
-        self.start_position = 0
-        self.watched = False
-        self.marks: dict[int, Any] = {}
+    def _kept(self, held: int) -> int:
+        return held
 
     def maybe_trim_front(self) -> None:
         """Drops rows of earlier chunks, seldom, and none that are needed after a roll-back."""
-        if self.keys is None:
-            return
         held = self.offset - self.start_position
-        if held > self.chunk_size + SLACK + self.step:
+        if self.keys is not None and held > self.chunk_size + SLACK + self.step:
             excess = held - self.chunk_size - SLACK
+            self.keys, self.values = self._rows(excess, held)
             self.start_position += excess
-            self.keys, self.values = (buffer[..., excess:held, :] for buffer in (self.keys, self.values))
 
     def reaches(self, length: int) -> bool:
         """Whether it still holds the chunk of the token at position `length`."""
         return bool(self.start_position <= length - length % self.chunk_size)
 
-    def reset(self) -> None:
-        """Forgets everything."""
-        self.keys = self.values = None
-        self.offset = self.start_position = 0
-
     def mark(self) -> Any:
         """Copies of the rows of the chunk that has begun, to be given to `restore`."""
-        first = max(self.start_position, self.offset - self.chunk_size)
-        rows = slice(first - self.start_position, self.offset - self.start_position)
-        return mx.contiguous(self.keys[..., rows, :]), mx.contiguous(self.values[..., rows, :]), first, self.offset
-
-    def restore(self, marked: Any) -> None:
-        """Back to where `mark` was called. The copies are never written to: they have no room for another row."""
-        self.keys, self.values, self.start_position, self.offset = marked
+        return self._copied(self.chunk_size)

@@ -51,6 +51,8 @@ class FakeTarget:
     vocabulary: tuple[bytes, ...] = (b"a",) * 128
     eos_ids: frozenset[int] = frozenset((127,))
     tokenizer: FakeTokenizer = field(default_factory=FakeTokenizer)
+    sampling: tuple[tuple[str, float], ...] | None = None
+    form: str = ""
 
 
 @dataclass

@@ -36,7 +36,7 @@ from engine.types import (
 )
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
-from tests.engine.tiny_models import weights, write_gguf
+from tests.engine.tiny_models import weights, write_folder, write_gguf
 
 PROMPTS = (
     BenchPrompt("greeting", "chat", ("hello world", "and once more")),
@@ -499,3 +499,25 @@ def test_setups_are_plain_values(whole: tuple[BenchRequest, list[Event]]) -> Non
 
 def vars_of(measured: BenchRow) -> Iterator[object]:
     return (getattr(measured, name) for name in BenchRow.__dataclass_fields__)
+
+
+def test_a_benchmark_of_few_bits_gives_every_run_such_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mlx-lm's loops keep full precision, which is said."""
+    wide = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
+    folder = write_folder(tmp_path, **wide)
+    kinds = []
+    sound = MlxBackend.make_cache
+
+    def make_cache(backend: MlxBackend, target: Any, kv_bits: int | None = None) -> Any:
+        made = sound(backend, target, kv_bits)
+        kinds.append({type(layer).__name__ for layer in made})
+        return made
+
+    monkeypatch.setattr(MlxBackend, "make_cache", make_cache)
+    events = benched(
+        BenchRequest(PROMPTS[1:2], str(folder), ("ngram",), ("gumbel",), (0.0,), (3,), max_tokens=8, peers=True, kv_bits=8)
+    )
+    assert kinds and all(kind == {"QuantizedKVCache"} for kind in kinds)
+    assert all(row.same_text is not False for row in rows_of(events) if row.maker == "draftlight")
+    setup = next(event.setup for event in events if isinstance(event, BenchStarted))
+    assert "mlx-lm is measured with keys and values in full precision." in setup.notes

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import pytest
 from mlx_lm.generate import generate_step
-from mlx_lm.models.cache import QuantizedKVCache
+from mlx_lm.models import cache as mlx_caches
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache
 
 from engine import near_ties
 from engine.decoding import decode
 from engine.drafters import DraftModel, NGram
 from engine.errors import DraftlightError
 from engine.models.loading import load
-from engine.target.prompt_cache import make_prompt_cache
+from engine.target.prompt_cache import make_prompt_cache, rewind, trim_to, watch
 from engine.target.quantised_cache import make_quantised_cache
+from engine.target.window_cache import ChunkCache, WindowCache
 from engine.trace import read
 from engine.types import KV_BITS, RULES, DecodingOptions, Message, Request, Round, RunFailed, RunFinished
 from engine.worker import Engine
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE
-from tests.engine.small_models import PROMPT, same_up_to_near_ties, tiny_llama, tiny_sliding_window
+from tests.engine.families import Scripted, config_of, tiny, varies
+from tests.engine.small_models import PROMPT, same_up_to_near_ties, tiny_llama
 
 TARGET = tiny_llama(0)
 TOKENS = 60
@@ -79,9 +83,140 @@ def test_it_takes_a_share_of_the_memory(bits: int) -> None:
     assert taken[bits] / taken[None] == (64 * bits / 8 + 8) / (64 * 4)
 
 
+# Layers that forget
+
+
+class _WholeText(QuantizedKVCache):
+    """mlx-lm's quantised cache for layers that look back only so far: it holds all rows, and the model's mask hides the old."""
+
+    start_position = 0
+
+    def maybe_trim_front(self) -> None:
+        pass
+
+
+def reference_cache(model: Any, bits: int) -> list[Any]:
+    """Of mlx-lm's own classes: quantised keys and values for every layer that has any, a recurrent layer's state as it is."""
+
+    def quantised(layer: Any) -> Any:
+        if isinstance(layer, CacheList):
+            return CacheList(*map(quantised, layer.caches))
+        return layer if isinstance(layer, ArraysCache) else _WholeText(32, bits)
+
+    return [quantised(layer) for layer in mlx_caches.make_prompt_cache(model)]
+
+
+@functools.cache
+def forgetful(name: str) -> tuple[Any, list[int]]:
+    """A model with heads of 32 whose layers forget, and mlx-lm's greedy text of 80 tokens with 4 bits."""
+    wide = {"hidden_size": 128, "head_dim": 32}
+    text = config_of(name).get("text_config")
+    given: dict[str, Any] = wide if text is None else {"text_config": text | wide}
+    model = tiny(name, by=3.0 if name == "cohere2" else 2.0, **given)
+    steps = generate_step(mx.array(PROMPT), model, max_tokens=80, prompt_cache=reference_cache(model, 4))
+    greedy = [int(token) for token, _ in steps]
+    assert varies(greedy)
+    return model, greedy
+
+
+FORGETFUL = ("cohere2", "llama4", "qwen3_next", "falcon_h1")
+"""Windows, chunks, recurrent layers between attention, and both in one layer."""
+
+
+@pytest.mark.parametrize("every", [None, 3])
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_windows_chunks_and_hybrids_give_the_tokens_of_mlx_lms_rows(name: str, every: int | None) -> None:
+    """Five windows of text, plain and with a drafter that is wrong at every third token."""
+    model, greedy = forgetful(name)
+    drafter = None if every is None else Scripted([*PROMPT, *greedy], every)
+    options = DecodingOptions(temperature=0, gamma=4, max_tokens=len(greedy), kv_bits=4, phase_every=0)
+    rounds = list(decode(model, PROMPT, drafter, options))
+    assert every is None or any(current.rejected for current in rounds)
+    same_up_to_near_ties(rounds, greedy, near_ties.limit("float32", 4))
+
+
+def total_variation(name: str, bits: int) -> float:
+    """The largest between p of our cache, in passes of five rows with two taken back, and p of mlx-lm's rows of 4 bits.
+
+    mlx-lm's are read likewise where it can take rows back, for in passes of another width last bits may cross a border.
+    """
+    model, greedy = forgetful(name)
+    text = [*PROMPT, *greedy]
+    ours, theirs = make_quantised_cache(model, bits, name), reference_cache(model, 4)
+    watch(ours)
+    wrong = [1, 2] if mlx_caches.can_trim_prompt_cache(theirs) else []
+    largest = 0.0
+    for place in range(0, len(text) - 5, 3):
+        read = text[place : place + 3]
+        p = mx.softmax(model(mx.array([[*read, 1, 2]]), cache=ours)[0, :3], axis=-1)
+        trim_to(ours, place + 3, "target")
+        wanted = mx.softmax(model(mx.array([read + wrong]), cache=theirs)[0, :3], axis=-1)
+        mlx_caches.trim_prompt_cache(theirs, len(wrong))
+        largest = max(largest, float(mx.abs(p - wanted).sum(axis=-1).max()) / 2)
+    return largest
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_their_distributions_are_those_of_mlx_lms_rows(name: str) -> None:
+    assert total_variation(name, 4) < 1e-4
+
+
+def test_a_distribution_of_other_bits_is_noticed() -> None:
+    assert total_variation("cohere2", 8) > 1e-2
+
+
+def test_a_window_takes_a_share_of_the_memory() -> None:
+    model, _ = forgetful("cohere2")
+    taken = []
+    for cache in (make_prompt_cache(model), make_quantised_cache(model, 8, "tiny")):
+        model(mx.array([[1] * 300]), cache=cache)
+        taken.append(sum(layer.nbytes for layer in cache if isinstance(layer, WindowCache)))
+    assert taken[1] / taken[0] == (32 * 8 / 8 + 8) / (32 * 4)
+
+
+@pytest.mark.parametrize("name", ["cohere2", "llama4"])
+def test_a_quantised_cache_that_is_cut_back_to_a_mark_goes_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.target.window_cache.SLACK", 0)
+    for kind in (WindowCache, ChunkCache):
+        monkeypatch.setattr(kind, "step", 8)
+    model, greedy = forgetful(name)
+    options = DecodingOptions(temperature=0, max_tokens=60, kv_bits=4, phase_every=0)
+    cache = make_quantised_cache(model, 4, name)
+    list(decode(model, PROMPT, None, options, cache=cache))
+    assert rewind(cache, len(PROMPT), "target") == len(PROMPT) - 1
+    rounds = list(decode(model, PROMPT, None, options, cache=cache))
+    same_up_to_near_ties(rounds, greedy[:60], near_ties.limit("float32", 4))
+
+
 def test_a_model_without_such_a_cache_is_refused_in_words() -> None:
-    with pytest.raises(DraftlightError, match=r"gemma cannot use a K/V cache of 4 bits: not all of its layers keep plain keys"):
-        make_quantised_cache(tiny_sliding_window(0), 4, "gemma")
+    with pytest.raises(DraftlightError, match=r"mamba cannot use a K/V cache of 4 bits: its layers are recurrent"):
+        make_quantised_cache(tiny("mamba"), 4, "mamba")
+
+
+# Draft models
+
+
+def test_a_draft_model_has_as_many_bits_as_its_target() -> None:
+    """What it proposes is what mlx-lm's quantised rows give it, also when the bits of one drafter change."""
+    draft, drafter = tiny_llama(3), DraftModel(tiny_llama(3))
+    for bits in (None, 4, 8):
+        rounds = list(decode(TARGET, PROMPT, drafter, DecodingOptions(temperature=0, gamma=3, max_tokens=9, kv_bits=bits)))
+        cache: list[Any] = [QuantizedKVCache(64, bits) for _ in draft.layers] if bits else make_prompt_cache(draft)
+        held = PROMPT
+        for current in rounds:
+            steps = generate_step(mx.array(held), draft, max_tokens=max(1, len(current.proposals)), prompt_cache=cache)
+            wanted = [int(token) for token, _ in steps][: len(current.proposals)]
+            assert [proposal.id for proposal in current.proposals] == wanted
+            held = [*held, *(token.id for token in current.emitted)]
+            cache = [QuantizedKVCache(64, bits) for _ in draft.layers] if bits else make_prompt_cache(draft)
+        kinds = {type(layer) for layer in drafter._cache}
+        assert kinds == ({QuantizedKVCache} if bits else {KVCache})
+
+
+def test_a_draft_model_that_cannot_have_few_bits_keeps_full_precision() -> None:
+    drafter = DraftModel(tiny("mamba", vocab_size=97))
+    plain = rounds_of(None, 4, temperature=0)
+    same_up_to_near_ties(rounds_of(drafter, 4, temperature=0), ids(plain), near_ties.limit("float32", 4))
 
 
 def test_a_head_that_no_group_divides_is_refused(tmp_path: Path) -> None:
