@@ -250,15 +250,24 @@ class ChangeList(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.changes.rowsInserted.connect(self.updateGeometry)
         self.entered.connect(self._entered)
         self.selectionModel().currentRowChanged.connect(self._walked)
         cursor.pinned.connect(self._pinned)
+
+    def sizeHint(self) -> QSize:
+        """Room for two changes: in a low panel they scroll, and what is said of them all has room."""
+        return QSize(super().sizeHint().width(), 2 * max(0, self.sizeHintForRow(0)))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(super().minimumSizeHint().width(), self.sizeHint().height())
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the rows, whose height changes with the text."""
         self.delegate.set_look(theme, scale)
         self.verticalScrollBar().setSingleStep(round(20 * scale))
         self.scheduleDelayedItemsLayout()
+        self.updateGeometry()
         self.viewport().update()
 
     def place_of(self, index: Index) -> Place | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFrame, QLabel, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look.fields import keep_from_wheel
 from app.look.flow_layout import FlowLayout
@@ -81,10 +81,19 @@ class RulesPage(QWidget):
         above.addWidget(self.found)
         above.addWidget(self.words)
         above.addWidget(self.notes)
-        column = spaced(QVBoxLayout(self), 8, (0, 8, 0, 0))
+        body = QWidget()
+        body.setObjectName("panelBody")
+        column = spaced(QVBoxLayout(body), 8, (0, 8, 0, 0))
         column.addLayout(above)
         column.addWidget(self.list, 1)
         column.addStretch()  # takes the room of a list that is hidden
+        self.area = QScrollArea()  # for low windows, and for large text
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(body)
+        spaced(QVBoxLayout(self)).addWidget(self.area)
         self.setTabOrder(self.gamma, self.keep)
         self.setTabOrder(self.keep, self.list)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.look import theme as themes
-from app.look.widgets import NARROWEST_BRACKET
+from app.look.marks import NARROWEST_BRACKET
 from app.rules import page as page_module
 from app.rules.page import WAITING, RulesPage
 from app.session.cursor import Cursor, Place
@@ -109,6 +110,22 @@ def test_no_line_of_what_was_found_is_cut(page: RulesPage, width: int) -> None:
         QApplication.processEvents()
         for label in (page.found, page.words, page.notes):
             assert label.isHidden() or label.height() >= label.heightForWidth(label.width()), label.text()
+
+
+@pytest.mark.usefixtures("fonts")
+def test_in_a_low_panel_the_page_scrolls_and_nothing_lies_over_anything(page: RulesPage) -> None:
+    show(page, answer())
+    page.resize(474, 260)
+    QApplication.processEvents()
+    parts = [page.keep, page.found, page.words, page.notes, page.list]
+    places = [part.geometry() for part in parts]
+    assert all(above.bottom() < below.top() for above, below in pairwise(places))
+    assert all(label.height() >= label.heightForWidth(label.width()) for label in parts[1:4])
+    assert places[-1].height() >= 2 * page.list.sizeHintForRow(0) > 0
+    assert page.area.verticalScrollBar().maximum() > 0
+    page.resize(474, 900)
+    QApplication.processEvents()
+    assert page.area.verticalScrollBar().maximum() == 0
 
 
 def test_another_rule_and_fewer_proposals_are_judged_at_once(page: RulesPage) -> None:
