@@ -22,9 +22,11 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +37,11 @@ from engine.types import Round
 
 SCHEMA = "draftlight.trace/1"
 _FAMILY = "draftlight.trace/"
-PACKED = ".gz"
-"""What the name of a compressed trace ends in, behind the ending of any other."""
+ENDING, PACKED = ".jsonl", ".gz"
+"""What the name of a trace ends in, and what of a compressed one behind that."""
 _GZIP = b"\x1f\x8b"
 _DENSEST = 200
-"""A trace is compressed to about a tenth; a file that claims more than this is not one."""
+"""A trace is compressed to about a quarter; a file that claims to be more than this is not one."""
 _OPENING = f'{{"kind":"header","schema":"{SCHEMA}"'.encode()
 _LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 """JSON allows these inside a text, but many readers end a line at them."""
@@ -165,6 +167,8 @@ def read(path: str | os.PathLike[str]) -> Trace:
         DraftlightError: the file cannot be read, is not a trace, is of a later format, or ends inside its header.
     """
     path = Path(path)
+    if path.name.endswith(ENDING + PACKED):
+        path = path.with_suffix("")
     content = _content(path)
     lines = content.split(b"\n")
     if not lines[-1]:
@@ -172,6 +176,17 @@ def read(path: str | os.PathLike[str]) -> Trace:
     header = _header(path, lines[0] if lines else b"", is_cut=len(lines) <= 1 and not content.endswith(b"\n"))
     with without_collecting():
         return _body(path, header, lines, is_open=not content.endswith(b"\n"))
+
+
+def trace_name(created: datetime) -> str:
+    """A new file name; names sort by time."""
+    return f"{created:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}{ENDING}"
+
+
+def traces_in(folder: Path) -> list[Path]:
+    """The traces in a folder, each under the name it has uncompressed, in the order of their names."""
+    packed = (path.with_suffix("") for path in folder.glob(f"*{ENDING}{PACKED}"))
+    return sorted({*folder.glob(f"*{ENDING}"), *packed})
 
 
 def _content(path: Path) -> bytes:

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from app.cli.saved_answer import SavedAnswer
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
+from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import no_template
 from engine.metrics import Totals
@@ -33,8 +35,20 @@ INTERRUPTED = 130
 _TICK = 0.1
 
 
-def chat(request: Request, *, ghosts: bool = True, thoughts: bool = True, json_lines: bool = False, anyway: bool = False) -> int:
-    """Stream the answer to standard output and a line of figures to standard error; returns the exit status."""
+def chat(
+    request: Request,
+    *,
+    ghosts: bool = True,
+    thoughts: bool = True,
+    json_lines: bool = False,
+    anyway: bool = False,
+    saving: SavedAnswer | None = None,
+) -> int:
+    """Stream the answer to standard output and a line of figures to standard error; returns the exit status.
+
+    Args:
+        saving: what keeps the answer in its conversation; None keeps nothing but its trace.
+    """
     engine = Engine()
     if anyway:
         engine.ignore_memory()
@@ -46,6 +60,8 @@ def chat(request: Request, *, ghosts: bool = True, thoughts: bool = True, json_l
             """Says what there is to say before the answer, and shows the event."""
             notes.take(event)
             view.take(event)
+            if saving is not None:
+                saving.take(event)
 
         with interruptions() as interrupted:
             end = follow(engine, engine.submit(request), take, interrupted)
@@ -175,6 +191,7 @@ class _Text:
                 self._seed = event.options.seed
                 if event.in_thought:
                     self._painter.open_thought()
+                self._write(without_controls(event.given) if self._painter.colours else event.given)
             case RoundFinished(_, round):
                 self._totals.add(round)
                 self._comparisons.add(round)

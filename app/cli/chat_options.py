@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from typing import TYPE_CHECKING
 
-from app.cli.shared_options import add_anyway, add_kv_bits, add_models, gamma, request_of
+from app.cli.shared_options import add_anyway, add_kv_bits, add_models, changed_by, gamma
 from engine.drafter_kinds import default_drafter
+from engine.errors import DraftlightError
 from engine.files import recommended_sampling
 from engine.types import MAX_GAMMA, RULES, THINKINGS, DecodingOptions, Message, Request
 
+if TYPE_CHECKING:
+    from engine.chats import ChatSettings
+
 HELP = "stream one answer to the terminal"
 DESCRIPTION = (
-    "Stream one answer. On a terminal, accepted tokens are tinted, corrections underlined, bonus tokens italic and rejected "
-    "proposals struck through where they were proposed. Elsewhere, or if NO_COLOR is set, the answer is plain text. A summary "
-    "line goes to standard error. Ctrl-C stops the answer."
+    "Stream one answer and keep the conversation. On a terminal, accepted tokens are tinted, corrections underlined, bonus "
+    "tokens italic and rejected proposals struck through where they were proposed. Elsewhere, or if NO_COLOR is set, the answer "
+    "is plain text. A summary line goes to standard error. Ctrl-C stops the answer."
 )
-_DEFAULTS = DecodingOptions()
+_DEFAULTS = DecodingOptions(gamma="auto")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
-    parser.add_argument("prompt", metavar="PROMPT", help="the prompt, or - to read it from standard input")
+    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="the prompt, or - to read it from standard input")
+    parser.add_argument(
+        "--continue",
+        dest="continued",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="go on with the newest conversation, or with this one (see `draftlight chats list`), under its settings; without a "
+        "prompt, an answer that was stopped or cut goes on where it ended",
+    )
+    parser.add_argument("--no-save", dest="save", action="store_false", help="do not keep the conversation")
     add_models(parser)
     add_anyway(parser)
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
     parser.add_argument(
         "--thinking",
         choices=THINKINGS,
-        default="auto",
         help="whether a model that can do so thinks before it answers (default: as its chat template has it)",
     )
     parser.add_argument("--hide-thinking", dest="thoughts", action="store_false", help="leave out what the model thinks first")
@@ -37,12 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on with the prompt as it stands, without the model's chat template; so do models that have none",
     )
-    parser.add_argument("--rule", choices=RULES, default=_DEFAULTS.rule, help="how proposals are judged (default: %(default)s)")
+    parser.add_argument("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})")
     parser.add_argument(
         "--gamma",
         type=gamma,
-        default="auto",
-        help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
+        help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: {_DEFAULTS.gamma})",
     )
     parser.add_argument(
         "--temperature",
@@ -70,11 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
     )
     parser.add_argument("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)")
+    parser.add_argument("--max-tokens", type=int, help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})")
     parser.add_argument(
-        "--max-tokens", type=int, default=_DEFAULTS.max_tokens, help="maximum tokens in the answer (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--stop", metavar="TEXT", action="append", default=[], help="stop sequence: the answer ends before it; can be repeated"
+        "--stop", metavar="TEXT", action="append", help="stop sequence: the answer ends before it; can be repeated"
     )
     add_kv_bits(parser)
     parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals")
@@ -84,32 +96,83 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """The command, with the arguments of `add_arguments`."""
     from app.cli.chat import chat
+    from app.cli.saved_answer import SavedAnswer, newest
+    from engine.chats import ChatStore
 
-    prompt = arguments.prompt
+    prompt, continued = _prompt_and_conversation(arguments)
+    with contextlib.ExitStack() as open_files:
+        store: ChatStore | None = None
+        if arguments.save:
+            try:
+                store = open_files.enter_context(ChatStore())
+            except DraftlightError as error:
+                if continued is not None:
+                    raise
+                print(f"draftlight: {error} This conversation is not kept.", file=sys.stderr)
+        if store is None or continued is None:
+            conversation, settings = None, _settings(arguments, None)
+        else:
+            conversation = store.open(int(continued) if continued else newest(store))
+            settings = _settings(arguments, conversation.settings)
+        saving = None if store is None else SavedAnswer(store, settings, conversation, prompt)
+        system = (Message("system", settings.system),) if settings.system else ()
+        request = Request(
+            messages=(*system, Message("user", prompt)),
+            options=settings.options,
+            target=settings.target,
+            drafter=settings.drafter,
+            template=settings.template,
+            thinking=settings.thinking,
+        )
+        return chat(
+            request if saving is None else saving.request,
+            ghosts=arguments.ghosts,
+            thoughts=arguments.thoughts,
+            json_lines=arguments.json_lines,
+            anyway=arguments.anyway,
+            saving=saving,
+        )
+
+
+def _prompt_and_conversation(arguments: argparse.Namespace) -> tuple[str, str | None]:
+    """The prompt, empty where the last answer is to go on; and the conversation that does: its number, empty for the newest, None
+    for a new one. What cannot be ends the command as a usage error."""
+    prompt, continued = arguments.prompt, arguments.continued
+    if prompt is None and continued and not _is_number(continued):  # the prompt stands right behind --continue
+        prompt, continued = continued, ""
     if prompt == "-":
         prompt = sys.stdin.buffer.read().decode("utf-8", errors="replace")
-    if not prompt.strip():
+    if prompt is None and continued is None:
+        arguments.error("PROMPT is missing")
+    if prompt is not None and not prompt.strip():
         arguments.error("the prompt is empty")
+    if continued and not _is_number(continued):
+        arguments.error(f"--continue takes the number of a conversation, not {continued!r}")
+    if continued is not None and not arguments.save:
+        arguments.error("--continue keeps the conversation, so --no-save cannot be added")
     if arguments.raw and arguments.system:
         arguments.error("a system prompt needs the chat template, which --raw leaves out")
-    target = arguments.target or "builtin"
-    for name, value in recommended_sampling.of_target(target):
-        if getattr(arguments, name) is None:
-            setattr(arguments, name, value)
-    options = request_of(DecodingOptions, arguments)
-    system = (Message("system", arguments.system),) if arguments.system else ()
-    request = Request(
-        messages=(*system, Message("user", prompt)),
-        options=options,
+    return prompt or "", continued
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
+def _settings(arguments: argparse.Namespace, before: ChatSettings | None) -> ChatSettings:
+    """What the answer is asked for under: what was given, over the settings of the conversation that goes on, or the defaults."""
+    from engine.chats import ChatSettings
+
+    target = arguments.target or ("builtin" if before is None else before.target)
+    options = _DEFAULTS if before is None else before.options.replace(seed=None)
+    if before is None:
+        options = options.replace(**dict(recommended_sampling.of_target(target)))
+    before = before or ChatSettings(target="")
+    return ChatSettings(
+        system=before.system if arguments.system is None else arguments.system,
         target=target,
-        drafter=arguments.drafter or default_drafter(target),
-        template=not arguments.raw,
-        thinking=arguments.thinking,
-    )
-    return chat(
-        request,
-        ghosts=arguments.ghosts,
-        thoughts=arguments.thoughts,
-        json_lines=arguments.json_lines,
-        anyway=arguments.anyway,
+        drafter=arguments.drafter or (before.drafter if before.target == target else default_drafter(target)),
+        options=changed_by(options, arguments),
+        template=before.template and not arguments.raw,
+        thinking=arguments.thinking or before.thinking,
     )

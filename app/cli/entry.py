@@ -12,6 +12,7 @@ from typing import NoReturn, Protocol
 from app.cli import (
     bench_options,
     chat_options,
+    chats_options,
     export_options,
     models_options,
     prove_options,
@@ -47,6 +48,7 @@ class Options(Protocol):
 
 COMMANDS: dict[str, Options] = {
     "chat": chat_options,
+    "chats": chats_options,
     "prove": prove_options,
     "bench": bench_options,
     "train-drafter": train_options,

@@ -13,6 +13,7 @@ from engine.errors import DraftlightError
 from engine.exports.formats import ExportFormat, Wanted
 from engine.exports.tables import TABLES
 from engine.lens.chart_kinds import CHARTS
+from engine.trace import traces_in
 
 HELP = "export answers from their traces, as data or as a report"
 DESCRIPTION = (
@@ -74,7 +75,7 @@ def trace_files(paths: Sequence[Path]) -> list[Path]:
     """The files, folders replaced by the traces in them. Raises DraftlightError for a folder without any."""
     files: list[Path] = []
     for path in paths:
-        found = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        found = traces_in(path) if path.is_dir() else [path]
         if not found:
             raise DraftlightError(f"There are no traces (*.jsonl) in {path}.")
         files += found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.drafter_kinds import BY_PATH, DRAFTERS
-from engine.types import KV_BITS, MAX_GAMMA, Gamma
+from engine.types import KV_BITS, MAX_GAMMA, DecodingOptions, Gamma, option_names
 
 Value = TypeVar("Value")
 
@@ -78,6 +78,16 @@ def output_file(text: str) -> Path:
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{path} cannot be written")
     return path
+
+
+def changed_by(options: DecodingOptions, arguments: argparse.Namespace) -> DecodingOptions:
+    """The options with what was given in their place. What cannot be ends the command as a usage error."""
+    given = {name: getattr(arguments, name, None) for name in option_names()}
+    try:
+        return options.replace(**{name: value for name, value in given.items() if value is not None})
+    except ValueError as error:
+        arguments.error(str(error))
+        raise  # it does not come back
 
 
 def request_of(kind: Callable[..., Value], arguments: argparse.Namespace, **others: Any) -> Value:

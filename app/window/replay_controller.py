@@ -25,11 +25,10 @@ from app.window.pages import Pages
 from engine.errors import DraftlightError
 from engine.files.paths import traces_folder
 from engine.garbage import without_collecting
-from engine.trace import Trace, read
+from engine.trace import ENDING, PACKED, Trace, read
 
 TICK_MS = 33
-TRACE_KINDS = "Traces (*.jsonl);;All files (*)"
-ENDING = ".jsonl"
+TRACE_KINDS = f"Traces (*{ENDING} *{ENDING}{PACKED});;All files (*)"
 REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings here apply to your next answer."
 
 
@@ -267,4 +266,4 @@ class ReplayController(QObject):
 def dropped_trace(data: QMimeData) -> Path | None:
     """The trace among what is dragged; None unless it is one local file that is called like a trace."""
     paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []
-    return paths[0] if len(paths) == 1 and paths[0].suffix.lower() == ENDING else None
+    return paths[0] if len(paths) == 1 and paths[0].name.lower().endswith((ENDING, ENDING + PACKED)) else None

@@ -4,7 +4,11 @@
 beside it. Not here: showing any of it, and asking the engine for answers.
 """
 
+from engine.chats.answer_of_trace import given_ids
 from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved
+from engine.chats.exchange.markdown import to_markdown
+from engine.chats.exchange.own import to_json
+from engine.chats.exchange.reading import ReadChats, read_chats
 from engine.chats.store import KEPT_DAYS, Begun, ChatStore
 from engine.chats.values import (
     CONTINUABLE,
@@ -20,6 +24,7 @@ from engine.chats.values import (
     Role,
     State,
     StoredMessage,
+    figures_of,
 )
 
 __all__ = [
@@ -38,8 +43,14 @@ __all__ = [
     "Hit",
     "Listed",
     "Making",
+    "ReadChats",
     "Retention",
     "Role",
     "State",
     "StoredMessage",
+    "figures_of",
+    "given_ids",
+    "read_chats",
+    "to_json",
+    "to_markdown",
 ]

@@ -6,14 +6,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.chats.values import STATE_OF_FINISH, Figures, Making, State, settings_from_json
+from engine.chats.values import STATE_OF_FINISH, Making, State, figures_of, settings_from_json
 from engine.metrics import summarise
-from engine.trace import Trace
+from engine.trace import Trace, read
 
 
 def text_of(trace: Trace) -> str:
     """The text of the answer as far as its rounds go, with what it was given to begin with."""
     return _text(_table(trace.header.get("given")).get("text")) + "".join(round.text for round in trace.rounds)
+
+
+def given_ids(path: str) -> tuple[int, ...]:
+    """The token ids of an answer so far, from its trace: another one that begins with them goes on where it ended.
+
+    Raises:
+        DraftlightError: the trace is not there any longer, or cannot be read.
+    """
+    trace = read(path)
+    ids = _table(trace.header.get("given")).get("ids")
+    opening = [each for each in ids if isinstance(each, int)] if isinstance(ids, list) else []
+    return (*opening, *(token.id for round in trace.rounds for token in round.emitted))
 
 
 def state_of(trace: Trace) -> State:
@@ -41,15 +53,7 @@ def making_of(trace: Trace, noted: Making | None = None) -> Making:
     return Making(
         model=noted.model if noted is not None and noted.model else settings.target,
         settings=settings if noted is None else replace(noted.settings, options=settings.options),
-        figures=Figures(
-            tokens=summary.emitted,
-            seconds=summary.seconds,
-            throughput=summary.throughput,
-            alpha=summary.alpha,
-            tau=summary.tau,
-            prompt_tokens=_number(told.get("prompt_tokens")),
-            seconds_to_first_token=_number(told.get("seconds_to_first_token")),
-        ),
+        figures=figures_of(summary, _number(told.get("prompt_tokens")), _number(told.get("seconds_to_first_token"))),
         failure=_text(told.get("error")),
     )
 

@@ -15,7 +15,7 @@ from engine.chats.answer_of_trace import making_of, messages_of, state_of, text_
 from engine.chats.titles import title_of
 from engine.chats.values import ROLES, ChatSettings, Conversation, Listed, StoredMessage
 from engine.errors import DraftlightError
-from engine.trace import PACKED, Trace, read
+from engine.trace import Trace, read
 
 _TOGETHER = 3600.0
 """Seconds between two answers of one conversation, at most."""
@@ -45,12 +45,6 @@ class _Growing:
         self.messages.append(replace(message, id=number, parent=parent))
         self.places[said] = number
         return number
-
-
-def trace_paths(folder: Path) -> list[Path]:
-    """The traces in a folder, each under the name it has uncompressed, in the order of their names."""
-    found = {*folder.glob("*.jsonl"), *(path.with_suffix("") for path in folder.glob(f"*.jsonl{PACKED}"))}
-    return sorted(found)
 
 
 def conversations_of(paths: list[Path], skipped: list[str]) -> list[Conversation]:

@@ -17,8 +17,9 @@ from typing import Any
 
 from engine.chats import search
 from engine.chats.database import ChatsDamaged, Database
+from engine.chats.exchange.own import own_origin
 from engine.chats.interrupted import end_interrupted
-from engine.chats.old_traces import conversations_of, trace_paths
+from engine.chats.old_traces import conversations_of
 from engine.chats.presence import Presence, alone
 from engine.chats.repair import finish, repair
 from engine.chats.titles import UNTITLED, title_of
@@ -42,6 +43,7 @@ from engine.chats.values import (
 )
 from engine.errors import DraftlightError
 from engine.files.paths import data_folder
+from engine.trace import traces_in
 
 FILE = "chats.db"
 KEPT_DAYS = 30
@@ -217,9 +219,7 @@ class ChatStore:
     def create(self, settings: ChatSettings, *, title: str = "", folder: str = "") -> int:
         """A new, empty conversation; its number. Without a title it is called after its first prompt."""
         now = self._clock()
-        return self._insert_conversation(
-            Listed(0, _clean(title) or UNTITLED, now, now, folder=_clean(folder), named=bool(title)), settings
-        )
+        return self._insert_conversation(Listed(0, title, now, now, folder=folder, named=bool(title)), settings)
 
     def _insert_conversation(self, about: Listed, settings: ChatSettings) -> int:
         with self._database.writing() as rows:
@@ -228,14 +228,14 @@ class ChatStore:
                     "INSERT INTO conversations (title, named, created, updated, pinned, folder, settings, origin) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (
-                        about.title,
+                        _clean(about.title) or UNTITLED,
                         about.named,
                         about.created,
                         about.updated,
                         about.pinned,
-                        about.folder,
+                        _clean(about.folder),
                         dumped(settings_to_json(settings)),
-                        about.origin,
+                        _clean(about.origin),
                     ),
                 )
             )
@@ -304,16 +304,19 @@ class ChatStore:
     def _is_there(self, origin: str) -> bool:
         if not origin:
             return False
+        writer, _, identity = origin.partition(":")
+        number = identity.partition(":")[0]
         with self._database.reading() as rows:
+            if writer == "draftlight" and number.isascii() and number.isdecimal() and len(number) < 18:  # exported from here
+                query = f"SELECT {_LISTED} FROM conversations WHERE id = ? AND deleted IS NULL"
+                if any(own_origin(_listed(row)) == origin for row in rows.execute(query, [int(number)])):
+                    return True
             query = "SELECT 1 FROM conversations WHERE origin = ? AND origin <> '' AND deleted IS NULL"
-            return bool(rows.execute(query, [origin]).fetchone())
+            return bool(rows.execute(query, [_clean(origin)]).fetchone())
 
     def _add(self, whole: Conversation) -> int:
         with self._database.writing() as rows:
-            number = self._insert_conversation(
-                replace(whole.about, title=_clean(whole.about.title) or UNTITLED, folder=_clean(whole.about.folder)),
-                whole.settings,
-            )
+            number = self._insert_conversation(whole.about, whole.settings)
             new: dict[int, int] = {}
             for message in whole.messages:
                 parent, continues = message.parent, message.continues
@@ -372,11 +375,16 @@ class ChatStore:
                         message.created,
                         message.state,
                         None if message.made is None else dumped(making_to_json(message.made)),
-                        None if message.trace is None else self.traces.known(message.trace, message.created),
+                        self._trace_there(message),
                         message.continues,
                     ),
                 )
             )
+
+    def _trace_there(self, message: StoredMessage) -> int | None:
+        """Number of its trace; None where it has none, or only its name is left."""
+        trace = message.trace and _clean(message.trace)
+        return self.traces.known(trace, message.created) if trace and self.traces.size(trace) else None
 
     def begin_answer(self, conversation: int, parent: int, made: Making, continues: int | None = None) -> Begun:
         """A new answer to `parent` that is about to be written. Give its trace path to the engine; `finish_answer` ends it.
@@ -468,7 +476,7 @@ class ChatStore:
         if self._fact("traces imported"):
             return 0
         known, skipped = self.traces.names(), list[str]()
-        made = conversations_of([path for path in trace_paths(self.traces.folder) if path.name not in known], skipped)
+        made = conversations_of([path for path in traces_in(self.traces.folder) if path.name not in known], skipped)
         with self._database.writing():
             if self._fact("traces imported"):  # by another process, meanwhile
                 return 0

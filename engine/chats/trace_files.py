@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from engine.chats.database import Database
 from engine.chats.values import Retention
 from engine.files.whole_file import NotWritten, write_whole
-from engine.trace import PACKED
+from engine.trace import PACKED, trace_name
 
 DAY = 86_400.0
 _LEVEL = 6
@@ -33,8 +32,7 @@ class TraceFiles:
 
     def new_path(self) -> Path:
         """A path for a new trace; names sort by time."""
-        created = datetime.fromtimestamp(self._clock(), UTC)
-        return self.folder / f"{created:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.jsonl"
+        return self.folder / trace_name(datetime.fromtimestamp(self._clock(), UTC))
 
     def place(self, name: str) -> Path:
         """Where the trace of this name lies."""
@@ -44,6 +42,10 @@ class TraceFiles:
         """What a trace is known by."""
         place = Path(path)
         return place.name if place.parent == self.folder else path
+
+    def size(self, path: str) -> int:
+        """What a trace takes on the disk, compressed or not; 0 where it is not there."""
+        return _size(self.place(self.name(path)))
 
     def known(self, path: str, created: float) -> int:
         """Number of a trace, which is noted down if it is new; its size is measured again."""

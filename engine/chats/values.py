@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from engine.codec import options_from_json, options_to_json, plain
 from engine.drafter_kinds import NO_DRAFTER
+from engine.metrics import Summary
 from engine.types import THINKINGS, DecodingOptions, Finish, Message, Thinking
 
 Role = Literal["user", "assistant"]
@@ -68,6 +69,19 @@ class Figures:
     tau: float | None = None
     prompt_tokens: int | None = None
     seconds_to_first_token: float | None = None
+
+
+def figures_of(summary: Summary, prompt_tokens: int | None = None, seconds_to_first_token: float | None = None) -> Figures:
+    """What is kept of the figures of an answer."""
+    return Figures(
+        tokens=summary.emitted,
+        seconds=summary.seconds,
+        throughput=summary.throughput,
+        alpha=summary.alpha,
+        tau=summary.tau,
+        prompt_tokens=prompt_tokens,
+        seconds_to_first_token=seconds_to_first_token,
+    )
 
 
 @dataclass(frozen=True, slots=True)

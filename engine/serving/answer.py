@@ -29,7 +29,7 @@ from engine.serving.branching import Beginning, beginning
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
 from engine.serving.prompt import prompt_of, uses_template
-from engine.trace import Writer
+from engine.trace import Writer, trace_name
 from engine.types import (
     SEED_LIMIT,
     Event,
@@ -137,7 +137,7 @@ class _AnswerRun:
     def produce(self) -> Generator[float, None, None]:
         """Decode, and leave a whole trace whatever happens."""
         created = datetime.now(UTC)
-        path = Path(self._request.trace_path) if self._request.trace_path else _trace_path(created)
+        path = Path(self._request.trace_path) if self._request.trace_path else traces_folder() / trace_name(created)
         writer = Writer(path, self._header(created))
         options = self._request.options
         self._emit(
@@ -329,11 +329,6 @@ def _with_changes(request: Request, changes: dict[str, Any]) -> Request:
     if options.seed is None:
         options = options.replace(seed=secrets.randbelow(SEED_LIMIT))
     return replace(request, options=options, drafter=changes.get("drafter", request.drafter))
-
-
-def _trace_path(created: datetime) -> Path:
-    """A new name in the data folder; names sort by time."""
-    return traces_folder() / f"{created:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.jsonl"
 
 
 def _cancelled(run: Run) -> RunFinished:

@@ -297,7 +297,10 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
     assert "usage: draftlight" in capsys.readouterr().out
 
 
-CHAT_ONLY = {"prompt", "target", "drafter", "system", "raw", "thinking", "thoughts", "ghosts", "json_lines", "anyway"}
+CHAT_ONLY = {
+    *("prompt", "target", "drafter", "system", "raw", "thinking", "thoughts", "ghosts", "json_lines", "anyway"),
+    *("continued", "save"),
+}
 
 
 @pytest.mark.parametrize(
@@ -306,7 +309,7 @@ CHAT_ONLY = {"prompt", "target", "drafter", "system", "raw", "thinking", "though
         (
             "chat",
             DecodingOptions,
-            {"prompt", "target", "drafter", "system", "raw", "thinking", "thoughts", "ghosts", "json_lines", "anyway"},
+            CHAT_ONLY,
         ),
         ("prove", ProveRequest, {"json_path", "anyway"}),
         ("bench", BenchRequest, {"limit", "json_path", "anyway"}),
@@ -422,13 +425,14 @@ def test_a_killed_process_leaves_a_trace_of_complete_rounds(home: Path) -> None:
     assert "".join(round.text for round in found.rounds).startswith(shown.decode())
 
 
-def test_a_data_folder_that_cannot_be_written_costs_the_trace_and_nothing_else(home: Path) -> None:
+def test_a_data_folder_that_cannot_be_written_costs_what_is_kept_and_nothing_else(home: Path) -> None:
     (home / "file").write_text("")
     environment = {**os.environ, "DRAFTLIGHT_HOME": str(home / "file")}
     command = program("chat", "hi", "--max-tokens", "3")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, env=environment)
     assert (done.returncode, done.stdout) == (0, "abc\n")
-    assert len(done.stderr.splitlines()) == 2
+    assert len(done.stderr.splitlines()) == 3
+    assert "This conversation is not kept." in done.stderr
     assert "is incomplete" in done.stderr
 
 

@@ -1,0 +1,159 @@
+"""`draftlight chats`: what is kept of conversations, for the terminal and for other programs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from engine.chats import ChatStore, Listed, Retention, read_chats, to_json, to_markdown
+from engine.errors import DraftlightError
+from engine.files.whole_file import write_whole
+from engine.lens.pieces import without_controls
+
+_MEGABYTE = 1_000_000
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[ChatStore]:
+    """The user's chats, with the traces of before taken in; whatever is to be known of that goes to standard error."""
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    with ChatStore() as store:
+        store.import_traces()
+        for note in store.notes:
+            print(f"draftlight: {note}", file=sys.stderr)
+        yield store
+        store.tidy()
+
+
+def show_list(store: ChatStore, deleted: bool, folder: str | None, limit: int, as_json: bool) -> int:
+    """One line for each conversation: its number, when it last changed, its title, whether it is pinned, its folder."""
+    found = store.conversations(deleted=deleted, folder=folder, limit=limit)
+    if as_json:
+        return _print_json([asdict(each) for each in found])
+    for each in found:
+        marks = "".join([" (pinned)" if each.pinned else "", f" [{each.folder}]" if each.folder else ""])
+        _print(f"{each.id:>5}  {_time(each.updated)}  {each.title}{marks}")
+    if not found:
+        print("There are no conversations.", file=sys.stderr)
+    return 0
+
+
+def show_one(store: ChatStore, conversation: int, as_json: bool) -> int:
+    """A conversation: what shows of it, or all of it as JSON."""
+    whole = store.open(conversation)
+    _print(to_json([whole]) if as_json else to_markdown([whole]), end="")
+    return 0
+
+
+def show_found(store: ChatStore, words: str, as_json: bool) -> int:
+    """The conversations in which the words occur, each with a line of text; 1 where there is none, as grep does."""
+    hits = store.search(words)
+    if as_json:
+        _print_json([{**asdict(hit.about), "message": hit.message, "excerpt": hit.excerpt, "marks": hit.marks} for hit in hits])
+    else:
+        for hit in hits:
+            _print(f"{hit.about.id:>5}  {_time(hit.about.updated)}  {hit.about.title}")
+            if hit.message is not None:
+                _print(f"       {hit.excerpt}")
+    return 0 if hits else 1
+
+
+def export(store: ChatStore, conversations: Sequence[int], form: str | None, output: Path | None) -> int:
+    """Conversations, or all of them, into a file or to standard output."""
+    chosen = conversations or [each.id for each in store.conversations()]
+    whole = [store.open(each) for each in chosen]
+    endings = {".md": "markdown", ".markdown": "markdown"}
+    form = form or endings.get(output.suffix.lower() if output else "", "json")
+    content = to_markdown(whole) if form == "markdown" else to_json(whole)
+    if output is None:
+        sys.stdout.buffer.write(content.encode("utf-8", errors="backslashreplace"))
+        return 0
+    write_whole(output, content)
+    print(output)
+    return 0
+
+
+def take_in(store: ChatStore, files: Sequence[Path]) -> int:
+    """The conversations of files from elsewhere; a file that is none is named, and the others are taken in."""
+    status = 0
+    for path in files:
+        try:
+            read = read_chats(path)
+            numbers = store.add(read.conversations)
+        except DraftlightError as error:
+            print(f"draftlight: {error}", file=sys.stderr)
+            status = 1
+            continue
+        there = numbers.count(None)
+        notes = [
+            f"{there} were there already" if there else "",
+            f"{read.left_out} entries without text, of tools for example, were left out" if read.left_out else "",
+        ]
+        told = "; ".join(filter(None, notes))
+        print(f"{path}: {len(numbers) - there} conversations imported from {read.writer}{f' ({told})' if told else ''}")
+    return status
+
+
+def delete(store: ChatStore, conversations: Sequence[int], now: bool) -> int:
+    """Deletes conversations, all of those named or none."""
+    with store.together():
+        deleted = _about(store, conversations)
+        if not now:
+            for each in conversations:
+                store.delete(each)
+    if now:
+        store.purge(conversations)
+    for about in deleted:
+        _print(f"deleted {about.id}  {about.title}")
+    if not now:
+        print("`draftlight chats restore ID` brings them back for 30 days.", file=sys.stderr)
+    return 0
+
+
+def restore(store: ChatStore, conversations: Sequence[int]) -> int:
+    """Brings deleted conversations back, all of those named or none."""
+    with store.together():
+        for each in conversations:
+            store.restore(each)
+    for about in _about(store, conversations):
+        _print(f"restored {about.id}  {about.title}")
+    return 0
+
+
+def traces(store: ChatStore, days: float | None, megabytes: float | None, keep_all: bool) -> int:
+    """What the traces take, and for how long they are kept."""
+    if keep_all or days is not None or megabytes is not None:
+        store.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
+    store.tidy()  # before the size is told
+    kept = store.retention
+    limits = [
+        "" if kept.days is None else f"for {kept.days:g} days",
+        "" if kept.bytes is None else f"up to {kept.bytes / _MEGABYTE:,.0f} MB, the newest ones",
+    ]
+    told = " and ".join(filter(None, limits)) or "forever"
+    print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {told}")
+    return 0
+
+
+def _about(store: ChatStore, conversations: Sequence[int]) -> list[Listed]:
+    return [store.open(each).about for each in conversations]
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
+
+
+def _print(text: str, end: str = "\n") -> None:
+    """To standard output; what a text contains must not command the terminal."""
+    shown = without_controls(text) if sys.stdout.isatty() else text
+    print(shown, end=end)
+
+
+def _print_json(value: object) -> int:
+    _print(json.dumps(value, ensure_ascii=False, indent=1))
+    return 0

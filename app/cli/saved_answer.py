@@ -1,0 +1,113 @@
+"""`draftlight chat` keeps its conversation: what it goes on with, and the answer once it is there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from engine.chats import (
+    CONTINUABLE,
+    STATE_OF_FINISH,
+    ChatSettings,
+    ChatStore,
+    Conversation,
+    Making,
+    State,
+    figures_of,
+    given_ids,
+)
+from engine.errors import DraftlightError
+from engine.metrics import Totals
+from engine.types import Event, LoadFinished, Message, Request, RoundFinished, RunFailed, RunFinished, RunStarted
+
+
+def newest(store: ChatStore) -> int:
+    """Number of the conversation that changed last. Raises DraftlightError where there is none."""
+    found = store.conversations()
+    if not found:
+        raise DraftlightError("There is no conversation yet that could be continued.")
+    return max(found, key=lambda each: each.updated).id
+
+
+class SavedAnswer:
+    """One answer, kept in a conversation from its beginning to its end.
+
+    A disk that is full or a file that is locked costs the record of the answer, not the answer: that is said at the end.
+
+    Attributes:
+        request: what to ask the engine, its trace where the store will look for it.
+    """
+
+    def __init__(self, store: ChatStore, settings: ChatSettings, conversation: Conversation | None, prompt: str) -> None:
+        """Keeps the prompt, and asks for an answer to it.
+
+        Args:
+            conversation: the one that goes on; None begins another.
+            prompt: empty to have the last answer go on, or the last prompt answered.
+        """
+        self._store = store
+        self._totals = Totals()
+        self._started: RunStarted | None = None
+        self._text = ""
+        path = conversation.path if conversation is not None else []
+        continued = path[-1] if path and path[-1].role == "assistant" and not prompt else None
+        given: tuple[int, ...] = ()
+        if continued is not None:
+            if continued.state not in CONTINUABLE:
+                raise DraftlightError("The last answer is complete. Give a prompt to go on with the conversation.")
+            if continued.trace is None:
+                raise DraftlightError("The trace of the last answer is not there any longer, so it cannot go on. Give a prompt.")
+            given = given_ids(continued.trace)
+            path = path[:-1]
+        if not path and not prompt:
+            raise DraftlightError("The conversation is empty. Give a prompt.")
+        options = settings.options.replace(max_tokens=settings.options.max_tokens + len(given))
+        self._made = Making(settings.target, replace(settings, options=options))
+        with store.together():
+            number = store.create(settings) if conversation is None else conversation.about.id
+            store.keep_settings(number, settings)
+            messages = [Message(each.role, each.text) for each in path]
+            parent = path[-1].id if path else None
+            if prompt:
+                parent = store.add_message(number, parent, "user", prompt)
+                messages.append(Message("user", prompt))
+            assert parent is not None
+            begun = store.begin_answer(number, parent, self._made, None if continued is None else continued.id)
+        self._message = begun.message
+        self.request = Request(
+            messages=((Message("system", settings.system),) if settings.system.strip() else ()) + tuple(messages),
+            options=options,
+            target=settings.target,
+            drafter=settings.drafter,
+            trace_path=begun.trace_path,
+            given=given,
+            template=settings.template,
+            thinking=settings.thinking,
+        )
+
+    def take(self, event: Event) -> None:
+        """Follows the answer, and keeps it when it has ended."""
+        match event:
+            case LoadFinished(model):
+                self._made = replace(self._made, model=model.name)
+            case RunStarted():
+                self._started, self._text = event, event.given
+                self._made = replace(self._made, settings=replace(self._made.settings, options=event.options))
+            case RoundFinished(_, round):
+                self._totals.add(round)
+                self._text += round.text
+            case RunFinished():
+                self._keep(STATE_OF_FINISH[event.finish], event.text, event.trace_path, event.seconds_to_first_token)
+            case RunFailed(_, message):
+                self._made = replace(self._made, failure=message)
+                self._keep("failed", self._text, None if self._started is None else self._started.trace_path, None)
+            case _:
+                pass
+
+    def _keep(self, state: State, text: str, trace: str | None, first_token: float | None) -> None:
+        prompt_tokens = None if self._started is None else self._started.prompt_tokens
+        made = replace(self._made, figures=figures_of(self._totals.summary(), prompt_tokens, first_token))
+        try:
+            self._store.finish_answer(self._message, state, text, made, trace)
+        except DraftlightError as error:
+            print(f"draftlight: The answer could not be kept. {error}", file=sys.stderr)

@@ -1,0 +1,113 @@
+"""LM Studio's `NAME.conversation.json`: a row of messages, each with versions, of which `currentlySelected` shows.
+
+A version is a single step with `content`, or several steps with blocks of content. What follows a message follows the version of
+it that shows. Thinking, which LM Studio keeps as a step of its own, goes into the text between `<think>` and `</think>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine.chats.exchange.fields import entries, seconds, table, text, whole
+from engine.chats.titles import title_of
+from engine.chats.values import ChatSettings, Conversation, Figures, Listed, Making, State, StoredMessage
+
+_SYSTEM = "llm.prediction.systemPrompt"
+_STATES: dict[str, State] = {"userStopped": "stopped", "maxPredictedTokensReached": "length", "contextLengthReached": "context"}
+
+
+def matches(document: object) -> bool:
+    """Whether it is such a file."""
+    messages = table(document).get("messages")
+    return isinstance(messages, list) and all(isinstance(table(each).get("versions"), list) for each in messages)
+
+
+def conversations_in(document: object) -> tuple[list[Conversation], int]:
+    """Its one conversation, and how many versions without text were left out."""
+    top = table(document)
+    created = seconds(_number(top.get("createdAt")) / 1000)
+    messages: list[StoredMessage] = []
+    parent: int | None = None
+    first: int | None = None
+    left_out = 0
+    for entry in map(table, entries(top.get("messages"))):
+        chosen: int | None = None
+        selected = whole(entry.get("currentlySelected")) or 0
+        for place, version in enumerate(map(table, entries(entry.get("versions")))):
+            message = _message(version, created)
+            if message is None:
+                left_out += 1
+                continue
+            number = len(messages) + 1
+            messages.append(replace(message, id=number, parent=parent))
+            if place == selected or chosen is None:
+                chosen = number
+        if chosen is None:
+            continue
+        if parent is None:
+            first = chosen
+        else:
+            messages[parent - 1] = replace(messages[parent - 1], shown=chosen)
+        parent = chosen
+    fields = entries(table(top.get("perChatPredictionConfig")).get("fields"))
+    system = next((text(table(field).get("value")) for field in fields if table(field).get("key") == _SYSTEM), "")
+    prompt = next((message.text for message in messages if message.role == "user"), "")
+    name = text(top.get("name")).strip()
+    about = Listed(
+        id=0,
+        title=name or title_of(prompt),
+        created=created,
+        updated=seconds(_number(top.get("assistantLastMessagedAt")) / 1000) or created,
+        pinned=top.get("pinned") is True,
+        named=bool(name),
+        origin=f"lm-studio:{round(created * 1000)}:{name}" if created else "",
+    )
+    return [Conversation(about, ChatSettings(system=system or text(top.get("systemPrompt"))), tuple(messages), first)], left_out
+
+
+def _message(version: Mapping[str, Any], created: float) -> StoredMessage | None:
+    role = version.get("role")
+    if role not in ("user", "assistant"):
+        return None
+    steps = [table(step) for step in entries(version.get("steps"))] or [version]
+    said = "".join(map(_said, steps))
+    if not said.strip():
+        return None
+    stats = [table(table(step.get("genInfo")).get("stats")) for step in steps if step.get("genInfo")]
+    model = next((text(table(step.get("genInfo")).get("indexedModelIdentifier")) for step in steps if step.get("genInfo")), "")
+    model = model or text(table(version.get("senderInfo")).get("senderName"))
+    made, state = None, _STATES.get(text(stats[-1].get("stopReason")), "complete") if stats else "complete"
+    if role == "assistant" and (model or stats):
+        told = stats[-1] if stats else {}
+        made = Making(
+            model,
+            figures=Figures(
+                tokens=whole(told.get("predictedTokensCount")),
+                seconds=seconds(told.get("totalTimeSec")) or None,
+                throughput=seconds(told.get("tokensPerSecond")) or None,
+                prompt_tokens=whole(told.get("promptTokensCount")),
+                seconds_to_first_token=seconds(told.get("timeToFirstTokenSec")) or None,
+            ),
+        )
+    return StoredMessage(0, None, role, said, created, state, made)
+
+
+def _said(step: Mapping[str, Any]) -> str:
+    content = step.get("content")
+    parts = [content] if isinstance(content, str) else [_part(table(each)) for each in entries(content)]
+    said = "\n".join(part for part in parts if part)
+    if said and table(step.get("style")).get("type") == "thinking":
+        said = f"<think>\n{said.strip()}\n</think>\n\n"
+    return said
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    if part.get("type") == "text":
+        return text(part.get("text"))
+    return f"[{text(part.get('type')) or 'attachment'}]" if part.get("type") in ("file", "image") else ""
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

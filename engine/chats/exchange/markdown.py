@@ -1,0 +1,44 @@
+"""A conversation as Markdown for people: what shows, with how each answer was made. It is not read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from engine.chats.values import STATE_WORDS, Conversation, StoredMessage
+
+_NAMES = {"user": "You", "assistant": "Assistant"}
+
+
+def to_markdown(conversations: Iterable[Conversation]) -> str:
+    """The conversations one after the other, each under a heading of its own."""
+    return "\n".join(map(_conversation, conversations))
+
+
+def _conversation(whole: Conversation) -> str:
+    created = datetime.fromtimestamp(whole.about.created, UTC)
+    parts = [f"# {' '.join(whole.about.title.split())}", f"*{created:%Y-%m-%d %H:%M} UTC*"]
+    if whole.settings.system.strip():
+        parts += ["## System prompt", whole.settings.system.strip()]
+    for message in whole.path:
+        parts += [f"## {_name(message)}", message.text.strip(), _figures(message)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _name(message: StoredMessage) -> str:
+    return message.made.model if message.made is not None and message.made.model else _NAMES[message.role]
+
+
+def _figures(message: StoredMessage) -> str:
+    if message.made is None:
+        return ""
+    figures = message.made.figures
+    parts = [
+        "" if figures.tokens is None else f"{figures.tokens} tokens",
+        "" if figures.throughput is None else f"{figures.throughput:.1f} tokens/s",
+        "" if figures.alpha is None else f"alpha {figures.alpha:.2f}",
+        "" if figures.tau is None else f"tau {figures.tau:.2f}",
+        "" if message.state == "complete" else STATE_WORDS[message.state],
+    ]
+    told = " · ".join(filter(None, parts))
+    return f"*{told}*" if told else ""

@@ -1,0 +1,65 @@
+"""A file of conversations, whoever wrote it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.chats.exchange import chatgpt, lm_studio, own
+from engine.chats.values import Conversation
+from engine.errors import DraftlightError
+
+FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
+"""A format is a module with `matches` and `conversations_in`."""
+_MEMBER = "conversations.json"
+_LARGEST = 4 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class ReadChats:
+    """What a file holds: its conversations, who wrote it, and how many entries could not be taken from it."""
+
+    conversations: tuple[Conversation, ...]
+    writer: str
+    left_out: int
+
+
+def read_chats(path: Path) -> ReadChats:
+    """The conversations of a file: Draftlight's own, ChatGPT's `conversations.json` or the archive it comes in, or LM Studio's.
+
+    Raises:
+        DraftlightError: it cannot be read, or is none of these.
+    """
+    try:
+        document = json.loads(_content(path), parse_constant=lambda name: None)
+    except OSError as error:
+        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, RecursionError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise _foreign(path, f"{'it is nested too deeply' if isinstance(error, RecursionError) else error}") from None
+    for writer, form in FORMATS.items():
+        if form.matches(document):
+            try:
+                found, left_out = form.conversations_in(document)
+            except ValueError as error:
+                raise DraftlightError(f"{path} cannot be imported: {error}.") from None
+            return ReadChats(tuple(found), writer, left_out)
+    raise _foreign(path, "it has none of their shapes")
+
+
+def _content(path: Path) -> bytes:
+    if not zipfile.is_zipfile(path):
+        return path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        names = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == _MEMBER]
+        if not names or names[0].file_size > _LARGEST:
+            raise ValueError(f"there is no {_MEMBER} of a usable size in it")
+        return archive.read(names[0])
+
+
+def _foreign(path: Path, reason: str) -> DraftlightError:
+    return DraftlightError(
+        f"{path} cannot be imported ({reason}). Draftlight reads its own exports, conversations.json or the archive of a ChatGPT "
+        "export, and LM Studio's conversation files."
+    )

@@ -1,0 +1,202 @@
+"""`draftlight chats`, and how `draftlight chat` keeps its conversation and goes on with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.cli import chat as cli_chat
+from app.cli import entry as cli
+from app.cli.entry import main
+from engine.chats import ChatStore, StoredMessage
+from engine.trace import read
+from engine.worker import Engine
+from tests.engine.chats.test_exchange import LM_STUDIO
+from tests.engine.fakes import FakeBackend
+
+
+@pytest.fixture
+def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
+    """The command line over a fake model; `home` is its data folder."""
+    prepared = FakeBackend()
+    monkeypatch.setattr(cli_chat, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr(cli, "log_to_file", lambda: None)
+    return prepared
+
+
+def kept(home: Path, conversation: int = 1) -> list[StoredMessage]:
+    """What shows of a conversation."""
+    with ChatStore(home) as store:
+        return store.open(conversation).path
+
+
+def run(*arguments: str) -> None:
+    """A command that succeeds."""
+    assert main(arguments) == 0
+
+
+def test_a_chat_is_kept_with_its_settings_figures_and_trace(backend: FakeBackend, home: Path) -> None:
+    run("chat", "hi there", "--max-tokens", "4", "--seed", "7", "--drafter", "ngram", "--system", "Be brief.")
+    question, answer = kept(home)
+    assert (question.text, answer.text, answer.state) == ("hi there", "abcd", "length")
+    assert answer.made is not None
+    assert (answer.made.settings.options.seed, answer.made.settings.drafter, answer.made.figures.tokens) == (7, "ngram", 4)
+    assert answer.trace is not None
+    assert read(answer.trace).summary is not None
+    with ChatStore(home) as store:
+        assert store.open(1).settings.system == "Be brief."
+        assert [each.title for each in store.conversations()] == ["hi there"]
+
+
+def test_a_conversation_goes_on_under_its_settings(backend: FakeBackend, home: Path) -> None:
+    run("chat", "hi", "--max-tokens", "4", "--target", "other", "--rule", "block", "--system", "Be brief.")
+    run("chat", "unrelated", "--max-tokens", "2")
+    run("chat", "--continue", "1", "and then?", "--max-tokens", "3")
+    assert [message.text for message in kept(home)] == ["hi", "abcd", "and then?", "abc"]
+    answer = kept(home)[-1]
+    assert answer.made is not None
+    settings = answer.made.settings
+    assert (settings.target, settings.options.rule, settings.options.max_tokens) == ("other", "block", 3)
+    assert answer.trace is not None
+    asked = read(answer.trace).header["prompt"]["messages"]
+    assert [message["content"] for message in asked] == ["Be brief.", "hi", "abcd", "and then?"]
+    run("chat", "--continue", "the newest one goes on")
+    assert [message.text for message in kept(home)][4:] == ["the newest one goes on", "abc"]
+
+
+def test_an_answer_that_was_cut_goes_on_where_it_ended(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("chat", "hi", "--max-tokens", "4")
+    first = kept(home)[-1]
+    capsys.readouterr()
+    run("chat", "--continue")
+    assert capsys.readouterr().out.startswith("abcd")
+    second = kept(home)[-1]
+    assert second.text.startswith("abcd")
+    assert len(second.text) == 8
+    assert second.continues == first.id
+    with ChatStore(home) as store:
+        assert [each.id for each in store.open(1).siblings(second.id)] == [first.id, second.id]
+        store.finish_answer(second.id, "complete", second.text)
+    assert main(["chat", "--continue"]) == 1
+    assert "The last answer is complete. Give a prompt" in capsys.readouterr().err
+
+
+def test_a_failed_answer_is_kept_as_far_as_it_came(backend: FakeBackend, home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    backend.fail_at = {2: RuntimeError("device lost")}
+    assert main(["chat", "hi"]) == 1
+    answer = kept(home)[-1]
+    assert answer.state == "failed"
+    assert answer.made is not None
+    assert "device lost" in answer.made.failure
+    assert "abc".startswith(answer.text)
+
+
+def test_nothing_is_kept_where_that_is_not_wished_for(backend: FakeBackend, home: Path) -> None:
+    run("chat", "hi", "--max-tokens", "2", "--no-save")
+    assert not (home / "chats").exists()
+
+
+def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "chats").write_text("a file where a folder should be")
+    run("chat", "hi", "--max-tokens", "2")
+    printed = capsys.readouterr()
+    assert printed.out == "ab\n"
+    assert "This conversation is not kept." in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["chat", "hi", "--continue", "x"], "takes the number of a conversation"),
+        (["chat", "--continue", "--no-save"], "--no-save cannot be added"),
+        (["chats"], "ACTION"),
+        (["chats", "show", "x"], "ID"),
+        (["chats", "traces", "--keep-days", "-1"], "at least 0"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_status_2(
+    backend: FakeBackend, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_conversations_are_listed_shown_searched_deleted_and_restored(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("chats", "list")
+    assert "There are no conversations." in capsys.readouterr().err
+    run("chat", "Tell me of lighthouses", "--max-tokens", "2")
+    run("chat", "Tell me of rain", "--max-tokens", "2")
+    capsys.readouterr()
+    run("chats", "list")
+    first, second = capsys.readouterr().out.splitlines()
+    assert (first.split()[0], first[25:], second[25:]) == ("2", "Tell me of rain", "Tell me of lighthouses")
+    run("chats", "list", "--json", "--limit", "1")
+    assert [each["title"] for each in json.loads(capsys.readouterr().out)] == ["Tell me of rain"]
+    run("chats", "show", "1")
+    assert "## You\n\nTell me of lighthouses" in capsys.readouterr().out
+    run("chats", "search", "lightho")
+    assert capsys.readouterr().out.splitlines()[0].split()[0] == "1"
+    assert main(["chats", "search", "nothing like it"]) == 1
+    assert main(["chats", "show", "9"]) == 1
+    assert "There is no conversation 9." in capsys.readouterr().err
+    run("chats", "delete", "1")
+    run("chats", "list", "--deleted")
+    assert "lighthouses" in capsys.readouterr().out
+    run("chats", "restore", "1")
+    assert main(["chats", "delete", "2", "9"]) == 1
+    assert len(json.loads(_json(capsys, "chats", "list", "--json"))) == 2, "all of those named or none"
+    run("chats", "delete", "--now", "1", "2")
+    assert not list((home / "traces").iterdir())
+
+
+def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    run(*arguments)
+    return capsys.readouterr().out
+
+
+def test_all_are_exported_and_taken_in_again(
+    backend: FakeBackend, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("chat", "one", "--max-tokens", "2")
+    run("chat", "two", "--max-tokens", "2")
+    run("chats", "export", "--output", str(tmp_path / "all.json"))
+    run("chats", "export", "1", "--output", str(tmp_path / "one.md"))
+    assert (tmp_path / "one.md").read_text().startswith("# one\n")
+    (tmp_path / "lm.json").write_text(json.dumps(LM_STUDIO))
+    (tmp_path / "bad.json").write_text("{}")
+    monkeypatch.setenv("DRAFTLIGHT_HOME", str(tmp_path / "other"))
+    capsys.readouterr()
+    files = [str(tmp_path / name) for name in ("all.json", "bad.json", "lm.json", "all.json")]
+    assert main(["chats", "import", *files]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
+        f"{tmp_path}/all.json: 2 conversations imported from Draftlight",
+        f"{tmp_path}/lm.json: 1 conversations imported from LM Studio",
+        f"{tmp_path}/all.json: 0 conversations imported from Draftlight (2 were there already)",
+    ]
+    assert "bad.json cannot be imported" in printed.err
+    assert sorted(each["title"] for each in json.loads(_json(capsys, "chats", "list", "--json"))) == ["Colours", "one", "two"]
+
+
+def test_traces_are_kept_for_as_long_as_the_user_says(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("chat", "hi", "--max-tokens", "4")
+    capsys.readouterr()
+    run("chats", "traces")
+    assert capsys.readouterr().out.endswith("kept forever\n")
+    assert [path.suffix for path in (home / "traces").iterdir()] == [".gz"]
+    run("chats", "traces", "--keep-megabytes", "0")
+    assert "up to 0 MB" in capsys.readouterr().out
+    assert list((home / "traces").iterdir()) == []
+    assert kept(home)[-1].text == "abcd"
