@@ -39,6 +39,11 @@ def part_on_screen(window: QWidget) -> QRect:
     return inside if min(inside.width(), inside.height()) >= LEAST_PART else window.rect()
 
 
+def at_most_the_screen(window: QWidget, size: QSize) -> QSize:
+    """The size, or as much of it as a window with a frame may have: with a higher minimum its lower end is off the screen."""
+    return size.boundedTo(window.screen().availableGeometry().marginsRemoved(FRAME).size())
+
+
 def place_first(window: QWidget, geometry: tuple[int, ...]) -> QSize:
     """Puts a window where it was, if a screen is still there, else in its first size, which leaves room for a frame yet unknown.
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -28,7 +28,7 @@ from app.export.dialog import export_answers
 from app.look import theme as themes
 from app.look.banner import Banner
 from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_menus, show_use
-from app.look.placing import keep_on_screen, place_first
+from app.look.placing import at_most_the_screen, keep_on_screen, place_first
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
 from app.look.widgets import give_menu, spaced
@@ -474,7 +474,7 @@ class Window(QMainWindow):
         self.replay_controller.bar.set_look(theme, scale)
         self.verdicts.set_look(theme, scale)
         self.pages.set_look(theme, scale)
-        self.setMinimumSize(max(560, round(440 * scale)), max(460, round(356 * scale)))
+        self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, round(356 * scale)))))
         self._divide()
         self._make_room()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMargins, QRect
+from PySide6.QtGui import QScreen
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -47,6 +48,24 @@ def window(request: pytest.FixtureRequest, qtbot: QtBot, home: Path) -> Iterator
 def test_the_first_window_is_on_the_screen_with_its_frame(window: Window) -> None:
     assert not frame_of(window).isNull(), "this platform draws no frame, so this test cannot fail"
     assert window.screen().availableGeometry().contains(window.frameGeometry())
+
+
+@pytest.mark.usefixtures("fonts")
+def test_on_a_low_screen_the_lower_end_of_the_window_is_not_off_it(
+    qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1280 by 800 at scale 2."""
+    room = QRect(0, 0, 640, 400)
+    monkeypatch.setattr(QScreen, "availableGeometry", lambda _: room)
+    window = Window(FakeEngine(), Settings(appearance="dark"))
+    qtbot.addWidget(window)
+    with qtbot.waitSignal(window.first_painted):
+        window.show()
+    assert room.contains(window.frameGeometry())
+    send, status = window.composer.send, window.status
+    assert send.isVisible() and _in_view(send, window.column) and _in_view(status, window)
+    assert status.mapTo(window, status.rect().topLeft()).y() >= send.mapTo(window, send.rect().bottomLeft()).y()
+    window.close()
 
 
 def test_the_sheet_of_shortcuts_is_on_the_screen_and_scrolls(window: Window, qtbot: QtBot) -> None:
