@@ -58,6 +58,8 @@ def check_model(name: str, drafter: str) -> int:
                             f"{model.name} can be used: {model.vocabulary_size:,} tokens, context {model.context_length:,}, "
                             f"sha256 {model.sha256}"
                         )
+                        if model.form:
+                            print(f"weights: {model.form}")
                     case LoadFailed(_, message) | DrafterRefused(_, message):
                         print(f"draftlight: {message}", file=sys.stderr)
                         return 1

@@ -71,6 +71,7 @@ class _KeptEmbedding(nn.QuantizedEmbedding):
         return super().__call__(x).astype(self._half)
 
     def as_linear(self, x: mx.array) -> mx.array:
+        """The embedding as output head: hidden states (..., width) to logits (..., tokens)."""
         return super().as_linear(x).astype(x.dtype)
 
 
@@ -94,9 +95,12 @@ def read_config(path: Path, header: GgufHeader) -> dict[str, Any]:
 def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, Any]]:
     def values(name: str) -> list[float]:
         """The numbers of a small tensor."""
-        with path.open("rb") as file:
-            tensor = header.tensors[name]
-            return cast(list[float], gguf_blocks.expand(tensor.kind, _raw(file, tensor, path.name)).flatten().tolist())
+        tensor = header.tensors[name]
+        try:
+            with path.open("rb") as file:
+                return cast(list[float], gguf_blocks.expand(tensor.kind, _raw(file, tensor, path.name)).flatten().tolist())
+        except OSError as error:
+            raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
 
     facts = Facts(header, path.name, values)
     architecture = architecture_of(facts, path.name)

@@ -25,11 +25,11 @@ from engine.files import builtin, recommended_sampling
 from engine.files.gguf_header import read_header
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
-from engine.models import gguf_model, trimmed_draft
+from engine.models import adapters, gguf_model, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.loaded import LoadedModel
-from engine.models.model_folder import missing_parts, weight_files
+from engine.models.model_folder import missing_parts, weight_files, without_base
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder, read_json
 
@@ -39,7 +39,15 @@ Progress = Callable[[str, float | None], None]
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_HUB_FILES = ["*.json", "*.jinja", "model*.safetensors", "tokenizer.model", "*.tiktoken", "tiktoken.model"]
+_HUB_FILES = [
+    "*.json",
+    "*.jinja",
+    "model*.safetensors",
+    "adapter*.safetensors",
+    "tokenizer.model",
+    "*.tiktoken",
+    "tiktoken.model",
+]
 
 
 def load(
@@ -112,6 +120,9 @@ def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
 
 def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel | None, make_room: MakeRoom) -> LoadedModel:
     report("loading the model", None)
+    adapter = None
+    if (base := adapters.base_of(folder)) is not None:
+        adapter, folder = folder, _base_folder(folder, base, report)
     config = read_json(folder / "config.json", required=False)
     if config.get("model_type") == trimmed_draft.MODEL_TYPE:
         return _load_cut_draft(folder, name, config, target)
@@ -123,6 +134,8 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
             "Choose a model of an architecture that mlx-lm knows."
         )
     make_room(need_of_folder(name, tables, config, runs_on_cpu()))
+    if adapter is not None:
+        files += adapters.adapter_files(adapter)
     try:
         model, config = mlx_lm.utils.load_model(folder, lazy=True)
         width = model(mx.array([[0]])).shape[-1]
@@ -130,6 +143,8 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
         raise DraftlightError(
             f"{folder} cannot be loaded as an mlx-lm model: {_first_line(error)}{missing_parts(folder)}"
         ) from error
+    if adapter is not None:
+        adapters.put_on(model, adapter)
     tokenizer = from_folder(folder, width)
     _prepare(model)
     return LoadedModel(
@@ -139,10 +154,23 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
         vocabulary=tokenizer.vocabulary,
         context_length=context_length(config, getattr(model, "args", None)),
         name=name,
-        path=str(folder),
+        path=str(adapter or folder),
         weight_files=files,
         sampling=recommended_sampling.of_folder(folder),
     )
+
+
+def _base_folder(adapter: Path, base: str, report: Progress) -> Path:
+    """The folder of an adapter's base model: beside it, elsewhere on this machine, or from the Hub."""
+    for path in (Path(base).expanduser(), adapter.parent / base, adapter.parent / Path(base).name):
+        if path.is_dir() and path != adapter:
+            return path
+    try:
+        if _HUB_ID.fullmatch(base):
+            return _from_hub(base, report)
+    except DraftlightError as error:
+        raise DraftlightError(f"{without_base(adapter, base)} {error}") from error
+    raise DraftlightError(without_base(adapter, base))
 
 
 def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:
@@ -197,6 +225,7 @@ def _to_float32(model: nn.Module) -> None:
     model.set_dtype(mx.float32)
     mlx_lm.utils.dequantize_model(model)
     model.set_dtype(mx.float32)
+    adapters.add(model)
 
 
 def _to_one_float_type(model: nn.Module) -> None:

@@ -61,15 +61,17 @@ def _indexed(folder: Path) -> list[str]:
     return [str(name) for name in files.values()] if isinstance(files, dict) else []
 
 
+def without_base(folder: Path, base: str) -> str:
+    """That an adapter cannot be used alone, and what to do."""
+    return (
+        f"{folder} is an adapter: it contains changes to {base}, which is not on this machine. Put the folder of {base} next to "
+        "it, or connect to the network so that it can be downloaded."
+    )
+
+
 def _adapter(folder: Path) -> str:
     config = read_json(folder / "adapter_config.json")
-    base = config.get("base_model_name_or_path") or config.get("model") or "a base model"
-    merging = (
-        "Merge the two with `mlx_lm.fuse --model BASE --adapter-path ADAPTER --save-path FOLDER`"
-        if (folder / "adapters.safetensors").is_file()
-        else "Merge the two with PEFT (merge_and_unload), convert the result for mlx-lm"
-    )
-    return f"{folder} is an adapter: it contains changes to {base}, not a whole model. {merging} and choose that folder."
+    return without_base(folder, config.get("base_model_name_or_path") or config.get("model") or "a base model")
 
 
 def _listed(names: list[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,7 +85,7 @@ def _shared_expert(writer: Writer, config: dict[str, Any]) -> None:
 def _gemma2(writer: Writer, config: dict[str, Any]) -> None:
     writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
     writer.add_final_logit_softcapping(config["final_logit_softcapping"])
-    writer.add_sliding_window(WINDOW)
+    writer.add_sliding_window(CONTEXT)  # mlx-lm's Gemma 2 has no window
 
 
 def _gemma3(writer: Writer, config: dict[str, Any]) -> None:
@@ -108,8 +109,8 @@ def _gemma4(writer: Writer, config: dict[str, Any]) -> None:
         add(config["head_dim"])
     wide = config["intermediate_size"]
     writer.add_feed_forward_length([wide * 2 if layer >= len(layers) - shared else wide for layer in range(len(layers))])
-    few, many = config["num_global_key_value_heads"], config["num_key_value_heads"]
-    writer.add_head_count_kv([many if slides else few for slides in layers])
+    many, few = config["num_key_value_heads"], config["num_global_key_value_heads"]
+    writer.add_head_count_kv([many if slides else few for slides in layers] if few else many)
     writer.add_rope_dimension_count(config["global_head_dim"])
     writer.add_rope_dimension_count_swa(config["head_dim"])
     writer.add_rope_freq_base_swa(config["rope_parameters"]["sliding_attention"]["rope_theta"])
@@ -123,8 +124,10 @@ def _gemma4_factors(config: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _phi3(writer: Writer, config: dict[str, Any]) -> None:
-    writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
-    writer.add_rope_scaling_attn_factors(1.19)
+    original = config["original_max_position_embeddings"]
+    writer.add_rope_scaling_orig_ctx_len(original)
+    stretched = config["max_position_embeddings"] / original
+    writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(stretched) / math.log(original)))
 
 
 def _phi3_factors(config: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -173,7 +176,7 @@ GEMMA4 = {
     "num_kv_shared_layers": 2,
     "hidden_size_per_layer_input": 64,
     "vocab_size_per_layer_input": tiny_models.VOCABULARY,
-    "num_global_key_value_heads": 1,
+    "num_global_key_value_heads": None,
     "global_head_dim": 128,
     "final_logit_softcapping": 30.0,
     "rope_parameters": {
@@ -214,6 +217,15 @@ KINDS: dict[str, Kind] = {
         norm_shift=1.0,
     ),
     "gemma4": Kind("gemma4_text", A.GEMMA4, GEMMA4 | {"sliding_window": WINDOW}, said=_gemma4, extra=_gemma4_factors),
+    "gemma4, k = v": Kind(
+        "gemma4_text",
+        A.GEMMA4,
+        GEMMA4
+        | {"sliding_window": WINDOW, "attention_k_eq_v": True, "num_global_key_value_heads": 1}
+        | {"num_kv_shared_layers": 0, "hidden_size_per_layer_input": 0},
+        said=_gemma4,
+        extra=_gemma4_factors,
+    ),
     "phi3": Kind(
         "phi3",
         A.PHI3,
@@ -225,8 +237,9 @@ KINDS: dict[str, Kind] = {
     "granitemoe": Kind("granitemoe", A.GRANITE_MOE, GRANITE | {"num_local_experts": 4, "num_experts_per_tok": 2},
                        said=_granite_moe, permuted=True),
     "smollm3": Kind("smollm3", A.SMOLLM3, permuted=True),
-    "olmo2": Kind("olmo2", A.OLMO2),
-    "command-r": Kind("cohere", A.COMMAND_R, {"layer_norm_eps": 1e-5, "use_qk_norm": True}, said=_cohere),
+    "olmo2": Kind("olmo2", A.OLMO2, {"tie_word_embeddings": False}),
+    "command-r": Kind("cohere", A.COMMAND_R, {"layer_norm_eps": 1e-5}, said=_cohere),
+    "command-r, norms": Kind("cohere", A.COMMAND_R, {"layer_norm_eps": 1e-5, "use_qk_norm": True}, said=_cohere),
     "cohere2": Kind(
         "cohere2",
         A.COHERE2,
@@ -277,6 +290,7 @@ def write_pair(name: str, kind: str, folder: Path, seed: int = 0) -> tuple[Path,
     mx.random.seed(seed)
     model: nn.Module = module.Model(module.ModelArgs.from_dict(config))
     sharpen(model, 2.0, fill=True)
+    folder.mkdir(exist_ok=True)
     path = folder / "model.gguf"
     writer = Writer(path, gguf.MODEL_ARCH_NAMES[made.arch])
     _say(writer, made, config)

@@ -1,0 +1,91 @@
+"""Folders with LoRA adapters, those of mlx-lm and of PEFT: small changes to a base model, put on it when it is loaded.
+
+On the base's layers the adapter computes y = W x + s · B A x (Hu et al. 2021). On the CPU, where weights are expanded, s · B A is
+added to W once; on a GPU the layers stay apart, because adding would mean to quantise anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_unflatten
+from mlx_lm.tuner.lora import LoRALinear
+from mlx_lm.tuner.utils import load_adapters
+
+from engine.errors import DraftlightError
+from engine.files.safetensors_header import check_safetensors
+from engine.models.tokenizer_files import read_json
+
+_CONFIG, _OF_MLX_LM, _OF_PEFT = "adapter_config.json", "adapters.safetensors", "adapter_model.safetensors"
+_UNSUPPORTED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices")
+"""Features of PEFT by their entries; anything but nothing is refused."""
+
+
+def base_of(folder: Path) -> str | None:
+    """The name or path of the model that the adapter in the folder changes; None for a folder without an adapter of its own."""
+    if (folder / "config.json").is_file() or not (folder / _CONFIG).is_file():
+        return None
+    config = read_json(folder / _CONFIG)
+    base = config.get("model") or config.get("base_model_name_or_path")
+    return base if isinstance(base, str) and adapter_files(folder) else None
+
+
+def adapter_files(folder: Path) -> tuple[Path, ...]:
+    """The file with the adapter's weights, if there is one."""
+    return tuple(path for path in (folder / _OF_MLX_LM, folder / _OF_PEFT) if path.is_file())[:1]
+
+
+def put_on(model: nn.Module, folder: Path) -> None:
+    """Puts the adapter on its base model. DraftlightError where it does not fit or is of a kind that is not supported."""
+    (file,) = adapter_files(folder)
+    check_safetensors(file)
+    config = read_json(folder / _CONFIG)
+    try:
+        if file.name == _OF_MLX_LM:
+            load_adapters(model, folder.as_posix())
+        else:
+            _put_peft(model, config, cast(dict[str, mx.array], mx.load(file.as_posix())))
+    except DraftlightError:
+        raise
+    except Exception as error:  # mlx-lm raises whatever a wrong configuration makes Python raise
+        raise DraftlightError(f"The adapter {folder} does not fit its base model: {str(error).splitlines()[0]}") from error
+    model.eval()
+
+
+def add(model: nn.Module) -> None:
+    """Adds the adapters' changes to the weights of their layers, which then are plain again."""
+    fused = [(path, module.fuse()) for path, module in model.named_modules() if hasattr(module, "fuse")]
+    if fused:
+        model.update_modules(tree_unflatten(fused))
+
+
+def _put_peft(model: nn.Module, config: Mapping[str, Any], weights: dict[str, mx.array]) -> None:
+    if (
+        config.get("peft_type") != "LORA"
+        or any(config.get(name) for name in _UNSUPPORTED)
+        or config.get("bias", "none") != "none"
+    ):
+        raise DraftlightError(
+            "The adapter uses more of PEFT than plain LoRA. Merge it into its base model with PEFT (merge_and_unload), and "
+            "convert the result for mlx-lm."
+        )
+    modules = dict(model.named_modules())
+    put: list[tuple[str, nn.Module]] = []
+    for name in [name for name in weights if name.endswith(".lora_A.weight")]:
+        path = name.removesuffix(".lora_A.weight").removeprefix("base_model.model.")
+        first, second = weights.pop(name), weights.pop(name.replace("lora_A", "lora_B"))
+        rank = first.shape[0]
+        scale = float(config["lora_alpha"]) / (math.sqrt(rank) if config.get("use_rslora") else rank)
+        layer = LoRALinear.from_base(modules[path], r=rank, scale=scale)
+        if layer.lora_a.shape != first.T.shape or layer.lora_b.shape != second.T.shape:
+            raise ValueError(f"{path} has another shape")
+        layer.lora_a, layer.lora_b = first.T, second.T
+        put.append((path, layer))
+    if weights or not put:
+        raise ValueError(f"{next(iter(weights), 'nothing')} is no part of a LoRA adapter")
+    model.update_modules(tree_unflatten(put))
