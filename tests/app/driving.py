@@ -20,7 +20,16 @@ def ask(qtbot: QtBot, window: Window, text: str = "Tell me a story.") -> None:
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
 
 
+def hasten(window: Window) -> None:
+    """What a scripted engine has still to say comes at once. The window is painted after each round otherwise, which is most of
+    the work of a test that looks at a whole answer."""
+    engine = window.chat.link._engine
+    if isinstance(engine, FakeEngine):
+        engine.hurry()
+
+
 def wait_for_answer(qtbot: QtBot, window: Window) -> None:
+    hasten(window)
     qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
 
 

@@ -163,6 +163,7 @@ class FakeEngine:
         self.closed = False
         self.hold = False
         self.pause_after: int | None = None
+        self._hurries = False
         self._said: deque[Event] = deque()
         self._run: tuple[int, Request] | None = None
         self._next = 0
@@ -172,6 +173,10 @@ class FakeEngine:
     def say(self, *events: Event) -> None:
         """Events for the next drain."""
         self._said.extend(events)
+
+    def hurry(self) -> None:
+        """Says the rest of what was asked for at once; the next answer takes its time again."""
+        self._hurries = self._run is not None
 
     def load(self, target: str, drafter: str = "none") -> None:
         self.loads.append((target, drafter))
@@ -206,7 +211,7 @@ class FakeEngine:
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
         said = list(self._said)
         self._said.clear()
-        for _ in range(max(1, len(self.rounds) // MOST_CALLS)):
+        for _ in range(len(self.rounds) if self._hurries else max(1, len(self.rounds) // MOST_CALLS)):
             paused = self.pause_after is not None and self._next >= self.pause_after
             if self._run is not None and not self.hold and not paused:
                 said += self._advance()
@@ -236,7 +241,7 @@ class FakeEngine:
         seconds = (done[-1].started + done[-1].milliseconds.total) / 1000 if done else 0.0
         text = "".join(round_.text for round_ in done)
         self.say(RunFinished(self._run[0], finish, text, tokens, seconds, 0.15, 0.21 if done else None, None))
-        self._run = None
+        self._run, self._hurries = None, False
 
 
 def _under(round_: Round, in_force: dict[str, Any]) -> Round:

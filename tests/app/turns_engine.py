@@ -85,17 +85,27 @@ class TurnsEngine(FakeEngine):
         tokens = sum(len(round_.emitted) for round_ in done)
         self.say(RunFinished(run, finish, text, tokens, seconds, 0.1, 0.2, f"/traces/{run}.jsonl"))
 
-    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        said = super().events(limit, budget)
-        if self.hold:
-            return said
-        for run, (index, rounds) in list(self._turns.items()):
-            if self.pause_after is not None and index >= self.pause_after:
-                continue
+    def hurry(self) -> None:
+        super().hurry()
+        self._hurries |= bool(self._turns)
+
+    def _take_turns(self, said: list[Event]) -> bool:
+        """One round of each column; whether there was any."""
+        running = {run: turn for run, turn in self._turns.items() if self.pause_after is None or turn[0] < self.pause_after}
+        for run, (index, rounds) in running.items():
             said.append(RoundFinished(run, rounds[index]))
             self._turns[run] = (index + 1, rounds)
             if index + 1 == len(rounds):
                 self._end(run, rounds[index].finish or "eos")
+        return bool(running)
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        said = super().events(limit, budget)
+        if self.hold:
+            return said
+        while self._take_turns(said) and self._hurries:
+            pass
+        self._hurries = False
         if self._samples is not None:
             task, samples = self._samples
             few = samples[:50] if self.pause_samples is None else samples[: self.pause_samples]

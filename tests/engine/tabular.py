@@ -31,7 +31,7 @@ class TabularModel(nn.Module):
     def __init__(self, table: np.ndarray) -> None:
         super().__init__()
         self.contexts, self.vocab_size = table.shape[0], table.shape[-1]
-        self.table = mx.array(table.reshape(-1, self.vocab_size).astype(np.float32))
+        self._rows = table.reshape(-1, self.vocab_size).astype(np.float32)
 
     @property
     def layers(self) -> list[None]:
@@ -45,13 +45,14 @@ class TabularModel(nn.Module):
         text = tokens.astype(mx.float32).reshape(1, 1, rows, 1)
         if cache is not None:
             text = self._with_earlier(text, cache[0])
-        ids = mx.minimum(text.reshape(-1).astype(mx.int32), self.contexts - 1)
-        padded = mx.concatenate([mx.zeros((ORDER - 1,), dtype=mx.int32), ids])
-        length = ids.shape[0]
-        index = mx.zeros((length,), dtype=mx.int32)
+        # numpy looks the rows up: MLX would hand twenty operations, each smaller than the handing over, to another thread
+        ids = np.minimum(np.asarray(text).reshape(-1).astype(np.int64), self.contexts - 1)
+        padded = np.concatenate([np.zeros(ORDER - 1, dtype=np.int64), ids])
+        length = len(ids)
+        index = np.zeros(rows, dtype=np.int64)
         for lag in range(ORDER):
-            index = index * self.contexts + padded[lag : lag + length]
-        return self.table[index[length - rows :]][None]
+            index = index * self.contexts + padded[length - rows + lag : length + lag]
+        return mx.array(self._rows[index][None])
 
     def _with_earlier(self, text: mx.array, cache: Any) -> mx.array:
         """(1, 1, rows, 1) tokens behind the earlier ones that the cache has; it takes them in."""

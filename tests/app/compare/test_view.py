@@ -29,6 +29,7 @@ from engine.types import (
     Round,
 )
 from engine.worker import Engine
+from tests.app.driving import hasten, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 from tests.app.turns_engine import TurnsEngine
 from tests.engine.tiny_models import weights, write_gguf
@@ -54,7 +55,7 @@ def open_compare(qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: 
         window = show_window(engine, size=(1280, 800), **{"drafter": "builtin-draft", **settings})
         if asked:
             window.send(asked)
-            qtbot.waitUntil(lambda: window.session.running is None)
+            wait_for_answer(qtbot, window)
         window.pages.open_compare(preset or "")
         view = window.pages.compare
         assert view is not None
@@ -78,6 +79,7 @@ def run(qtbot: QtBot, view: CompareView) -> None:
     """Starts what is set up and waits for its end."""
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     assert view.comparison is not None or view.tallies, "it may have ended already where the machine is slow"
+    hasten(view.window())
     qtbot.waitUntil(lambda: not view.running)
     view.refresh()
 

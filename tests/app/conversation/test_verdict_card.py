@@ -20,6 +20,7 @@ from app.session.token_walk import neighbour, place_of, spot_of
 from app.window.window import Window
 from engine.lens.pieces import Ghosts, Spot, visible
 from engine.types import Candidate, Round, RunFailed
+from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 
 Open = Callable[..., tuple[Window, FakeEngine]]
@@ -61,14 +62,10 @@ def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Open:
         engine = FakeEngine(told_rounds())
         window = show_window(engine, size=size, **settings)
         window.send("Tell me a story.")
-        finished(qtbot, window)
+        wait_for_answer(qtbot, window)
         return window, engine
 
     return opened
-
-
-def finished(qtbot: QtBot, window: Window) -> None:
-    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
 
 
 def middle(window: Window, place: Place) -> QPoint:
@@ -198,7 +195,7 @@ def test_what_is_pointed_at_elsewhere_takes_over_from_what_was_walked_to(qtbot: 
     window, engine = open_window(size=(1000, 500), side_panel=False)
     engine.rounds = story_rounds(STORY * 6)
     window.send("A longer one.")
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     transcript, cursor = window.transcript, window.cursor_place
     transcript.setFocus()
     qtbot.keyClick(transcript, Qt.Key.Key_Left)
@@ -250,7 +247,7 @@ def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(q
     end = replace(base.emitted[0], text="", bytes=b"<end>")
     engine.rounds = [replace(base, proposals=base.proposals[:1], emitted=(end,), text="", finish="eos")]
     window.send("Say nothing.")
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     assert window.transcript.pointing.boxes(Place(1, 0, proposal=0))
 
 
@@ -263,7 +260,7 @@ def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: O
     base = engine.rounds[1]
     engine.rounds[1] = replace(base, proposals=tuple(replace(p, draft_top=(), target_top=()) for p in base.proposals))
     window.send("Another one.")
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     window.cursor_place.pin(Place(1, 1, proposal=base.accepted))
     card = window.verdicts.card
     card.focus_first()
@@ -349,7 +346,7 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
     )
     assert chosen.accessibleName().startswith("Branch with ·gull")
     chosen.click()
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     request = engine.requests[-1]
     kept = [token.id for round_ in first.rounds[:3] for token in round_.emitted]
     kept += [token.id for token in first.rounds[3].emitted[: place.proposal]]
@@ -372,7 +369,7 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
     assert window.session.turns[0].answer is branch
     click(qtbot, window, ghost(window, 0))
     window.verdicts.card.alternatives[1].click()
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     assert engine.requests[-1].given[: len(request.given)] == request.given, "a branch of a branch keeps both"
     assert switch.words.text() == "3/3"
 
@@ -389,7 +386,7 @@ def test_a_branch_needs_no_mouse(qtbot: QtBot, open_window: Open) -> None:
     QApplication.sendEvent(first, held)
     assert len(engine.requests) == 1
     qtbot.keyClick(first, Qt.Key.Key_Return)
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     assert len(engine.requests[-1].given) == 2
     assert window.transcript.hasFocus()
 
@@ -398,7 +395,7 @@ def test_answering_again_keeps_the_answer_there_was(qtbot: QtBot, open_window: O
     window, _ = open_window()
     first = window.session.turns[0].answer
     window.regenerate()
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     assert [answer is first for answer in window.session.turns[0].answers] == [True, False]
 
 
@@ -425,7 +422,7 @@ def test_what_cannot_be_branched_says_why(qtbot: QtBot, open_window: Open) -> No
     assert "once the answer has finished" in card.hint.text()
     assert not any(button.isEnabled() for button in card.alternatives)
     engine.pause_after = None
-    finished(qtbot, window)
+    wait_for_answer(qtbot, window)
     assert "branch the answer" in card.hint.text(), "the card learns that the answer has ended"
     window.cursor_place.pin(ghost(window, 1))
     assert "Only the latest" in card.hint.text()

@@ -33,6 +33,7 @@ def test_a_message_covers_nothing_and_moves_no_text(qtbot: QtBot, open_window: O
     window.resize(*size)
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
+    settle()
     window.transcript.verticalScrollBar().setValue(20)
     settle()
     top = window.transcript.viewport().mapTo(window, QPoint(0, 0)).y()

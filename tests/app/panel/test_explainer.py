@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES
 from app.window.window import Window
+from tests.app.driving import wait_for_answer
 from tests.app.fakes import FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
 
@@ -28,7 +29,7 @@ def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Callable[..
         engine = FakeEngine(story_rounds())
         window = show_window(engine, path, **{"panel_page": "charts", **settings})
         window.send("Tell me a story.")
-        qtbot.waitUntil(lambda: window.session.running is None)
+        wait_for_answer(qtbot, window)
         window.panel.refresh()
         return window, engine
 

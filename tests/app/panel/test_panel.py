@@ -23,6 +23,7 @@ from app.session.settings import load as load_settings
 from app.session.shown_answer import ShownAnswer
 from app.window.window import Window
 from engine.types import DecodingOptions
+from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.app.panel.test_definitions import answered
 
@@ -46,7 +47,7 @@ def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
         qtbot.waitUntil(lambda: window.session.model is not None)
         for _ in range(answers):
             window.send("Tell me a story.")
-            qtbot.waitUntil(lambda: window.session.running is None)
+            wait_for_answer(qtbot, window)
         window.panel.refresh()
         return window
 

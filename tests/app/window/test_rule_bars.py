@@ -19,6 +19,7 @@ from app.window.window import Window
 from engine.lens.rule_comparison import FEWEST_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence
 from engine.trace import read
 from engine.types import Expected, Round
+from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
 
@@ -38,7 +39,7 @@ def open_window(show_window: Callable[..., Window]) -> Open:
 
 def answer(qtbot: QtBot, window: Window) -> None:
     window.send("Tell me a story.")
-    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
+    wait_for_answer(qtbot, window)
 
 
 def alike(rounds: list[Round]) -> list[Round]:
