@@ -4,25 +4,48 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files import builtin
+from engine.files.memory import available_memory, size
 from engine.files.paths import models_folder
+from engine.models import library
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
 from engine.worker import Engine
 
 _TICK = 0.1
 
 
-def show_models() -> int:
-    """List the built-in target and what else lies in the models folder."""
+def show_models(folders: Iterable[Path] = ()) -> int:
+    """List the built-in target and every model that is found on this machine, or in `folders` besides."""
     path = builtin.builtin_path()
-    state = _size(path) if path.is_file() else "not downloaded yet"
-    print(f"builtin\t{builtin.NAME}\t{state}")
-    for entry in _local_models():
-        print(f"{entry}\t{_size(entry)}")
+    state = f"{path.stat().st_size / 1e6:,.0f} MB" if path.is_file() else "not downloaded yet"
+    print(f"builtin  {builtin.NAME}  {state}")
+    models, free = library.find(folders), available_memory()
+    rows = [
+        (
+            model.name,
+            size(model.size),
+            model.quantisation,
+            model.architecture,
+            "" if model.context is None else f"{model.context:,}",
+            model.remembers,
+            "" if model.need is None else f"{size(model.need)}{'!' if free is not None and model.need > free else ''}",
+            model.source,
+            model.problem or model.target,
+        )
+        for model in models
+    ]
+    if rows:
+        titles = ("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target")
+        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+        for row in (titles, *rows):
+            print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        if free is not None:
+            print(f"! needs more memory than the {size(free)} that are free")
     return 0
 
 
@@ -91,21 +114,3 @@ def remove_model(name: str) -> int:
         raise DraftlightError(f"{resolved} cannot be removed: {error.strerror or error}.") from None
     print(f"removed {resolved}")
     return 0
-
-
-def _local_models() -> list[Path]:
-    """Model folders and GGUF files in the models folder, the built-in target's apart."""
-    folder = models_folder()
-    if not folder.is_dir():
-        return []
-    own = builtin.builtin_path().parent
-    return sorted(
-        entry
-        for entry in folder.iterdir()
-        if entry != own and (entry.suffix == ".gguf" or (entry.is_dir() and (entry / "config.json").is_file()))
-    )
-
-
-def _size(path: Path) -> str:
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return f"{sum(file.stat().st_size for file in files) / 1e6:,.0f} MB"

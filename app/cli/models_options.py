@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from engine.drafter_kinds import NO_DRAFTER
 
@@ -13,7 +14,16 @@ DESCRIPTION = "List, download, check and remove models."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The actions, each with its options."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    actions.add_parser("list", help="list the built-in target and the models in the models folder")
+    listing = actions.add_parser("list", help="list the models on this machine")
+    listing.add_argument(
+        "--folder",
+        metavar="FOLDER",
+        dest="folders",
+        type=Path,
+        action="append",
+        default=[],
+        help="look there too; can be repeated",
+    )
     download = actions.add_parser("download", help="download the built-in target if it is missing")
     download.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
     check = actions.add_parser("check", help="check whether a model, and optionally a drafter for it, can be used")
@@ -29,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     match arguments.action:
         case "list":
-            return models.show_models()
+            return models.show_models(arguments.folders)
         case "download":
             return models.download_model(arguments.name)
         case "check":

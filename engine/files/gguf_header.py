@@ -20,6 +20,7 @@ _STRING, _ARRAY, _BOOL = 8, 9, 7
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _MOST_ENTRIES = 2**24
 _MOST_DIMENSIONS = 4
+_LONG = 4096
 _TYPE_NAMES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
     13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
@@ -78,6 +79,30 @@ def read_header(path: Path) -> GgufHeader:
         raise DraftlightError(f"{path.name} {error}") from error
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether the file begins as GGUF files do, whatever it is called."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def read_beginning(path: Path) -> dict[str, Any]:
+    """The metadata before the first long list, which is the vocabulary: what the model is, without reading megabytes.
+
+    Raises:
+        DraftlightError: as `read_header`.
+    """
+    try:
+        with path.open("rb") as file:
+            return _Reader(file, path.stat().st_size).beginning()
+    except OSError as error:
+        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except _Damaged as error:
+        raise DraftlightError(f"{path.name} {error}") from error
+
+
 class _Reader:
     """Reads one value after another and never past the end of the file."""
 
@@ -87,12 +112,7 @@ class _Reader:
 
     def header(self) -> GgufHeader:
         """The whole header, read from the beginning of the file. Raises _Damaged with the rest of a sentence about the file."""
-        if self._bytes(4, "is not a GGUF file") != _MAGIC:
-            raise _Damaged("is not a GGUF file. Choose a .gguf file or an mlx-lm folder.")
-        version = self._scalar("I")
-        if version not in _VERSIONS:
-            raise _Damaged(f"is a GGUF file of version {version}; versions 2 and 3 are supported. Convert the model again.")
-        tensor_count, entry_count = self._count(), self._count()
+        tensor_count, entry_count = self._counts()
         metadata: dict[str, Any] = {}
         for _ in range(entry_count):
             key = self._string()
@@ -104,6 +124,29 @@ class _Reader:
                 raise _Damaged(f"is damaged: it contains the tensor {tensor.name} twice. Download it again.")
             tensors[tensor.name] = tensor
         return GgufHeader(metadata, self._placed(metadata, tensors))
+
+    def beginning(self) -> dict[str, Any]:
+        """The entries before the first list of more than `_LONG` values. Raises _Damaged as `header`."""
+        metadata: dict[str, Any] = {}
+        for _ in range(self._counts()[1]):
+            key, kind = self._string(), self._scalar("I")
+            if kind == _ARRAY:
+                at = self._file.tell()
+                _, count = self._scalar("I"), self._count()
+                if count > _LONG:
+                    break
+                self._file.seek(at)
+            metadata[key] = self._value(kind)
+        return metadata
+
+    def _counts(self) -> tuple[int, int]:
+        """How many tensors and entries the file claims to have."""
+        if self._bytes(4, "is not a GGUF file") != _MAGIC:
+            raise _Damaged("is not a GGUF file. Choose a .gguf file or an mlx-lm folder.")
+        version = self._scalar("I")
+        if version not in _VERSIONS:
+            raise _Damaged(f"is a GGUF file of version {version}; versions 2 and 3 are supported. Convert the model again.")
+        return self._count(), self._count()
 
     def _placed(self, metadata: dict[str, Any], tensors: dict[str, TensorInfo]) -> dict[str, TensorInfo]:
         """The tensors with `start` counted from the beginning of the file, not of the data; every one has to lie inside."""

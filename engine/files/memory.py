@@ -82,7 +82,7 @@ def need_of_gguf(name: str, header: GgufHeader, config: Mapping[str, Any], widen
     for tensor in header.tensors.values():
         stored += tensor.size
         weights += math.prod(tensor.shape) * (4 if widened else _KEPT.get(tensor.kind, 2))
-    return MemoryNeed(name, round(weights), _cache(config, widened), stored, widened)
+    return MemoryNeed(name, round(weights), cache_bytes(config, widened), stored, widened)
 
 
 def need_of_folder(name: str, tables: Iterable[Table], config: Mapping[str, Any], widened: bool) -> MemoryNeed:
@@ -92,7 +92,7 @@ def need_of_folder(name: str, tables: Iterable[Table], config: Mapping[str, Any]
         tensors |= table
     stored = sum(math.prod(shape) * SIZES[dtype] for dtype, shape in tensors.values())
     weights = sum(_widened(part, tensors, config) for part in tensors) if widened else stored
-    return MemoryNeed(name, weights, _cache(config, widened), stored, widened)
+    return MemoryNeed(name, weights, cache_bytes(config, widened), stored, widened)
 
 
 def _widened(name: str, tensors: Table, config: Mapping[str, Any]) -> int:
@@ -116,7 +116,7 @@ def _group_size(layer: str, config: Mapping[str, Any]) -> int:
     return found if isinstance(found, int) else 64
 
 
-def _cache(config: Mapping[str, Any], widened: bool) -> int:
+def cache_bytes(config: Mapping[str, Any], widened: bool) -> int:
     """Bytes of keys and values of `CACHE_TOKENS` tokens; 0 where the configuration does not say."""
     nested = config.get("text_config")
     text = {**config, **(nested if isinstance(nested, dict) else {})}

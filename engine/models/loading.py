@@ -22,7 +22,7 @@ from mlx.utils import tree_map, tree_map_with_path
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError
 from engine.files import builtin, recommended_sampling
-from engine.files.gguf_header import read_header
+from engine.files.gguf_header import is_gguf, read_header
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
 from engine.models import adapters, gguf_model, trimmed_draft
@@ -88,7 +88,7 @@ def load(
     if path.is_dir():
         return _load_folder(path, path.resolve().name, report, target, ask)
     if path.is_file():
-        if path.suffix.lower() != ".gguf":
+        if path.suffix.lower() != ".gguf" and not is_gguf(path):  # Ollama's files have no suffix
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
         report("loading the model", None)
         return _load_gguf(path, path.stem, ask)

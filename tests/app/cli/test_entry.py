@@ -30,6 +30,7 @@ from engine.requests.train import TrainRequest
 from engine.trace import read
 from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposal, ProveRequest, Round, Status
 from engine.worker import Engine
+from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE, FakeBackend
 
 ROOT = Path(__file__).parents[3]
@@ -573,13 +574,19 @@ def models(home: Path, backend: FakeBackend) -> Path:
     return folder
 
 
-def test_models_are_listed(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (models / "small.gguf").write_bytes(bytes(3_000_000))
-    assert main(["models", "list"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("builtin")
-    assert "not downloaded yet" in lines[0]
-    assert lines[1:] == [f"{models / 'mine'}\t0 MB", f"{models / 'small.gguf'}\t3 MB"]
+def test_models_are_listed(models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", (models.parent / "nobody").as_posix())
+    tiny_models.write_gguf(models / "small.gguf", "Q8_0", general__file_type=7)
+    elsewhere = tiny_models.write_folder(models.parent / "elsewhere" / "other")
+    assert main(["models", "list", "--folder", elsewhere.parent.as_posix()]) == 0
+    first, titles, other, small, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("builtin")
+    assert "not downloaded yet" in first
+    assert titles.split()[:3] == ["model", "size", "weights"]
+    assert other.split()[0] == "other"
+    assert other.endswith(elsewhere.as_posix())
+    assert small.split()[:8] == ["small", "1", "MB", "Q8_0", "llama", "128", "keys", "1"]
+    assert small.endswith((models / "small.gguf").as_posix())
 
 
 def test_checking_a_model_says_whether_it_and_a_drafter_can_be_used(models: Path, capsys: pytest.CaptureFixture[str]) -> None:

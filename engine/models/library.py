@@ -1,0 +1,282 @@
+"""What models lie on this machine, told from the beginnings of their files. No MLX, no network, nothing is loaded.
+
+Looked through are Draftlight's own folder, the caches of the Hugging Face Hub, LM Studio and Ollama, and folders that are named.
+Of a GGUF file the entries before its vocabulary are read, of a folder its config.json and the headers of its weights, and both
+only once: what was found is kept in the data folder until the file or folder changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DraftlightError
+from engine.files import builtin
+from engine.files.gguf_header import read_beginning
+from engine.files.memory import cache_bytes, need_of_folder
+from engine.files.paths import data_folder, models_folder
+from engine.files.safetensors_header import check_safetensors
+from engine.files.whole_file import NotWritten, write_whole
+from engine.models.gguf_architectures import ARCHITECTURES
+
+_VERSION = 1
+_LEVELS = 4
+"""Folders below a folder that is looked through."""
+_RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
+_OLLAMA_MODEL = "application/vnd.ollama.image.model"
+_FILE_TYPES = {
+    0: ("F32", 32.0),
+    1: ("F16", 16.0),
+    2: ("Q4_0", 4.6),
+    3: ("Q4_1", 5.1),
+    7: ("Q8_0", 8.5),
+    8: ("Q5_0", 5.6),
+    9: ("Q5_1", 6.1),
+    10: ("Q2_K", 3.2),
+    11: ("Q3_K_S", 3.6),
+    12: ("Q3_K_M", 4.0),
+    13: ("Q3_K_L", 4.3),
+    14: ("Q4_K_S", 4.7),
+    15: ("Q4_K_M", 4.9),
+    16: ("Q5_K_S", 5.6),
+    17: ("Q5_K_M", 5.7),
+    18: ("Q6_K", 6.6),
+    25: ("IQ4_NL", 4.6),
+    30: ("IQ4_XS", 4.4),
+    32: ("BF16", 16.0),
+    38: ("MXFP4", 4.6),
+}
+"""Names of `general.file_type` (llama.cpp, `llama_ftype`), and bits of a weight in files of the type, roughly."""
+_ON_A_GPU = {"Q4_K_S": 6.2, "Q4_K_M": 7.5, "Q5_K_S": 7.2, "Q5_K_M": 8.2, "Q8_0": 9.0, "Q4_0": 5.2, "Q4_1": 5.2, "F32": 32.0}
+"""Bits of a weight once such a file is loaded on a GPU, roughly; 16 for what is expanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryModel:
+    """One model, as far as its headers tell. Empty texts and None stand for what they do not.
+
+    Attributes:
+        name: as people know it. target: what `--target` takes.
+        source: where it was found, in a word or two.
+        size: bytes on disk. need: bytes of memory with a conversation of some length, roughly for a GGUF file.
+        architecture, quantisation: in the words of its kind of file. context: tokens.
+        remembers: what its layers keep: "keys", "window", "chunks" or "recurrent".
+        problem: why it cannot be used, as far as its headers tell.
+    """
+
+    name: str
+    target: str
+    source: str
+    size: int
+    architecture: str = ""
+    quantisation: str = ""
+    context: int | None = None
+    remembers: str = ""
+    need: int | None = None
+    problem: str = ""
+
+
+def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
+    """Every model that is found, by source and name. Folders that are missing or cannot be read are passed over.
+
+    Args:
+        folders: looked through besides.
+    """
+    known = _remembered()
+    found: dict[str, dict[str, Any]] = {}
+    models: list[LibraryModel] = []
+    for path, name, source in _places(folders):
+        with contextlib.suppress(OSError):
+            stamp, files = _stamp(path)
+            kept = known.get(path.as_posix())
+            if kept is not None and kept["stamp"] == stamp:
+                model = replace(LibraryModel(**kept["model"]), name=name, source=source)
+            else:
+                model = _read(path, files, name, source)
+            found[path.as_posix()] = {"stamp": stamp, "model": asdict(model)}
+            models.append(model)
+    if found != known:
+        with contextlib.suppress(NotWritten, OSError):  # it is only faster with it
+            write_whole(_record(), json.dumps({"version": _VERSION, "models": found}))
+    return sorted(models, key=lambda model: (model.source, model.name.lower()))
+
+
+def _record() -> Path:
+    return data_folder() / "library.json"
+
+
+def _remembered() -> dict[str, dict[str, Any]]:
+    try:
+        stored = json.loads(_record().read_text(encoding="utf-8"))
+        models: dict[str, dict[str, Any]] = stored["models"] if stored["version"] == _VERSION else {}
+        for entry in models.values():
+            LibraryModel(**entry["model"]), entry["stamp"]
+        return models
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _stamp(path: Path) -> tuple[list[list[int]], list[Path]]:
+    """What changes when the model does, and the files with its weights."""
+    files = [path] if path.is_file() else sorted(path.glob("model*.safetensors"))
+    described = files if path.is_file() else [path / "config.json", *files]
+    return [[state.st_size, state.st_mtime_ns] for state in (file.stat() for file in described)], files
+
+
+def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
+    """GGUF files and model folders with name and source, each once."""
+    seen: set[Path] = set()
+    own = builtin.builtin_path().parent
+    home = Path.home()
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", home / ".cache" / "huggingface")) / "hub")
+    ollama = Path(os.environ.get("OLLAMA_MODELS", home / ".ollama" / "models"))
+    sources = [
+        *((path, _called(path), "Draftlight") for path in _below(models_folder()) if own != path.parent),
+        *_of_hub(hub),
+        *_of_lm_studio(home / ".lmstudio" / "models"),
+        *_of_lm_studio(home / ".cache" / "lm-studio" / "models"),
+        *_of_ollama(ollama),
+        *((path, _called(path), str(folder)) for folder in folders for path in _below(folder)),
+    ]
+    for path, name, source in sources:
+        real = Path(os.path.realpath(path))
+        if real not in seen:
+            seen.add(real)
+            yield path, name, source
+
+
+def _called(path: Path) -> str:
+    return path.stem if path.suffix == ".gguf" else path.name
+
+
+def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
+    """GGUF files and model folders in the folder, down to so many levels. Parts of files that were split count by their first."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    if any(entry.name == "config.json" for entry in entries) and any(entry.name.endswith(".safetensors") for entry in entries):
+        yield folder
+    for entry in entries:
+        with contextlib.suppress(OSError):
+            if entry.name.endswith(".gguf") and entry.is_file() and not entry.name.startswith("mmproj"):
+                yield Path(entry.path)
+            elif levels and entry.is_dir() and not entry.name.startswith("."):
+                yield from _below(Path(entry.path), levels - 1)
+
+
+def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
+    for repository in sorted(cache.glob("models--*--*")):
+        name = repository.name.removeprefix("models--").replace("--", "/", 1)
+        try:
+            commit = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+            snapshots = [repository / "snapshots" / commit]
+        except (OSError, ValueError):
+            snapshots = sorted((repository / "snapshots").glob("*"))[:1]
+        for path in (path for snapshot in snapshots for path in _below(snapshot)):
+            yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, "Hugging Face"
+
+
+def _of_lm_studio(folder: Path) -> Iterator[tuple[Path, str, str]]:
+    for path in _below(folder):
+        yield path, path.relative_to(folder).as_posix(), "LM Studio"
+
+
+def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
+    """Ollama's manifests name the file of each model by its digest."""
+    for manifest in sorted((folder / "manifests").glob("*/*/*/*")):
+        try:
+            layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
+            digest = next(layer["digest"] for layer in layers if layer["mediaType"] == _OLLAMA_MODEL)
+            path = folder / "blobs" / Path(str(digest).replace(":", "-")).name
+        except (OSError, ValueError, KeyError, TypeError, StopIteration):
+            continue
+        if path.is_file():
+            publisher = "" if manifest.parts[-3] == "library" else f"{manifest.parts[-3]}/"
+            yield path, f"{publisher}{manifest.parts[-2]}:{manifest.name}", "Ollama"
+
+
+def _read(path: Path, files: list[Path], name: str, source: str) -> LibraryModel:
+    plain = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files))
+    try:
+        return _read_gguf(path, plain) if path.is_file() else _read_folder(path, files, plain)
+    except DraftlightError as error:
+        return replace(plain, problem=str(error))
+
+
+def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
+    entries = read_beginning(path)
+    architecture = entries.get("general.architecture")
+
+    def whole(key: str) -> int | None:
+        """The positive number of an entry of the architecture; of several, the largest."""
+        value = entries.get(f"{architecture}.{key}")
+        value = max(value, default=None) if isinstance(value, list) and all(isinstance(one, int) for one in value) else value
+        return value if isinstance(value, int) and value > 0 else None
+
+    kind, bits = _FILE_TYPES.get(entries.get("general.file_type", -1), ("", 16.0))
+    taken = 32.0 if sys.platform != "darwin" else _ON_A_GPU.get(kind, 16.0)
+    heads = whole("attention.head_count")
+    config = {
+        "num_hidden_layers": whole("block_count"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": whole("attention.head_count_kv") or heads,
+        "head_dim": whole("attention.key_length"),
+        "hidden_size": whole("embedding_length"),
+        "max_position_embeddings": whole("context_length"),
+    }
+    parts = entries.get("split.count")
+    problem = "" if architecture in ARCHITECTURES else f"The architecture {architecture} is not supported."
+    if isinstance(parts, int) and parts > 1:
+        problem = "It is split into several files. Join them with llama-gguf-split --merge."
+    return replace(
+        plain,
+        architecture=str(architecture or ""),
+        quantisation=kind,
+        context=config["max_position_embeddings"],
+        remembers=_remembers(entries),
+        need=round(plain.size / bits * taken) + cache_bytes(config, taken == 32.0),
+        problem=problem,
+    )
+
+
+def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> LibraryModel:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DraftlightError(f"{folder / 'config.json'} cannot be read: {error}.") from error
+    if not isinstance(config, dict):
+        raise DraftlightError(f"{folder / 'config.json'} is not a JSON object.")
+    tables = [check_safetensors(file) for file in files]
+    if not tables:
+        raise DraftlightError("It has no model*.safetensors.")
+    nested = config.get("text_config")
+    text = {**config, **(nested if isinstance(nested, dict) else {})}
+    quantised = config.get("quantization")
+    bits = quantised.get("bits") if isinstance(quantised, dict) else None
+    types = [dtype for table in tables for dtype, shape in table.values() if len(shape) > 1]
+    context = text.get("max_position_embeddings")
+    return replace(
+        plain,
+        architecture=str(config.get("model_type", "")),
+        quantisation=f"{bits}-bit" if bits else max(set(types), key=types.count, default=""),
+        context=context if isinstance(context, int) else None,
+        remembers=_remembers(text),
+        need=need_of_folder(plain.name, tables, config, sys.platform != "darwin").total,
+    )
+
+
+def _remembers(entries: Mapping[str, Any]) -> str:
+    """What the layers keep, by the names of the settings that only such models have."""
+    if any(sign in key for key in entries for sign in _RECURRENT):
+        return "recurrent"
+    if entries.get("attention_chunk_size"):
+        return "chunks"
+    stated = [value for key, value in entries.items() if key.endswith("sliding_window")]
+    return "window" if any(stated) and entries.get("use_sliding_window") is not False else "keys"

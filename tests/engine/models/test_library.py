@@ -1,0 +1,106 @@
+"""What lies in the places where other programs keep models, told from headers, and read again only when it has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.models import library
+from engine.models.loading import load
+from tests.engine import gguf_files, tiny_models
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with models of every program."""
+    for name in ("HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", tmp_path.as_posix())
+    monkeypatch.setenv("DRAFTLIGHT_HOME", (tmp_path / "draftlight").as_posix())
+    made = tiny_models.write_gguf(tmp_path / "made.gguf", "Q4_0", general__file_type=2)
+    studio = tmp_path / ".lmstudio" / "models" / "publisher" / "tiny-GGUF"
+    studio.mkdir(parents=True)
+    shutil.copy(made, studio / "tiny-Q4_0.gguf")
+    (studio / "mmproj-tiny.gguf").write_bytes(b"GGUF")
+    hub = tmp_path / ".cache" / "huggingface" / "hub" / "models--org--tiny"
+    tiny_models.write_folder(hub / "snapshots" / "new")
+    tiny_models.write_folder(hub / "snapshots" / "old")
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text("new")
+    ollama = tmp_path / ".ollama" / "models"
+    manifest = ollama / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "latest"
+    manifest.parent.mkdir(parents=True)
+    layers = [{"mediaType": "application/vnd.ollama.image.model", "digest": "sha256:abc"}]
+    manifest.write_text(json.dumps({"layers": layers}))
+    (ollama / "blobs").mkdir()
+    made.rename(ollama / "blobs" / "sha256-abc")
+    return tmp_path
+
+
+def test_models_of_other_programs_are_found_and_can_be_loaded(home: Path) -> None:
+    found = {model.source: model for model in library.find()}
+    assert {source: model.name for source, model in found.items()} == {
+        "Hugging Face": "org/tiny",
+        "LM Studio": "publisher/tiny-GGUF/tiny-Q4_0.gguf",
+        "Ollama": "tiny:latest",
+    }
+    assert found["Hugging Face"].target.endswith("snapshots/new")
+    for model in found.values():
+        assert (model.architecture, model.context, model.remembers, model.problem) == ("llama", tiny_models.CONTEXT, "keys", "")
+        assert load(model.target).context_length == model.context
+    assert found["Ollama"].quantisation == "Q4_0"
+    assert found["Hugging Face"].quantisation == "F32"
+
+
+def test_what_was_found_is_read_again_only_when_it_has_changed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    reading = library._read
+    monkeypatch.setattr(library, "_read", lambda path, *others: (read.append(path), reading(path, *others))[1])
+    first = library.find()
+    assert len(read) == 3
+    assert library.find() == first
+    assert len(read) == 3
+    (changed,) = (model for model in first if model.source == "LM Studio")
+    os.utime(changed.target, ns=(1, 1))
+    assert library.find() == first
+    assert read[3:] == [Path(changed.target)]
+    (home / "draftlight" / "library.json").write_text('{"version": 1, "models": {"x": 3}}')
+    assert library.find() == first
+    Path(changed.target).unlink()
+    assert changed not in library.find()
+
+
+def test_the_memory_that_a_model_needs_is_about_what_it_says_before_it_is_loaded(home: Path) -> None:
+    for model in library.find():
+        told: list[int] = []
+        load(model.target, make_room=lambda need, told=told: told.append(need.total))
+        assert model.need == pytest.approx(told[0], rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "remembers"), [("qwen3", "keys"), ("gemma3", "window"), ("gpt-oss", "window"), ("cohere2", "window")]
+)
+def test_what_layers_keep_is_told_from_the_header(name: str, remembers: str, home: Path) -> None:
+    gguf_files.write_pair(name, "F32", home / "mine")
+    models = library.find([home / "mine"])
+    assert {model.remembers for model in models if model.source == str(home / "mine")} == {remembers}
+
+
+def test_what_cannot_be_used_is_listed_with_the_reason(home: Path) -> None:
+    mine = home / "mine"
+    mine.mkdir()
+    tiny_models.write_gguf(mine / "other.gguf", architecture="rwkv6")
+    tiny_models.write_gguf(mine / "split-00001-of-00002.gguf", split__count=2)
+    (mine / "damaged.gguf").write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 16)
+    cut = tiny_models.write_folder(mine / "cut")
+    with (cut / "model.safetensors").open("r+b") as file:
+        file.truncate(900)
+    problems = {model.name: model.problem for model in library.find([mine, home / "missing"]) if model.source == str(mine)}
+    assert "rwkv6 is not supported" in problems["other"]
+    assert "split into several files" in problems["split-00001-of-00002"]
+    assert "claims to have" in problems["damaged"]
+    assert "is damaged" in problems["cut"]
