@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from engine.chats import ChatStore, Listed, Retention, read_chats, to_json, to_markdown
+from engine.chats import ChatsBusy, ChatsNotSaved, ChatStore, Listed, Retention, read_chats, to_json, to_markdown
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
 from engine.lens.pieces import without_controls
@@ -27,7 +27,8 @@ def opened() -> Iterator[ChatStore]:
         for note in store.notes:
             print(f"draftlight: {note}", file=sys.stderr)
         yield store
-        store.tidy()
+        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # another time, then
+            store.tidy()
 
 
 def show_list(store: ChatStore, deleted: bool, folder: str | None, limit: int, as_json: bool) -> int:

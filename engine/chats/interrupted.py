@@ -27,10 +27,11 @@ def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, 
             continue
         state, text, now_made = _what_there_is(None if name is None else traces.place(name), making_from_json(loaded(made)))
         with database.writing() as rows:
-            ended += rows.execute(
+            changed = rows.execute(
                 "UPDATE messages SET state = ?, text = ?, made = ?, writer = NULL WHERE id = ? AND writer = ?",
                 (state, text, None if now_made is None else dumped(making_to_json(now_made)), message, writer),
             ).rowcount
+        ended += changed if state == "interrupted" else 0  # it may have ended just before its writer did
     if ended:
         answers = "An answer was" if ended == 1 else f"{ended} answers were"
         notes.append(f"{answers} interrupted when Draftlight last ended. What had been written by then is kept, and can go on.")

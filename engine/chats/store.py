@@ -6,17 +6,17 @@ is deleted can be brought back for `KEPT_DAYS` days.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from engine.chats import search
-from engine.chats.database import ChatsDamaged, Database
+from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved, Database
 from engine.chats.exchange.own import own_origin
 from engine.chats.interrupted import end_interrupted
 from engine.chats.old_traces import conversations_of
@@ -108,7 +108,8 @@ class ChatStore:
                 "DRAFTLIGHT_HOME to another one."
             ) from None
         self.traces = TraceFiles(home / "traces", self._database, clock)
-        end_interrupted(self._database, self.traces, self._presence, self.notes)
+        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # the next opening does it, then
+            end_interrupted(self._database, self.traces, self._presence, self.notes)
 
     def _opened(self, path: Path, traces: Path, wait: float) -> Database:
         """The file, which is built anew if it is damaged. What can be known of damage without reading all of it is found here."""
@@ -150,7 +151,7 @@ class ChatStore:
         """A number that is another one once another process has changed the chats: then a list is to be read again."""
         return self._database.changes()
 
-    @contextmanager
+    @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Everything done inside is done, or nothing is."""
         with self._database.writing():
@@ -546,7 +547,8 @@ class ChatStore:
 
     @staticmethod
     def _row(rows: sqlite3.Connection, conversation: int) -> sqlite3.Row:
-        row: sqlite3.Row | None = rows.execute("SELECT * FROM conversations WHERE id = ?", [conversation]).fetchone()
+        query = f"SELECT {_LISTED}, settings, shown FROM conversations WHERE id = ?"
+        row: sqlite3.Row | None = rows.execute(query, [conversation]).fetchone()
         if row is None:
             raise DraftlightError(f"There is no conversation {conversation}.")
         return row
@@ -575,17 +577,9 @@ class ChatStore:
 
 
 def _listed(row: sqlite3.Row) -> Listed:
-    return Listed(
-        id=row["id"],
-        title=row["title"],
-        created=row["created"],
-        updated=row["updated"],
-        pinned=bool(row["pinned"]),
-        folder=row["folder"],
-        named=bool(row["named"]),
-        deleted=row["deleted"],
-        origin=row["origin"],
-    )
+    """A row that begins with the columns `_LISTED`; there may be thousands of them."""
+    number, title, created, updated, pinned, folder, named, deleted, origin = row[:9]
+    return Listed(number, title, created, updated, bool(pinned), folder, bool(named), deleted, origin)
 
 
 def _number(cursor: sqlite3.Cursor) -> int:

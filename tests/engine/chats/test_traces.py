@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,19 @@ def test_an_answer_under_way_is_read_from_its_trace_when_its_writer_is_gone(tmp_
         assert other.notes == [
             "2 answers were interrupted when Draftlight last ended. What had been written by then is kept, and can go on."
         ]
+
+
+def test_interrupted_answers_do_not_keep_chats_from_opening_while_another_writes(tmp_path: Path) -> None:
+    with ChatStore(tmp_path) as store:
+        conversation = store.create(ChatSettings())
+        prompt = store.add_message(conversation, None, "user", "prompt")
+        begun = store.begin_answer(conversation, prompt, Making("SmolLM2"))
+    with closing(sqlite3.connect(tmp_path / "chats" / "chats.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ChatStore(tmp_path, wait=0.05) as store:
+            assert store.open(conversation).by_id[begun.message].state == "running"
+    with ChatStore(tmp_path) as store:
+        assert store.open(conversation).by_id[begun.message].state == "interrupted"
 
 
 def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: Path) -> None:
