@@ -9,10 +9,9 @@ from pathlib import Path
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
-from engine.files import builtin
+from engine.files import builtin, library
 from engine.files.memory import available_memory, size
 from engine.files.paths import models_folder
-from engine.models import library
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
 from engine.worker import Engine
 

@@ -28,6 +28,7 @@ class FlowLayout(QLayout):
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def expandingDirections(self) -> Qt.Orientation:
+        """None: the layout takes no more room than its rows."""
         return Qt.Orientation(0)  # a layout would otherwise take whatever height is left
 
     def hasHeightForWidth(self) -> bool:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine.models import library
+from engine.files import library
 from tests.engine import tiny_models
 
 

@@ -16,9 +16,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from engine.errors import DraftlightError
+from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import BLOCKS, read_header
 from engine.models import gguf_blocks
-from engine.models.gguf_architectures import ARCHITECTURES
 from engine.models.loading import load
 from tests.engine import gguf_files, tiny_models
 

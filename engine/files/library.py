@@ -18,12 +18,12 @@ from typing import Any
 
 from engine.errors import DraftlightError
 from engine.files import builtin
+from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
 from engine.files.paths import data_folder, models_folder
 from engine.files.safetensors_header import check_safetensors
 from engine.files.whole_file import NotWritten, write_whole
-from engine.models.gguf_architectures import ARCHITECTURES
 
 _VERSION = 1
 _LEVELS = 4

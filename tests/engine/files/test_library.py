@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.models import library
+from engine.files import library
 from engine.models.loading import load
 from tests.engine import gguf_files, tiny_models
 
