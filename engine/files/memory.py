@@ -40,6 +40,8 @@ class MemoryNeed:
         weights: in the form in which they are computed with. cache: keys and values of `CACHE_TOKENS` tokens.
         stored: the weights in their files.
         widened: whether they are expanded to 32-bit numbers.
+        is_ahead: whether it is known before the files are here: a refusal then saves the download, and nothing else is given up
+            yet for a model that may never arrive.
     """
 
     name: str
@@ -47,6 +49,7 @@ class MemoryNeed:
     cache: int
     stored: int
     widened: bool
+    is_ahead: bool = False
 
     @property
     def total(self) -> int:
@@ -61,9 +64,10 @@ class MemoryNeed:
             if self.widened and self.weights > 1.5 * self.stored
             else ""
         )
+        spared = "It was not downloaded. " if self.is_ahead else ""
         return (
             f"{self.name} needs about {size(self.total)} of memory, but only {size(max(0, available))} are available.{expanded} "
-            "Choose a smaller model, close other programs, or load it anyway."
+            f"{spared}Choose a smaller model, close other programs, or load it anyway."
         )
 
 

@@ -16,16 +16,15 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import mlx_lm.utils
-from huggingface_hub import snapshot_download
 from mlx.utils import tree_map, tree_map_with_path
 
 from engine.drafter_kinds import SMALL_DRAFT
-from engine.errors import DraftlightError
+from engine.errors import DraftlightError, NotEnoughMemory
 from engine.files import builtin, recommended_sampling
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
-from engine.models import adapters, gguf_model, trimmed_draft
+from engine.models import adapters, gguf_model, hub, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.loaded import LoadedModel
@@ -39,15 +38,6 @@ Progress = Callable[[str, float | None], None]
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_HUB_FILES = [
-    "*.json",
-    "*.jinja",
-    "model*.safetensors",
-    "adapter*.safetensors",
-    "tokenizer.model",
-    "*.tiktoken",
-    "tiktoken.model",
-]
 
 
 def load(
@@ -96,7 +86,7 @@ def load(
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
         )
-    return _load_folder(_from_hub(name_or_path, report), name_or_path, report, target, ask)
+    return _load_folder(hub.fetch(name_or_path, report, ask, runs_on_cpu()), name_or_path, report, target, ask)
 
 
 def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
@@ -122,7 +112,7 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
     report("loading the model", None)
     adapter = None
     if (base := adapters.base_of(folder)) is not None:
-        adapter, folder = folder, _base_folder(folder, base, report)
+        adapter, folder = folder, _base_folder(folder, base, report, make_room)
     config = read_json(folder / "config.json", required=False)
     if config.get("model_type") == trimmed_draft.MODEL_TYPE:
         return _load_cut_draft(folder, name, config, target)
@@ -160,14 +150,16 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
     )
 
 
-def _base_folder(adapter: Path, base: str, report: Progress) -> Path:
+def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom) -> Path:
     """The folder of an adapter's base model: beside it, elsewhere on this machine, or from the Hub."""
     for path in (Path(base).expanduser(), adapter.parent / base, adapter.parent / Path(base).name):
         if path.is_dir() and path != adapter:
             return path
     try:
         if _HUB_ID.fullmatch(base):
-            return _from_hub(base, report)
+            return hub.fetch(base, report, make_room, runs_on_cpu())
+    except NotEnoughMemory:
+        raise
     except DraftlightError as error:
         raise DraftlightError(f"{without_base(adapter, base)} {error}") from error
     raise DraftlightError(without_base(adapter, base))
@@ -251,26 +243,6 @@ def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
     stated = config.get("eos_token_id")
     ids = stated if isinstance(stated, list) else [stated]
     return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
-
-
-def _from_hub(name: str, report: Progress) -> Path:
-    """The folder of a Hub model, downloaded unless it is there already."""
-    report(f"downloading {name} from the Hugging Face Hub", None)
-    try:
-        folder = Path(snapshot_download(name, allow_patterns=_HUB_FILES))
-    except Exception as error:  # network, authorisation and repository errors of several libraries
-        organisation, model = name.split("/")
-        beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
-        raise DraftlightError(
-            f"{name} is not a local folder and could not be downloaded from the Hugging Face Hub: {_first_line(error)} "
-            f"{beside}Check the name and the network connection."
-        ) from error
-    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise DraftlightError(
-            f"{name} on the Hugging Face Hub is not a model for mlx-lm: it has no config.json. "
-            "If it has GGUF files, download one and choose it."
-        )
-    return folder
 
 
 def _first_line(error: BaseException) -> str:

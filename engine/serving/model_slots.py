@@ -143,6 +143,8 @@ class ModelSlots:
         most = free + self._backend.held_memory()
         if need.total > most and not self._is_forced(name):
             raise NotEnoughMemory(need.refusal(most))
+        if need.is_ahead:
+            return
         self._target = self._target_name = None
         self._drafters.clear()
         self.caches.clear()
@@ -152,7 +154,7 @@ class ModelSlots:
     def _room_for_drafter(self, name: str, need: MemoryNeed) -> None:
         """The same for a drafter, which may take the place of those that are not in use. Raises NotEnoughMemory."""
         free = self._backend.free_memory()
-        if free is None or need.total <= free:
+        if free is None or need.total <= free or (need.is_ahead and need.total <= free + self._backend.held_memory()):
             return
         self._drafters.clear()
         self._backend.settle()

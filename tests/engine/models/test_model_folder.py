@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from engine.errors import DraftlightError
-from engine.models import loading
+from engine.models import hub as hub_models
 from engine.models.loading import load
 from tests.engine import tiny_models
 
@@ -135,12 +135,13 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stand-in for the Hub: a folder with a folder for each repository."""
     repositories = tmp_path / "hub"
 
-    def snapshot(name: str, allow_patterns: list[str]) -> str:
+    def snapshot(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
         if not (repositories / name).is_dir():
             raise OSError(f"404: no repository {name}")
         return (repositories / name).as_posix()
 
-    monkeypatch.setattr(loading, "snapshot_download", snapshot)
+    monkeypatch.setattr(hub_models, "snapshot_download", snapshot)
+    monkeypatch.setattr(hub_models, "need_ahead", lambda name, widened: None)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return repositories

@@ -1,0 +1,80 @@
+"""Models of the Hugging Face Hub: downloaded, unless they could not be loaded anyway."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_download
+
+from engine.errors import DraftlightError
+from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder
+from engine.models.model_folder import missing_parts, weight_files
+from engine.models.tokenizer_files import read_json
+
+FILES = [
+    "*.json",
+    "*.jinja",
+    "model*.safetensors",
+    "adapter*.safetensors",
+    "tokenizer.model",
+    "*.tiktoken",
+    "tiktoken.model",
+]
+
+
+def fetch(name: str, report: Callable[[str, float | None], None], make_room: MakeRoom, widened: bool) -> Path:
+    """The folder of a model, downloaded unless it is there already.
+
+    Args:
+        name: as "owner/model".
+        make_room: asked before a download; raises NotEnoughMemory to keep it from beginning.
+        widened: whether the weights will be expanded to float32.
+
+    Raises:
+        DraftlightError: it is not to be had, and why.
+    """
+    report(f"downloading {name} from the Hugging Face Hub", None)
+    need = None if _is_here(name) else need_ahead(name, widened)
+    if need is not None:
+        make_room(need)
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=FILES))
+    except Exception as error:  # network, authorisation and repository errors of several libraries
+        organisation, model = name.split("/")
+        beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DraftlightError(
+            f"{name} is not a local folder and could not be downloaded from the Hugging Face Hub: {reason} "
+            f"{beside}Check the name and the network connection."
+        ) from error
+    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise DraftlightError(
+            f"{name} on the Hugging Face Hub is not a model for mlx-lm: it has no config.json. "
+            "If it has GGUF files, download one and choose it."
+        )
+    return folder
+
+
+def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
+    """What a model will need, from the headers of its files on the Hub, some 100 kB of each; None where they do not tell.
+
+    What is wrong with a model or the network is left to the download, which says so.
+    """
+    with contextlib.suppress(Exception):
+        config = read_json(Path(hf_hub_download(name, "config.json")))
+        files = get_safetensors_metadata(name).files_metadata.values()
+        tables = [{tensor: (str(info.dtype), tuple(info.shape)) for tensor, info in file.tensors.items()} for file in files]
+        return dataclasses.replace(need_of_folder(name, tables, config, widened), is_ahead=True)
+    return None
+
+
+def _is_here(name: str) -> bool:
+    """Whether an earlier download has all of the weights."""
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=FILES, local_files_only=True))
+        return bool(weight_files(folder)) and not missing_parts(folder)
+    except Exception:  # not cached, or only in part
+        return False
