@@ -92,7 +92,7 @@ class Writer:
         self._descriptor: int | None = None
         self._length = 0
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         except OSError as error:
             self._fail(error)

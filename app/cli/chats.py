@@ -16,6 +16,8 @@ from engine.files.whole_file import write_whole
 from engine.lens.pieces import without_controls
 
 _MEGABYTE = 1_000_000
+_MANY = 50
+"""So many traces take a few seconds to import, which is then said."""
 
 
 @contextlib.contextmanager
@@ -23,6 +25,8 @@ def opened() -> Iterator[ChatStore]:
     """The user's chats, with the traces of before taken in; whatever is to be known of that goes to standard error."""
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with ChatStore() as store:
+        if len(waiting := store.traces_to_import()) > _MANY:
+            print(f"draftlight: taking {len(waiting)} traces into the chats, once; this may take a minute", file=sys.stderr)
         store.import_traces()
         for note in store.notes:
             print(f"draftlight: {note}", file=sys.stderr)

@@ -93,12 +93,16 @@ class ChatStore:
         self.notes: list[str] = []
         self._clock = clock
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (home, home / "traces", self.folder):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.folder.chmod(0o700)
             with alone(self.folder / "opening.lock", wait):
                 self._presence = Presence(self.folder / "open")
                 try:
                     self._database = self._opened(self.folder / FILE, home / "traces", wait)
+                    self.traces = TraceFiles(home / "traces", self._database, clock)
+                    with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # the next opening does it, then
+                        end_interrupted(self._database, self.traces, self._presence, self.notes)
                 except BaseException:
                     self._presence.leave()
                     raise
@@ -107,9 +111,6 @@ class ChatStore:
                 f"The chats in {self.folder} cannot be opened: {error.strerror or error}. Check who owns this folder, or set "
                 "DRAFTLIGHT_HOME to another one."
             ) from None
-        self.traces = TraceFiles(home / "traces", self._database, clock)
-        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # the next opening does it, then
-            end_interrupted(self._database, self.traces, self._presence, self.notes)
 
     def _opened(self, path: Path, traces: Path, wait: float) -> Database:
         """The file, which is built anew if it is damaged. What can be known of damage without reading all of it is found here."""
@@ -229,7 +230,7 @@ class ChatStore:
                     "INSERT INTO conversations (title, named, created, updated, pinned, folder, settings, origin) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (
-                        _clean(about.title) or UNTITLED,
+                        _clean(" ".join(about.title.split())) or UNTITLED,
                         about.named,
                         about.created,
                         about.updated,
@@ -471,20 +472,27 @@ class ChatStore:
     def retention(self, chosen: Retention) -> None:
         self._keep_fact("retention", dumped({"days": chosen.days, "bytes": chosen.bytes}))
 
+    def traces_to_import(self) -> list[Path]:
+        """The traces in the data folder that belong to no conversation, if they have not been imported yet."""
+        if self._fact("traces imported"):
+            return []
+        known = self.traces.names()
+        return [path for path in traces_in(self.traces.folder) if path.name not in known]
+
     def import_traces(self) -> int:
-        """Makes conversations of the traces in the data folder that belong to none; how many. The first call does it, later ones
-        do nothing, until the chats had to be rebuilt. Notes tell which traces cannot be read."""
+        """Makes conversations of `traces_to_import`; how many. The first call does it, later ones do nothing, until the chats had
+        to be rebuilt. Notes tell which traces cannot be read. A trace of 500 tokens takes some 50 ms."""
         if self._fact("traces imported"):
             return 0
-        known, skipped = self.traces.names(), list[str]()
-        made = conversations_of([path for path in traces_in(self.traces.folder) if path.name not in known], skipped)
+        skipped: list[str] = []
+        made = conversations_of(self.traces_to_import(), skipped)
         with self._database.writing():
             if self._fact("traces imported"):  # by another process, meanwhile
                 return 0
             self.add(made)
             self._keep_fact("traces imported", "yes")
         if skipped:
-            others = f" So it is with {len(skipped) - 1} others." if len(skipped) > 1 else ""
+            others = f" Nor could {len(skipped) - 1} more." if len(skipped) > 1 else ""
             self.notes.append(f"A trace could not be taken into the chats: {skipped[0]}{others}")
         return len(made)
 

@@ -99,7 +99,7 @@ def test_what_is_kept_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
 
 def test_only_the_user_can_read_the_files(store: ChatStore) -> None:
     held(store, "secret")
-    for path in (store.folder, *store.folder.rglob("*")):
+    for path in store.folder.parent.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 

@@ -177,7 +177,7 @@ def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: 
     assert store.import_traces() == 3
     assert store.import_traces() == 0
     assert store.notes == [
-        f"A trace could not be taken into the chats: {folder}/6.jsonl is not a Draftlight trace. So it is with 1 others."
+        f"A trace could not be taken into the chats: {folder}/6.jsonl is not a Draftlight trace. Nor could 1 more."
     ]
     alone_again, alone, chat = sorted(store.conversations(), key=lambda each: -each.created)
     assert [message.text for message in store.open(alone.id).path] == ["How are you?", "Alone."]
