@@ -25,7 +25,7 @@ from engine.types import Rule
 
 PAD = 14.0
 GAP = 26.0
-BUTTONS = 100.0
+BUTTONS = 132.0
 """Room at the end of an answer's last line for its buttons."""
 
 
@@ -89,7 +89,14 @@ class UserBlock(Block):
         self.flow.width = inner  # the lines stay as they are; only what fills their whole width takes less
         self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)
         self.origin = QPointF(self.bubble.left() + PAD, 8)
+        self.below = 0.0
         self.height = self.bubble.height() + GAP * 0.75
+
+    def reserve(self, below: float) -> None:
+        """Leaves so many pixels below the bubble to buttons."""
+        if below != self.below:
+            self.height += below - self.below
+            self.below = below
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
         """Draws the bubble and the prompt in it, with any selected text highlighted."""
@@ -295,7 +302,8 @@ def settings_words(answer: Answer) -> list[str]:
     drafters = dict.fromkeys([answer.drafter, *(change.drafter for change in answer.changes)])
     gammas = dict.fromkeys([answer.options.gamma, *(change.gamma for change in answer.changes)])
     given = () if answer.request is None else answer.request.given
-    words = [f"branched at token {len(given)}"] if given else []
+    how = "branched" if answer.continues is None else "continued"
+    words = [f"{how} at token {len(given)}"] if given else []
     words.append(" → ".join("no drafter" if name == NO_DRAFTER else drafter_title(name) for name in drafters))
     if list(drafters) != [NO_DRAFTER]:
         words.append(" → ".join(RULE_TITLES[rule] for rule in dict.fromkeys(_rules(answer))))
@@ -321,6 +329,8 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
         words.append((f"  {FINISH_WORDS[answer.finish]}", dim, False))
         if summary.proposals and answer.invariant and answer.options.seed is not None:
             words.append((f"  {INVARIANT}", dim, False))
+    elif answer.ending:
+        words.append((f"  {answer.ending}", dim, False))
     if answer.state == "failed":
         words.append((f"  {'stopped by an error' if summary.rounds else 'not answered'}", alarm, False))
     return words

@@ -96,7 +96,7 @@ class Composer(QWidget):
         self.margins.setContentsMargins(44, 6, 44, 16)
         self.margins.addWidget(self.frame)
         self.set_running(False)
-        self.set_editing(False)
+        self.set_editing("")
 
     def _button(self, name: str, title: str, drawing: str, words: str) -> QPushButton:
         button = QPushButton(title)
@@ -138,9 +138,10 @@ class Composer(QWidget):
         """What to know while writing; empty for what the keys do."""
         self.hint.setText(words or ("Esc to stop" if self._running else "Enter to send, Shift+Enter for a new line"))
 
-    def set_editing(self, editing: bool) -> None:
-        """Shows or hides the note that the last prompt is being edited."""
-        self.edit_note.setVisible(editing)
+    def set_editing(self, what: str) -> None:
+        """Shows the note that something is being edited, "the last prompt"; an empty text hides it."""
+        self.edit_note.setText(f"Editing {what}. Press Esc to cancel.")
+        self.edit_note.setVisible(bool(what))
         self.set_room(self._room)
 
     def _refresh(self) -> None:

@@ -44,6 +44,11 @@ class FloatingButtons(Generic[Thing]):
             button.setVisible(index < len(things))
         return zip(self.buttons, things, strict=False)
 
+    @property
+    def shown(self) -> Iterable[tuple[QToolButton, Thing]]:
+        """The buttons that show, each with its thing."""
+        return zip(self.buttons, self._things, strict=False)
+
     def _press(self, index: int) -> None:
         if index < len(self._things):
             self._pressed(self._things[index])

@@ -1,4 +1,5 @@
-"""The arrows above an answer that has siblings: other answers to the same prompt, made by answering again or by branching."""
+"""The arrows beside a message that has siblings: other answers to the same prompt, made by answering again or by branching, or
+other wordings of a prompt."""
 
 from __future__ import annotations
 
@@ -13,17 +14,18 @@ class SiblingSwitch(QWidget):
     """Shows "1/2" between two arrows.
 
     Signals:
-        stepped: (-1 or 1) the user wants the answer before or behind.
+        stepped: (turn, -1 or 1, whether prompts) the user wants the answer or prompt before or behind.
     """
 
-    stepped = Signal(int)
+    stepped = Signal(int, int, bool)
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, prompts: bool) -> None:
         super().__init__(parent)
-        named(self, "siblingSwitch", "Answers to this prompt")
+        self.turn, self.prompts = 0, prompts
+        named(self, "siblingSwitch", "Wordings of this prompt" if prompts else "Answers to this prompt")
         self.setCursor(Qt.CursorShape.ArrowCursor)
-        self.back = self._arrow("Previous answer to this prompt", "left", -1)
-        self.forth = self._arrow("Next answer to this prompt", "right", 1)
+        self.back = self._arrow("Previous wording of this prompt" if prompts else "Previous answer to this prompt", "left", -1)
+        self.forth = self._arrow("Next wording of this prompt" if prompts else "Next answer to this prompt", "right", 1)
         self.words = QLabel()
         self.words.setObjectName("siblingWords")
         row = spaced(QHBoxLayout(self))
@@ -41,18 +43,20 @@ class SiblingSwitch(QWidget):
         return button
 
     def _back(self) -> None:
-        self.stepped.emit(-1)
+        self.stepped.emit(self.turn, -1, self.prompts)
 
     def _forth(self) -> None:
-        self.stepped.emit(1)
+        self.stepped.emit(self.turn, 1, self.prompts)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Draws both arrows in the theme's colours at the text scale."""
         tint(self.back, theme, scale)
         tint(self.forth, theme, scale)
 
-    def show_place(self, index: int, many: int, running: bool) -> None:
-        """The answer at `index` of so many; hidden where there is one."""
+    def show_place(self, turn: int, index: int, many: int, running: bool) -> None:
+        """The message at `index` of so many in a turn; hidden where there is one."""
+        self.turn = turn
+        self.setAccessibleDescription(f"{index + 1} of {many}")
         self.words.setText(f"{index + 1}/{many}")
         self.back.setEnabled(index > 0 and not running)
         self.forth.setEnabled(index + 1 < many and not running)

@@ -29,6 +29,7 @@ from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_word
 from app.conversation.floating_buttons import FloatingButtons, floating
 from app.conversation.legend import Legend
 from app.conversation.letter_looks import Style
+from app.conversation.message_tools import MessageTools
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.selection import Selection, Where
 from app.conversation.sibling_switch import SiblingSwitch
@@ -61,7 +62,9 @@ class Transcript(QAbstractScrollArea):
 
     Signals:
         regenerate, edit: the user asked for it on the last turn.
-        sibling: (-1 or 1) the user wants to see the answer to the last prompt before or behind.
+        sibling: (turn, -1 or 1, whether prompts) the user wants to see the answer, or the wording of a prompt, before or behind.
+        wanted: (wish, turn, whether its prompt) something of `message_tools.TITLES` is to be done with a message.
+        scrolled: other messages are in view.
         reading_wanted: the user asked for the other view of answers.
         link_wanted: (address) a link was clicked or chosen in a menu; whether to open it is to be asked.
         figure_wanted: (turn, definition, global position) a figure below an answer was clicked.
@@ -69,7 +72,9 @@ class Transcript(QAbstractScrollArea):
 
     regenerate = Signal()
     edit = Signal()
-    sibling = Signal(int)
+    sibling = Signal(int, int, bool)
+    wanted = Signal(str, int, bool)
+    scrolled = Signal()
     reading_wanted = Signal()
     link_wanted = Signal(str)
     figure_wanted = Signal(int, str, QPoint)
@@ -126,8 +131,9 @@ class Transcript(QAbstractScrollArea):
         self.thoughts = FloatingButtons[AnswerBlock](self._thought_button, self._turn_thought)
         self.codes = FloatingButtons[str](self._code_button, lambda code: QGuiApplication.clipboard().setText(code))
         self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
-        self.siblings = SiblingSwitch(self.viewport())
-        self.siblings.stepped.connect(self._step)
+        self.tools = MessageTools(self, self._more_button, self)
+        self.tools.stepped.connect(self.sibling)
+        self.tools.wanted.connect(self.wanted)
         self.legend = Legend(self.viewport())
         self.legend.hide()
         self.legend.chosen.connect(self.light)
@@ -138,10 +144,6 @@ class Transcript(QAbstractScrollArea):
         self.reading_button.setChecked(self.reading)  # until it is so
         self.reading_wanted.emit()
 
-    @Slot(int)
-    def _step(self, by: int) -> None:
-        self.sibling.emit(by)
-
     def _tool(self, words: str, icon: str) -> QToolButton:
         button = floating(self.viewport(), "iconButton")
         button.setProperty("drawing", icon)
@@ -151,6 +153,11 @@ class Transcript(QAbstractScrollArea):
 
     def _code_button(self) -> QToolButton:
         button = self._tool("Copy the code", "copy")
+        tint(button, self.theme, self.scale)
+        return button
+
+    def _more_button(self) -> QToolButton:
+        button = self._tool("More about this message", "more")
         tint(button, self.theme, self.scale)
         return button
 
@@ -171,7 +178,7 @@ class Transcript(QAbstractScrollArea):
             tint(button, theme, scale)
         for button in self.thoughts.buttons:
             self._look_of_thought(button)
-        self.siblings.set_look(theme, scale)
+        self.tools.set_look(theme, scale)
         self.rebuild()
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
@@ -257,7 +264,10 @@ class Transcript(QAbstractScrollArea):
         self.viewport().update()
 
     def _place(self) -> None:
-        self._show_siblings()
+        self.tools.leave_room(
+            [block for block in self._blocks if isinstance(block, AnswerBlock)],
+            [block for block in self._blocks if isinstance(block, UserBlock)],
+        )
         top = TOP
         for index, block in enumerate(self._blocks):
             if index == 1 and self._shows_tokens:
@@ -302,7 +312,7 @@ class Transcript(QAbstractScrollArea):
             self.regenerate_button.setGeometry(right - size, y, size, size)
             self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
             self.reading_button.setGeometry(right - 3 * size - 8, y, size, size)
-        self._place_switch(newest)
+        self._show_tools(size)
         self._place_code_buttons(size)
         self._place_thoughts()
         self.copy_button.setVisible(done)
@@ -312,14 +322,18 @@ class Transcript(QAbstractScrollArea):
         self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
         self.latest.setVisible(not self.at_end)
 
-    def _answers_in_view(self) -> Iterator[tuple[AnswerBlock, float]]:
-        """Every answer of which something is in view, and where its top stands there, in pixels."""
+    def _in_view(self) -> Iterator[tuple[int, Block, float]]:
+        """Every message of which something is in view, its index, and where its top stands there, in pixels."""
         scrolled, height = self.verticalScrollBar().value(), self.viewport().height()
-        for block in self._blocks[self._block_at(scrolled) :] if self._blocks else []:
+        first = self._block_at(scrolled) if self._blocks else 0
+        for index, block in enumerate(self._blocks[first:], first):
             if block.top > scrolled + height:
                 return
-            if isinstance(block, AnswerBlock):
-                yield block, block.top - scrolled
+            yield index, block, block.top - scrolled
+
+    def _answers_in_view(self) -> Iterator[tuple[AnswerBlock, float]]:
+        """The same of answers alone."""
+        return ((block, top) for _, block, top in self._in_view() if isinstance(block, AnswerBlock))
 
     def _place_code_buttons(self, size: int) -> None:
         """A button at the right end of the first line of every block of code that is in view and closed."""
@@ -383,22 +397,41 @@ class Transcript(QAbstractScrollArea):
             self.show_thought(block.answer, shown=True)
             self.pointing.show(place)
 
-    def _show_siblings(self) -> None:
-        """The arrows between siblings, where there are any; the newest answer leaves them room."""
-        newest = self._blocks[-1] if self._blocks else None
-        if not isinstance(newest, AnswerBlock) or len(self.session.turns[-1].answers) < 2:
-            self.siblings.hide()
-            return
-        turn = self.session.turns[-1]
-        self.siblings.show_place(turn.shown, len(turn.answers), newest.answer.running)
-        newest.reserve(self.siblings.width() + 8.0)
+    def _show_tools(self, size: int) -> None:
+        """Arrows between siblings and the buttons of all messages in view."""
+        answers: list[tuple[int, AnswerBlock, float]] = []
+        prompts: list[tuple[int, UserBlock, float]] = []
+        for index, block, top in self._in_view():
+            if isinstance(block, AnswerBlock):
+                answers.append((index // 2, block, top))
+            elif isinstance(block, UserBlock):
+                prompts.append((index // 2, block, top))
+        self.tools.place(answers, prompts, size)
 
-    def _place_switch(self, newest: Block | None) -> None:
-        """The arrows stand at the right end of the newest answer's first line."""
-        if not isinstance(newest, AnswerBlock) or self.siblings.isHidden():
+    @property
+    def siblings(self) -> SiblingSwitch:
+        """The arrows of the newest answer."""
+        return self.tools.newest
+
+    def unread_in_view(self) -> list[Answer]:
+        """The answers in view of which only the text is known yet, the newest first."""
+        return [block.answer for block, _ in self._answers_in_view() if block.answer.unread][::-1]
+
+    def read_again(self, answer: Answer) -> None:
+        """Another text, or other tokens, of an answer that was there; what is in view stays where it is."""
+        turn = next((turn for turn, other in enumerate(self._answers) if other is answer), None)
+        if turn is None or (before := self.answer_block(turn)) is None:
             return
-        middle = newest.top + newest.line / 2 - 3 - self.verticalScrollBar().value()
-        self.siblings.move(self.column.right() - self.siblings.width() + 8, round(middle - self.siblings.height() / 2))
+        bar = self.verticalScrollBar()
+        above = before.top + before.height <= bar.value()
+        block = AnswerBlock(self._style, self.column.width(), answer, self.ghosts, self.reading)
+        self._blocks[2 * turn + 1] = block
+        self.selection.select(None, None)
+        value = bar.value()
+        self._place()
+        if above and not self._following:
+            bar.setValue(round(value + block.height - before.height))
+        self.viewport().update()
 
     @property
     def column(self) -> QRect:
@@ -453,6 +486,7 @@ class Transcript(QAbstractScrollArea):
         self.pointing.leave()
         self._place_buttons()
         self.viewport().update()
+        self.scrolled.emit()
 
     # Selection
 
@@ -678,7 +712,6 @@ class Transcript(QAbstractScrollArea):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)
         menu.addAction("Copy", self.copy).setEnabled(bool(self.selection))
-        menu.addAction("Copy answer", self.copy_answer).setEnabled(bool(self._answers))
         menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
         point = QPointF(event.pos())
         if code := self._code_at(point):
@@ -694,9 +727,10 @@ class Transcript(QAbstractScrollArea):
             menu.addAction(words, partial(self.show_thought, answer, not answer.shows_thought))
         menu.addSeparator()
         menu.addAction("Show tokens" if self.reading else "Reading view", self.reading_wanted.emit)
-        idle = bool(self._answers) and self.session.running is None and not self.session.replaying
-        menu.addAction("Regenerate", self.regenerate.emit).setEnabled(idle)
-        menu.addAction("Edit the last prompt", self.edit.emit).setEnabled(idle)
+        if self._blocks:
+            menu.addSeparator()
+            index = self._block_at(point.y() + self.verticalScrollBar().value())
+            self.tools.fill(menu, (index // 2, index % 2 == 0))
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.look.wording import drafter_title, target_title
 from app.session import settings as stored
+from app.session import stored_chat
+from app.session.chat_keeper import ChatKeeper
 from app.session.engine_link import EngineLike, EngineLink
 from app.session.plain_baseline import FEWEST_TOKENS, plain_request
-from app.session.session import Answer, Session, Turn
+from app.session.session import Answer, Session, Turn, Wordings
+from app.session.session import Path as Way
 from app.session.settings import Settings
+from app.session.stored_chat import KeptChat
+from engine.chats import ChatSettings, ChatStore, Conversation, Making
 from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.errors import DraftlightError
+from engine.files.paths import traces_folder
 from engine.files.whole_file import NotWritten
 from engine.lens.shared_wording import FINISH_WORDS
+from engine.trace import trace_name
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -39,8 +49,13 @@ LIVE = ("rule", "gamma", "drafter")
 class Chat(QObject):
     """One user, one conversation at a time, one engine.
 
+    Args:
+        store: opens the store of chats; None keeps conversations nowhere.
+
     Attributes:
         session: what the views show. settings: what is in force from the next answer on.
+        keeper: writes the conversation down as it goes; None where that is not wanted.
+        kept: what the store knows of the conversation.
 
     Signals:
         received: (events) the session has taken them in.
@@ -49,6 +64,8 @@ class Chat(QObject):
         unanswered: (message) the newest prompt got no whole answer.
         seed_drawn: (seed or None) the seed of the newest answer.
         finished: (words) the newest answer has ended.
+        opened: another conversation is shown, or none.
+        stored: the store has other content than before.
     """
 
     received = Signal(list)
@@ -57,8 +74,17 @@ class Chat(QObject):
     unanswered = Signal(str)
     seed_drawn = Signal(object)
     finished = Signal(str)
+    opened = Signal()
+    stored = Signal()
 
-    def __init__(self, engine: EngineLike, settings: Settings, settings_path: Path | None, parent: QObject) -> None:
+    def __init__(
+        self,
+        engine: EngineLike,
+        settings: Settings,
+        settings_path: Path | None,
+        parent: QObject,
+        store: Callable[[], ChatStore] | None = None,
+    ) -> None:
         super().__init__(parent)
         self.settings = settings
         self._settings_path = settings_path
@@ -66,6 +92,9 @@ class Chat(QObject):
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
         self._replaced: Turn | None = None
+        self._before: Way = ()
+        self.kept = KeptChat()
+        self.keeper = None if store is None else ChatKeeper(store, self)
         self._plain: tuple[int, Answer] | None = None
         self.session = Session()
         self.session.drafter = settings.drafter
@@ -75,11 +104,24 @@ class Chat(QObject):
 
     # Conversation
 
-    def send(self, text: str, instead_of_last: bool = False) -> None:
+    @property
+    def idle(self) -> bool:
+        """Whether the conversation can be changed: no answer is under way, and no replay is shown."""
+        return self.session.running is None and not self.session.replaying
+
+    def send(self, text: str, instead_of: int | None = None) -> None:
         """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way or a
-        replay is shown."""
-        if self.session.running is None and not self.session.replaying:
-            self._ask(text, self.settings.options(), instead_of_last)
+        replay is shown.
+
+        Args:
+            instead_of: index of the turn beside whose prompt this one stands; the same text is answered again.
+        """
+        if not self.idle:
+            return
+        if instead_of is not None and self.session.turns[instead_of].prompt == text:
+            self.regenerate(at=instead_of)
+        else:
+            self._ask(text, self.settings.options(), instead_of)
 
     @Slot(tuple, int, str)
     def branch(self, kept: tuple[int, ...], token: int, text: str) -> None:
@@ -87,88 +129,219 @@ class Chat(QObject):
 
         The seed is that of the answer it leaves, so that under a drafter-invariant rule the token alone makes the difference.
         """
-        if self.session.running is not None or self.session.replaying or not self.session.turns:
+        if not self.idle or not self.session.turns:
             return
         turn, options = self.session.turns[-1], self.settings.options()
         if options.seed is None:
             options = options.replace(seed=turn.answer.options.seed)
-        self._ask(turn.prompt, options, instead_of_last=True, given=(*kept, token), chosen=text)
+        self._ask(None, options, len(self.session.turns) - 1, given=(*kept, token), chosen=text)
 
-    @Slot(int)
-    def show_sibling(self, by: int) -> None:
-        """Shows the answer to the last prompt that was made before, -1, or after, 1, the one that shows."""
-        if self.session.running is not None or self.session.replaying or not self.session.turns:
+    def go_on(self, at: int | None = None) -> None:
+        """Goes on with an answer that ended before its end, the newest or that of a turn, beside it and under its own seed, so
+        that its text is what it would have been."""
+        at = self._last if at is None else at
+        if not self.idle or not 0 <= at < len(self.session.turns):
             return
-        turn = self.session.turns[-1]
-        if turn.has_sibling(by):
-            turn.answer = turn.answers[turn.shown + by]
+        answer = self.session.turns[at].answer
+        if answer.may_go_on and answer.ids:
+            options = self.settings.options()
+            options = options.replace(seed=answer.options.seed, max_tokens=len(answer.ids) + options.max_tokens)
+            self._ask(None, options, at, given=answer.ids, continues=answer)
+
+    @property
+    def _last(self) -> int:
+        return len(self.session.turns) - 1
+
+    def show_sibling(self, by: int, at: int | None = None, prompts: bool = False) -> None:
+        """Shows the answer that was made before, -1, or after, 1, the one that shows, to the last prompt or to that of a turn; or
+        the prompt before or after that of the turn, with what followed it."""
+        at = self._last if at is None else at
+        if not self.idle or not 0 <= at < len(self.session.turns):
+            return
+        if self.session.choose(at, by, prompts) is not None:
+            self._keep_shown(at)
             self.changed.emit()
 
     def _ask(
         self,
-        text: str,
+        text: str | None,
         options: DecodingOptions,
-        instead_of_last: bool,
+        instead_of: int | None = None,
         given: tuple[int, ...] = (),
         chosen: str = "",
+        continues: Answer | None = None,
     ) -> None:
+        """Asks for an answer to a text, or without one for another answer to the prompt of a turn."""
         self._stop_measuring()
-        self._replaced = self.session.turns.pop() if instead_of_last and self.session.turns else None
         settings, session = self.settings, self.session
-        answer = session.add_turn(text, options, settings.drafter, target_title(settings.target))
-        answer.chosen = chosen
+        self._before = session.path
+        self._replaced = None if instead_of is None else session.turns[instead_of]
+        model = target_title(settings.target)
+        if text is None:
+            assert instead_of is not None
+            answer = session.add_answer(instead_of, options, settings.drafter, model)
+        else:
+            answer = session.add_turn(text, options, settings.drafter, model, instead_of)
+        answer.chosen, answer.continues = chosen, continues
         answer.shows_thought = False
-        if self._replaced is not None and self._replaced.prompt == text:
-            session.turns[-1].siblings = [*self._replaced.answers, answer]
         request = Request(
             messages=session.messages(settings.system_prompt),
             options=answer.options,
             target=settings.target,
             drafter=settings.drafter,
             conversation=f"window-{session.conversation}",
+            trace_path=None if self.keeper is None else str(traces_folder() / trace_name(datetime.now(UTC))),
             given=given,
             template=not settings.raw,
             thinking=settings.thinking,
         )
         answer.request = request
+        self._keep_begun(answer)
         self.seed_drawn.emit(None)
         try:
             answer.run_id = self.link.submit(request)
         except DraftlightError as error:
-            answer.state = "failed"
+            answer.state, answer.message = "failed", str(error)
+            self._keep_end(answer)
             self.unanswered.emit(str(error))
         self.changed.emit()
 
-    def regenerate(self, same_seed: bool = False) -> None:
-        """Answers the last prompt again; the answer there is stays as a sibling. The seed can be that of this answer, unless the
-        settings have one."""
-        if self.session.turns and self.session.running is None and not self.session.replaying:
-            turn, options = self.session.turns[-1], self.settings.options()
+    def regenerate(self, same_seed: bool = False, at: int | None = None) -> None:
+        """Answers the last prompt again, or that of a turn; the answer there is stays as a sibling. The seed can be that of this
+        answer, unless the settings have one."""
+        at = self._last if at is None else at
+        if 0 <= at < len(self.session.turns) and self.idle and self.session.turns[at].prompt:
+            turn, options = self.session.turns[at], self.settings.options()
             if same_seed and options.seed is None:
                 options = options.replace(seed=turn.answer.options.seed)
-            self._ask(turn.prompt, options, instead_of_last=True)
+            self._ask(None, options, at)
 
     @property
     def replaced(self) -> Turn | None:
-        """The turn in whose place the newest one stands."""
+        """The turn beside which the newest answer stands."""
         return self._replaced
 
     def withdraw(self) -> str:
-        """Takes the newest turn out of the conversation and returns its prompt; the turn it replaced comes back."""
-        prompt = self.session.turns.pop().prompt
-        if self._replaced is not None:
-            self.session.turns.append(self._replaced)
-            self._replaced = None
+        """Takes the newest answer out of the conversation, and its prompt if that has no other, and returns the prompt; what
+        showed before shows again."""
+        turn = self.session.turns[-1]
+        self._take_out(turn, turn.answer if len(turn.answers) > 1 else None)
+        self.session.follow(self._before)
+        self._before, self._replaced = (), None
         self.changed.emit()
-        return prompt
+        return turn.prompt
+
+    def delete(self, at: int, prompt: bool) -> Callable[[], None]:
+        """Deletes the prompt of a turn, or its answer, with all that follows; what is returned brings it back."""
+        turn = self.session.turns[at]
+        back = self._take_out(turn, None if prompt or not turn.prompt else turn.answer)
+        self.changed.emit()
+        kept, openings = self.kept, self.session.openings
+
+        def undo() -> None:
+            back()
+            if self.kept is kept and self.session.openings is openings:
+                self.changed.emit()
+
+        return undo
+
+    def _take_out(self, turn: Turn, answer: Answer | None) -> Callable[[], None]:
+        back = self.session.take_out(turn, answer)
+        if self.keeper is None:
+            return back
+        keeper, chat, empty = self.keeper, self.kept, not self.session.openings.turns
+        kept = turn if answer is None else answer
+        if answer is None and not turn.prompt:
+            kept = turn.answer
+
+        def gone(store: ChatStore) -> None:
+            stored_chat.delete(store, chat, kept.kept_as, empty)
+
+        def there(store: ChatStore) -> None:
+            stored_chat.undelete(store, chat, kept.kept_as)
+
+        keeper.write(gone, self.tell_stored)
+
+        def undo() -> None:
+            back()
+            keeper.write(there, self.tell_stored)
+
+        return undo
 
     def new(self) -> None:
         """Leaves the conversation for an empty one."""
-        self._stop_measuring()
-        self.link.forget()
-        self._replaced = None
+        self._leave()
         self.session.clear()
+        self.kept = KeptChat()
+        self._show_opened()
+
+    def show(self, conversation: Conversation) -> None:
+        """Shows a conversation out of the store."""
+        self._leave()
+        self.session.show(stored_chat.wordings_of(conversation))
+        self.kept = KeptChat(conversation.about.id, conversation.settings)
+        self._show_opened()
+
+    def _leave(self) -> None:
+        """Ends what is under way; the conversation stays as it is in the store."""
+        self._stop_measuring()
+        running = self.session.running
+        self.link.forget()
+        if running is not None:
+            self._keep_end(running)
+        self._replaced, self._before = None, ()
+
+    def _show_opened(self) -> None:
+        if self.settings.conversation != self.kept.number:
+            self.keep(conversation=self.kept.number)
+        self.opened.emit()
         self.changed.emit()
+
+    # What is written down
+
+    def _keep_begun(self, answer: Answer) -> None:
+        if self.keeper is None or answer.request is None or answer.request.trace_path is None:
+            return
+        turns = self.session.turns
+        made = stored_chat.making_of(answer, self.settings.system_prompt)
+        before, turn = turns[-2] if len(turns) > 1 else None, turns[-1]
+        self.kept.settings = self.kept.settings or stored_chat.chat_settings(self.settings)
+        work = partial(_begin, self.kept, before, turn, answer, made, answer.request.trace_path)
+        self.keeper.write(work, self._begun, self._write_anew)
+
+    def _begun(self, chat: KeptChat) -> None:
+        """The conversation has a number now; the next start shows it again."""
+        if chat is self.kept and self.settings.conversation != chat.number:
+            self.keep(conversation=chat.number)
+        self.stored.emit()
+
+    @Slot(str)
+    def _write_anew(self, reason: str) -> None:
+        """The conversation was deleted elsewhere, or lost with a damaged store: it becomes a new one."""
+        if self.keeper is not None:
+            settings = stored_chat.chat_settings(self.settings)
+            self.keeper.write(partial(_write_anew, self.kept, self.session.openings, settings), self._begun)
+
+    def _keep_end(self, answer: Answer) -> None:
+        """Writes down what an answer has come to."""
+        if self.keeper is None or answer.request is None:
+            return
+        path = answer.request.trace_path
+        if answer.result is not None and answer.result.trace_path is None:
+            path = None
+        state, text = stored_chat.state_of(answer), answer.text.text
+        made = stored_chat.making_of(answer, self.settings.system_prompt)
+        self.keeper.write(lambda store: stored_chat.finish(store, answer, state, text, made, path), self.tell_stored)
+
+    def _keep_shown(self, at: int) -> None:
+        """Writes down which messages show behind a turn, the turn itself included."""
+        if self.keeper is not None:
+            turns = tuple(self.session.turns[at:])
+            self.keeper.write(lambda store: stored_chat.show(store, turns))
+
+    def tell_stored(self, _: object) -> None:
+        """Something was written."""
+        self.stored.emit()
 
     def stop(self) -> None:
         """Asks the engine to end the answer, or the plain run that is measured; what is there so far stays."""
@@ -312,6 +485,9 @@ class Chat(QObject):
                 self._stand_in(name, message)
             case RunStarted(_, options):
                 self.seed_drawn.emit(options.seed)
+            case RunFinished() | RunFailed() if self.session.answer is not None and not self.session.answer.running:
+                self._keep_end(self.session.answer)
+        match event:
             case RunFinished(finish=finish, trace_error=trace_error):
                 self.finished.emit(f"Answer finished: {FINISH_WORDS[finish]}")
                 if trace_error:
@@ -336,5 +512,23 @@ class Chat(QObject):
         self.keep(drafter=before)
 
     def close(self) -> bool:
-        """Ends the engine; False if it did not end in time."""
-        return self.link.close()
+        """Ends the engine and writes down what is to be written; False if the engine did not end in time."""
+        running = self.session.running
+        ended = self.link.close()
+        if running is not None:
+            self._keep_end(running)
+        if self.keeper is not None:
+            self.keeper.close()
+        return ended
+
+
+def _begin(
+    chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str, store: ChatStore
+) -> KeptChat:
+    stored_chat.begin(store, chat, before, turn, answer, made, path)
+    return chat
+
+
+def _write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store: ChatStore) -> KeptChat:
+    stored_chat.write_anew(store, chat, openings, settings)
+    return chat

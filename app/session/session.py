@@ -7,7 +7,7 @@ deterministic.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -63,6 +63,11 @@ class Answer:
         thought_seconds: how long it has thought; None where it has not, or that is not known.
         rounds: every round so far; round i has index i.
         rules: every rule that was in force, in order; the text is drafter-invariant only if all are.
+        following: what was asked after it, in every wording.
+        kept_as: its number in the store of chats, None for an answer that is not kept there.
+        continues: the answer that it goes on with.
+        unread: only its text is known yet; its rounds are in the trace.
+        ending: how it ended where no `finish` says so, in words.
     """
 
     options: DecodingOptions
@@ -88,6 +93,28 @@ class Answer:
     result: RunFinished | None = None
     trace_path: str | None = None
     cache_length: int = 0
+    following: Wordings = field(default_factory=lambda: Wordings(), compare=False, repr=False)
+    kept_as: int | None = None
+    continues: Answer | None = field(default=None, compare=False, repr=False)
+    unread: bool = False
+    ending: str = ""
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens of the answer, the given ones included; none where they are not known."""
+        given = () if self.request is None else self.request.given
+        return (*given, *(token.id for round_ in self.rounds for token in round_.emitted))
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether it ended before its end, and its tokens are known, so that it can go on from there."""
+        early = self.finish in ("cancelled", "length") or bool(self.ending)
+        return early and not self.running and self.request is not None and (self.unread or bool(self.rounds))
+
+    @property
+    def missing(self) -> bool:
+        """Whether it only stands where an answer would: none was given, or it was deleted."""
+        return self.state == "failed" and self.run_id is None and self.kept_as is None and not self.text.text
 
     @property
     def running(self) -> bool:
@@ -134,6 +161,11 @@ class Answer:
         return all(rule in INVARIANT_RULES for rule in self.rules)
 
 
+def missing_answer() -> Answer:
+    """What stands where no answer is."""
+    return Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, state="failed")
+
+
 def is_plain(answer: Answer) -> bool:
     """Whether no drafter took part."""
     return answer.drafter == NO_DRAFTER and all(change.drafter == NO_DRAFTER for change in answer.changes)
@@ -146,11 +178,15 @@ class Turn:
     Attributes:
         siblings: every answer to the prompt in the order in which they were asked for, the shown one among them; empty while
             there is one.
+        wordings: this prompt and all that were asked in its place; None for a turn that belongs to no conversation.
+        kept_as: number of the prompt in the store of chats, None if it is not kept there.
     """
 
     prompt: str
     answer: Answer
     siblings: list[Answer] = field(default_factory=list)
+    wordings: Wordings | None = field(default=None, compare=False, repr=False)
+    kept_as: int | None = None
 
     @property
     def answers(self) -> list[Answer]:
@@ -166,12 +202,70 @@ class Turn:
         """Whether there is an answer before, -1, or after, 1, the shown one."""
         return 0 <= self.shown + by < len(self.answers)
 
+    @property
+    def wording(self) -> tuple[int, int]:
+        """Index of the prompt among those that were asked in its place, and how many there are."""
+        if self.wordings is None:
+            return 0, 1
+        return self.wordings.place(self), len(self.wordings.turns)
+
+
+def _set_answers(turn: Turn, answers: list[Answer], shown: int) -> None:
+    turn.siblings = answers if len(answers) > 1 else []
+    turn.answer = answers[min(shown, len(answers) - 1)] if answers else missing_answer()
+
+
+@dataclass(slots=True, eq=False)
+class Wordings:
+    """The prompts that were asked at one place of a conversation, each with what followed, and which of them shows.
+
+    A conversation is a tree of these; `Session.turns` is the way through it that shows.
+    """
+
+    turns: list[Turn] = field(default_factory=list)
+    shown: int = 0
+
+    @property
+    def path(self) -> list[Turn]:
+        """The turns that show from here on."""
+        found: list[Turn] = []
+        here = self
+        while here.turns:
+            found.append(here.turns[here.shown])
+            here = found[-1].answer.following
+        return found
+
+    def add(self, turn: Turn) -> None:
+        """A prompt more, which shows."""
+        turn.wordings = self
+        self.turns.append(turn)
+        self.shown = len(self.turns) - 1
+
+    def take_out(self, turn: Turn) -> None:
+        """A prompt less; the one before it shows."""
+        at = self.place(turn)
+        del self.turns[at]
+        self.shown = max(0, min(at, len(self.turns)) - 1) if self.shown == at else self.shown - (self.shown > at)
+
+    def show(self, turn: Turn) -> None:
+        """This prompt shows."""
+        self.shown = self.place(turn)
+
+    def place(self, turn: Turn) -> int:
+        """Index of a prompt."""
+        return next(at for at, other in enumerate(self.turns) if other is turn)
+
+
+Path = Sequence[tuple[Turn, Answer]]
+"""A way through a conversation: each turn with the answer that shows."""
+
 
 class Session:
     """The conversation and the engine's state, as the last event left them.
 
     Attributes:
-        turns: finished turns and, last, perhaps a running one.
+        turns: finished turns and, last, perhaps a running one; of the conversation's tree the way that shows.
+        openings: the prompts that begin the conversation, and with them all of it.
         model: the loaded target, None until one is there; `target` is the name it was asked for by.
         loading: name of what is being loaded, None when nothing is; `load_step` and `load_fraction` say how far.
         drafter: name of the drafter that was made ready last.
@@ -182,6 +276,7 @@ class Session:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.turns: list[Turn] = []
+        self.openings = Wordings()
         self.conversation = 0
         self.model: ModelInfo | None = None
         self.target = ""
@@ -273,20 +368,112 @@ class Session:
 
     def clear(self) -> None:
         """A new conversation."""
-        self.turns.clear()
+        self.show(Wordings())
+
+    def show(self, openings: Wordings) -> None:
+        """Another conversation."""
+        self.openings = openings
+        self.turns = openings.path
         self.conversation += 1
 
-    def add_turn(self, prompt: str, options: DecodingOptions, drafter: str, model: str = "") -> Answer:
-        """Appends a prompt and returns the empty answer to it, which waits from now on; `model` is what the target is called."""
+    def add_turn(
+        self, prompt: str, options: DecodingOptions, drafter: str, model: str = "", instead_of: int | None = None
+    ) -> Answer:
+        """Adds a prompt behind the last turn, or beside the one at an index, and returns the empty answer to it, which waits from
+        now on; `model` is what the target is called."""
         answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
-        self.turns.append(Turn(prompt, answer))
+        before = self.turns[:instead_of]
+        turn = Turn(prompt, answer)
+        (before[-1].answer.following if before else self.openings).add(turn)
+        self.turns = [*before, turn]
         return answer
+
+    def add_answer(self, at: int, options: DecodingOptions, drafter: str, model: str = "") -> Answer:
+        """Adds an empty answer to the prompt of the turn at an index, and shows it; the others stay beside it."""
+        turn = self.turns[at]
+        answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
+        if turn.answer.missing and not turn.answer.following.turns:
+            turn.siblings = [other if other is not turn.answer else answer for other in turn.siblings]
+        else:
+            turn.siblings = [*turn.answers, answer]
+        turn.answer = answer
+        self.turns = self.turns[: at + 1]
+        return answer
+
+    def choose(self, at: int, by: int, prompts: bool = False) -> Turn | None:
+        """Shows the answer of a turn, or the prompt in its place, made so many before or after; None without one."""
+        turn = self.turns[at]
+        if prompts:
+            place, many = turn.wording
+            if turn.wordings is None or not 0 <= place + by < many:
+                return None
+            turn.wordings.shown = place + by
+            turn = turn.wordings.turns[place + by]
+        elif turn.has_sibling(by):
+            turn.answer = turn.answers[turn.shown + by]
+        else:
+            return None
+        self._follow_choices()
+        return turn
+
+    @property
+    def path(self) -> Path:
+        """What shows, to come back to."""
+        return [(turn, turn.answer) for turn in self.turns]
+
+    def follow(self, path: Path) -> None:
+        """Shows what showed before, as far as it is still there."""
+        for turn, answer in path:
+            if turn.wordings is None or not any(turn is other for other in turn.wordings.turns):
+                break
+            turn.wordings.show(turn)
+            if any(answer is other for other in turn.answers):
+                turn.answer = answer
+        self._follow_choices()
+
+    def take_in(self, answer: Answer, read: Answer) -> None:
+        """An answer of which only the text was known is known with its rounds, as they were read from its trace."""
+        for name in ("options", "drafter", "logits", "text", "tally", "rounds", "changes", "rules", "prefill", "result"):
+            setattr(answer, name, getattr(read, name))
+        for name in ("seconds_to_first_token", "thought_seconds", "cache_length"):
+            setattr(answer, name, getattr(read, name))
+        answer.finish = read.finish or answer.finish
+        answer.unread = False
+
+    def take_out(self, turn: Turn, answer: Answer | None = None) -> Callable[[], None]:
+        """Takes an answer out of the conversation, or a whole turn with all that follows. What is returned brings it back."""
+        path, wordings = self.path, turn.wordings
+        assert wordings is not None
+        place = wordings.place(turn) if answer is None else turn.answers.index(answer)
+        if answer is None:
+            wordings.take_out(turn)
+        else:
+            _set_answers(turn, [other for other in turn.answers if other is not answer], max(0, place - 1))
+        self._follow_choices()
+
+        def back() -> None:
+            if answer is None:
+                wordings.turns.insert(min(place, len(wordings.turns)), turn)
+            else:
+                others = [other for other in turn.answers if not other.missing or other.following.turns]
+                _set_answers(turn, [*others[:place], answer, *others[place:]], place)
+            self.follow(path)
+
+        return back
+
+    def _follow_choices(self) -> None:
+        """Brings the turns to what was chosen, also while a replay is shown instead of them."""
+        if self._aside is None:
+            self.turns = self.openings.path
+        else:
+            self._aside = self.openings.path
 
     def messages(self, system: str = "") -> tuple[Message, ...]:
         """The conversation up to and with the newest prompt, for a request."""
         messages = [Message("system", system)] if system.strip() else []
         for turn in self.turns[:-1]:
-            messages += [Message("user", turn.prompt), Message("assistant", turn.answer.text.text)]
+            both = (Message("user", turn.prompt), Message("assistant", turn.answer.text.text))
+            messages += [message for message in both if message.content]
         return (*messages, Message("user", self.turns[-1].prompt))
 
     def apply(self, event: Event) -> None:

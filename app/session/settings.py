@@ -41,6 +41,8 @@ class Settings:
         thinking: whether the model is to think first, where its chat template has a switch for that.
         raw: messages are texts to go on with, without the model's chat template.
         recommended: the sampling that the target's publisher recommends, kept to tell whether the user has set another.
+        conversation: number of the chat that is shown again at the next start; None begins with an empty one.
+        sidebar: whether the list of chats is shown, where there is room for it.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
 
@@ -70,6 +72,8 @@ class Settings:
     system_prompt: str = ""
     thinking: Thinking = "auto"
     raw: bool = False
+    conversation: int | None = None
+    sidebar: bool = True
     export_folder: str = ""
     export_kind: str = "html"
 
@@ -84,7 +88,7 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "compare_ghosts"):
             _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
-        for name in ("reading", "side_panel", "raw"):
+        for name in ("reading", "side_panel", "raw", "sidebar"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(
             isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale
@@ -94,6 +98,8 @@ class Settings:
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
         for name in ("system_prompt", "export_folder", "export_kind"):
             _check(isinstance(getattr(self, name), str), name, getattr(self, name))
+        number = self.conversation
+        _check(number is None or (isinstance(number, int) and not isinstance(number, bool)), "conversation", number)
         _check(all(name in CHARTS for name in self.charts), "charts", self.charts)
         _check(self.thinking in THINKINGS, "thinking", self.thinking)
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)

@@ -42,6 +42,15 @@ class Commanded(Protocol):
     def regenerate(self) -> None:
         """Answers the last prompt again."""
 
+    def step_sibling(self, by: int, prompts: bool = False) -> None:
+        """Shows the answer, or the wording of the prompt, before or behind."""
+
+    def go_on(self) -> None:
+        """Goes on with an answer that ended early."""
+
+    def delete_last(self) -> None:
+        """Deletes the newest answer."""
+
     def edit_last(self) -> None:
         """Takes the last prompt back into the message field."""
 
@@ -126,8 +135,14 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
         Command("regenerateAction", "Regenerate", "Chat", window.regenerate, ("Ctrl+R",)),
-        Command("previousAnswerAction", "Previous answer", "Chat", partial(window.chat.show_sibling, -1), ("Ctrl+[",)),
-        Command("nextAnswerAction", "Next answer", "Chat", partial(window.chat.show_sibling, 1), ("Ctrl+]",)),
+        Command("previousAnswerAction", "Previous answer", "Chat", partial(window.step_sibling, -1), ("Ctrl+[",)),
+        Command("nextAnswerAction", "Next answer", "Chat", partial(window.step_sibling, 1), ("Ctrl+]",)),
+        Command(
+            "previousPromptAction", "Previous prompt wording", "Chat", partial(window.step_sibling, -1, True), ("Ctrl+PgUp",)
+        ),
+        Command("nextPromptAction", "Next prompt wording", "Chat", partial(window.step_sibling, 1, True), ("Ctrl+PgDown",)),
+        Command("continueAction", "Continue answer", "Chat", window.go_on, ("Ctrl+Shift+Return",)),
+        Command("deleteAnswerAction", "Delete last answer", "Chat", window.delete_last, ("Ctrl+Shift+Backspace",)),
         Command("editAction", "Edit last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
         Command("stopAction", "Stop answer", "Chat", window.stop, ("Ctrl+.",)),
@@ -157,11 +172,12 @@ def window_commands(window: Commanded) -> list[Command]:
     ]
 
 
-def why_not(session: Session, comparing: CompareView | None) -> dict[str, str]:
+def why_not(session: Session, comparing: CompareView | None, at: int) -> dict[str, str]:
     """For every command that is not always there, why it cannot be used now, with what to do; empty where it can.
 
     Args:
         comparing: the comparison, if it is what is shown.
+        at: index of the turn that the views beside the conversation show.
     """
     elsewhere = "Go back to the chat first (F4)." if comparing is not None else ""
     none_yet = "" if session.turns else "There is no answer yet."
@@ -171,8 +187,14 @@ def why_not(session: Session, comparing: CompareView | None) -> dict[str, str]:
     pictures = elsewhere or undrawn
     reasons = {"regenerateAction": whole, "editAction": whole, "copyAnswerAction": elsewhere or none_yet}
     for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
-        there = bool(session.turns) and session.turns[-1].has_sibling(by)
-        reasons[name] = whole or ("" if there else f"There is no {which} answer to the last prompt.")
+        there = bool(session.turns) and session.turns[at].has_sibling(by)
+        reasons[name] = whole or ("" if there else f"There is no {which} answer to this prompt.")
+        index, many = session.turns[at].wording if session.turns else (0, 1)
+        wording = name.replace("Answer", "Prompt")
+        reasons[wording] = whole or ("" if 0 <= index + by < many else f"There is no {which} wording of this prompt.")
+    early = bool(session.turns) and session.turns[at].answer.may_go_on
+    reasons["continueAction"] = whole or ("" if early else "The answer came to its end by itself, so nothing follows.")
+    reasons["deleteAnswerAction"] = whole
     if comparing is None:
         alone = "Open the comparison first (F4)."  # elsewhere the keys of these two are other keys
         export = "" if session.trace_paths else "There is no answer to export yet."

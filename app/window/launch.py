@@ -19,6 +19,7 @@ from app.session import settings as stored
 from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
 from app.window.window import Window
+from engine.chats import ChatStore
 from engine.drafter_kinds import default_drafter
 from engine.trace import Trace
 from engine.worker import Engine
@@ -38,9 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
     engine = Engine() if trace is None else LazyEngine(Engine)
-    window = Window(engine, _with_arguments(settings, arguments), path, note)
+    window = Window(engine, _with_arguments(settings, arguments), path, note, ChatStore)
     if trace is None:
         window.first_painted.connect(window.chat.load_models)
+        window.first_painted.connect(window.chats.restore)
     else:
         window.replay_controller.show(trace)
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())

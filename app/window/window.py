@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, Slot
@@ -21,6 +23,7 @@ from PySide6.QtWidgets import (
 
 from app.conversation.composer import Composer
 from app.conversation.link_question import LinkQuestion
+from app.conversation.message_tools import Wish
 from app.conversation.transcript import Transcript
 from app.conversation.verdict_host import VerdictHost
 from app.conversation.welcome import Welcome
@@ -41,6 +44,7 @@ from app.session.cursor import Cursor
 from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
+from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header, model_path
@@ -50,6 +54,8 @@ from app.window.replay_controller import REPLAY_NOTE, ReplayController
 from app.window.rule_bars import rule_bars
 from app.window.sampling_popover import SamplingPopover
 from app.window.status_strip import StatusStrip, phase_text
+from app.window.trace_reader import TraceReader
+from engine.chats import ChatStore
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.rule_comparison import WARM
 from engine.types import Event, RoundFinished
@@ -68,6 +74,7 @@ class Window(QMainWindow):
         engine: what loads and decodes; the window closes it.
         settings: what to start with; `settings_path` is where changes are kept, None keeps them nowhere.
         note: something to tell the user at once.
+        store: opens the store of chats; None keeps chats nowhere.
 
     Attributes:
         cursor_place: what is pointed at, shared by every view.
@@ -79,7 +86,14 @@ class Window(QMainWindow):
 
     first_painted = Signal()
 
-    def __init__(self, engine: EngineLike, settings: Settings, settings_path: Path | None = None, note: str = "") -> None:
+    def __init__(
+        self,
+        engine: EngineLike,
+        settings: Settings,
+        settings_path: Path | None = None,
+        note: str = "",
+        store: Callable[[], ChatStore] | None = None,
+    ) -> None:
         QApplication.setFont(themes.body_font(settings.text_scale))  # first: a window keeps the face that it began with
         super().__init__()
         self.setObjectName("window")
@@ -87,10 +101,10 @@ class Window(QMainWindow):
         self.ended_in_time = True
         self._painted = False
         self._closed = False
-        self._editing = False
+        self._edited: int | None = None
         self._again = False
         self._unsent = ""
-        self.chat = Chat(engine, settings, settings_path, self)
+        self.chat = Chat(engine, settings, settings_path, self, store)
         self.session = self.chat.session
         self.cursor_place = Cursor(self)
         self._theme = themes.resolve(settings.appearance)
@@ -141,6 +155,7 @@ class Window(QMainWindow):
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explainer = Explainer(self.panel, self.chat)
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
+        self.chats = ChatsController(self.chat, self.banner, self)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
@@ -198,7 +213,18 @@ class Window(QMainWindow):
         self.welcome.demonstration.connect(self.demonstrate)
         self.transcript.regenerate.connect(self.regenerate)
         self.transcript.edit.connect(self.edit_last)
-        self.transcript.sibling.connect(chat.show_sibling)
+        self.transcript.sibling.connect(self.show_sibling)
+        self.transcript.wanted.connect(self._wanted)
+        chat.opened.connect(self._opened)
+        if chat.keeper is not None:
+            self.reader = TraceReader(chat.keeper, self.session, self._answers_in_use, self)
+            self.reader.taken_in.connect(self._taken_in)
+            self.reader.unreadable.connect(self._say_note)
+            self.transcript.scrolled.connect(self.reader.look)
+            self.panel.shown.changed.connect(self.reader.look)
+            chat.keeper.failed.connect(self._not_kept)
+            chat.keeper.recovered.connect(self._kept_again)
+            chat.keeper.noted.connect(self._say_note)
         self.transcript.reading_wanted.connect(self.toggle_reading)
         self.transcript.link_wanted.connect(self.ask_to_open)
         self.transcript.figure_wanted.connect(self.explainer.explain_turn)
@@ -213,12 +239,12 @@ class Window(QMainWindow):
     @Slot(str)
     def send(self, text: str) -> None:
         """Sends a message, in place of the last prompt if that is being edited."""
-        editing = self._editing
-        if editing or text.strip() == self.composer.text.strip():  # an example leaves what is being written
+        edited = self._edited
+        if edited is not None or text.strip() == self.composer.text.strip():  # an example leaves what is being written
             self._leave_editing()
         self.banner.hide()
         self.transcript.follow()
-        self.chat.send(text, instead_of_last=editing)
+        self.chat.send(text, instead_of=edited)
 
     @Slot()
     def demonstrate(self) -> None:
@@ -240,11 +266,109 @@ class Window(QMainWindow):
     @Slot()
     def edit_last(self) -> None:
         """Takes the last prompt back into the message field; sending replaces its turn."""
-        if self.session.turns and self.session.running is None:
-            if not self._editing:
+        if self.session.turns:
+            self.edit(len(self.session.turns) - 1)
+
+    def edit(self, at: int) -> None:
+        """Takes the prompt of a turn into the message field; what is sent then stands beside it."""
+        if self.session.running is None and not self.session.replaying:
+            if self._edited is None:
                 self._unsent = self.composer.text
-            self.composer.set_text(self.session.turns[-1].prompt)
-            self._set_editing(True)
+            self.composer.set_text(self.session.turns[at].prompt)
+            self._set_edited(at)
+
+    @Slot(int, int, bool)
+    def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
+        """Shows the answer, or the wording of a prompt, before or behind the one that shows in a turn."""
+        self._leave_editing_if_any()
+        self.chat.show_sibling(by, at, prompts)
+        if (place := self.session.turns[at : at + 1]) and self.session.running is None:
+            turn = place[0]
+            index, many = turn.wording if prompts else (turn.shown, len(turn.answers))
+            self._announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {many}")
+
+    def step_sibling(self, by: int, prompts: bool = False) -> None:
+        """The same in the turn that is pinned, or the last."""
+        self.show_sibling(self.panel.shown.turn, by, prompts)
+
+    def go_on(self) -> None:
+        """Goes on with the answer that is pinned, or the last."""
+        self._wanted("continue", self.panel.shown.turn, False)
+
+    def delete_last(self) -> None:
+        """Deletes the newest answer, or a prompt without one."""
+        turns = self.session.turns
+        if turns and self.chat.idle:
+            self._wanted("delete", len(turns) - 1, turns[-1].answer.missing or not turns[-1].prompt)
+
+    @Slot(str, int, bool)
+    def _wanted(self, wish: Wish, at: int, prompt: bool) -> None:
+        """Does what was chosen in the menu of a message."""
+        chat, turn = self.chat, self.session.turns[at]
+        if wish == "copy":
+            text = turn.answer.text
+            QGuiApplication.clipboard().setText(turn.prompt if prompt else text.answer or text.text)
+        elif not chat.idle:
+            return
+        elif wish == "edit":
+            self.edit(at)
+        elif wish == "delete":
+            self._leave_editing_if_any()
+            undo = chat.delete(at, prompt)
+            self.banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
+            self.banner.offer("Undo", partial(self._undo, undo))
+        elif wish == "new chat":
+            self.chats.duplicate(at)
+        else:
+            self.banner.hide()
+            self.transcript.follow()
+            chat.regenerate(at=at) if wish == "regenerate" else chat.go_on(at)
+
+    def _undo(self, undo: Callable[[], None]) -> None:
+        self.banner.hide()
+        undo()
+        self._refresh()
+
+    def _leave_editing_if_any(self) -> None:
+        if self._edited is not None:
+            self._leave_editing()
+
+    @Slot()
+    def _opened(self) -> None:
+        """Another conversation: it begins at its end, and nothing of the one before is pinned."""
+        self._leave_editing_if_any()
+        self.cursor_place.forget()
+        self.transcript.follow()
+
+    def _answers_in_use(self) -> list[Answer]:
+        """Those whose rounds are wanted, most urgent first."""
+        if self.session.replaying:
+            return []
+        shown = self.panel.shown.answer
+        return [*([] if shown is None else [shown]), *self.transcript.unread_in_view()]
+
+    @Slot(object)
+    def _taken_in(self, answer: Answer) -> None:
+        self.transcript.read_again(answer)
+        self._refresh()
+
+    @Slot(str)
+    def _say_note(self, message: str) -> None:
+        self.banner.show_message(message, "note")
+
+    @Slot(str)
+    def _not_kept(self, message: str) -> None:
+        """What could not be written stays in this window, and is tried again and again."""
+        keeper = self.chat.keeper
+        if keeper is not None:
+            self.banner.show_message(
+                f"{message} Until then this window keeps it and tries again.", holds=lambda: keeper.in_trouble
+            )
+            self.banner.offer("Try again", keeper.try_again)
+
+    @Slot()
+    def _kept_again(self) -> None:
+        self.banner.show_message("The chats are saved again.", "note")
 
     @Slot()
     def show_rules_apart(self) -> None:
@@ -262,21 +386,22 @@ class Window(QMainWindow):
         """An empty conversation. A message being written stays."""
         self._unsent = ""
         self._again = False
-        self._set_editing(False)
+        self._set_edited(None)
         self.banner.hide()
         self.pages.open_conversation()
         self.replay_controller.leave()
         self.chat.new()
         self.composer.edit.setFocus()
 
-    def _set_editing(self, editing: bool) -> None:
-        self._editing = editing
-        self.composer.set_editing(editing)
+    def _set_edited(self, at: int | None) -> None:
+        self._edited = at
+        last = at == len(self.session.turns) - 1
+        self.composer.set_editing("" if at is None else "the last prompt" if last else "an earlier prompt")
 
     @Slot()
     def _leave_editing(self) -> None:
         """Back to the message that was being written when editing began."""
-        self._set_editing(False)
+        self._set_edited(None)
         self.composer.set_text(self._unsent)
         self._unsent = ""
 
@@ -298,11 +423,12 @@ class Window(QMainWindow):
         newest, before = self.session.turns[-1], self.chat.replaced
         if newest.answer.tally.rounds:
             return
-        if before is not None and before.prompt == newest.prompt:
+        if before is newest:
             self.chat.withdraw()
         elif not self.composer.text.strip():
             self.composer.set_text(self.chat.withdraw())
-            self._set_editing(before is not None)
+            turns = self.session.turns
+            self._set_edited(next((at for at, turn in enumerate(turns) if turn is before), None))
 
     @Slot(str, object)
     def _wish(self, name: str, value: object) -> None:
@@ -347,7 +473,7 @@ class Window(QMainWindow):
             return
         if comparing is not None:
             comparing.stop() if comparing.running else comparing.banner.hide()
-        elif self._editing:
+        elif self._edited is not None:
             self._leave_editing()
         elif self.session.running is not None or self.session.measuring:
             chat.stop()
@@ -391,9 +517,11 @@ class Window(QMainWindow):
         self.options.show_model(session.model)
         self.welcome.set_raw(bool(raw))
         self.composer.show_hint("You can type while the model loads." if waiting else raw if answer is None else "")
-        for name, reason in why_not(session, self.pages.comparing).items():
+        for name, reason in why_not(session, self.pages.comparing, self.panel.shown.turn).items():
             show_use(self.actions_by_id[name], reason)
         self.banner.check()
+        if self.chat.keeper is not None:
+            self.reader.look()
         ticking = session.loading is not None or (answer is not None and answer.state != "generating")
         if ticking != self._clock.isActive() and not self._closed:
             self._clock.start() if ticking else self._clock.stop()

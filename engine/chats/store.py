@@ -388,13 +388,16 @@ class ChatStore:
         trace = message.trace and _clean(message.trace)
         return self.traces.known(trace, message.created) if trace and self.traces.size(trace) else None
 
-    def begin_answer(self, conversation: int, parent: int, made: Making, continues: int | None = None) -> Begun:
+    def begin_answer(
+        self, conversation: int, parent: int, made: Making, continues: int | None = None, trace_path: str | None = None
+    ) -> Begun:
         """A new answer to `parent` that is about to be written. Give its trace path to the engine; `finish_answer` ends it.
 
         Args:
             continues: number of the answer that it goes on with.
+            trace_path: where its trace goes, None for a new place.
         """
-        path = self.traces.new_path()
+        path = self.traces.new_path() if trace_path is None else trace_path
         with self._database.writing() as rows:
             number = self.add_message(conversation, parent, "assistant", "", state="running", made=made)
             rows.execute(

@@ -41,7 +41,8 @@ def fonts(qapp: Any) -> None:
 def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Shows a window on a scripted engine, which speaks faster than real ones, and waits for its model; closes it in the end.
 
-    Takes the engine, perhaps the path of the settings file and a note, the size, and settings by name.
+    Takes the engine, perhaps the path of the settings file and a note, the size, what opens the store of chats, and settings by
+    name.
     """
     monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
     # A window sets aside what it has, and in the end takes everything in again: also what the collection of tests set aside.
@@ -53,9 +54,15 @@ def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
     windows: list[Window] = []
 
     def show(
-        engine: Any, path: Path | None = None, note: str = "", *, size: tuple[int, int] = (1440, 900), **settings: Any
+        engine: Any,
+        path: Path | None = None,
+        note: str = "",
+        *,
+        size: tuple[int, int] = (1440, 900),
+        store: Any = None,
+        **settings: Any,
     ) -> Window:
-        window = Window(engine, Settings(**{"appearance": "dark", **settings}), path, note)
+        window = Window(engine, Settings(**{"appearance": "dark", **settings}), path, note, store)
         qtbot.addWidget(window)
         windows.append(window)
         window.resize(*size)

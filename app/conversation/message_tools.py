@@ -1,0 +1,176 @@
+"""What stands beside the messages in view: arrows between siblings, and a button with all that can be done with a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, Protocol
+
+from PySide6.QtCore import QObject, QRect, Qt, Signal
+from PySide6.QtGui import QCursor
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+
+from app.conversation.blocks import AnswerBlock, UserBlock
+from app.conversation.floating_buttons import FloatingButtons
+from app.conversation.sibling_switch import SiblingSwitch
+from app.look.theme import Theme
+from app.look.widgets import tint
+from app.session.session import Session
+
+Wish = Literal["copy", "edit", "regenerate", "continue", "new chat", "delete"]
+Message = tuple[int, bool]
+"""Index of a turn, and whether its prompt is meant, not its answer."""
+PlacedAnswer = tuple[int, AnswerBlock, float]
+PlacedPrompt = tuple[int, UserBlock, float]
+"""A message in view: its turn, its block, and where the top of that stands in the view."""
+TITLES: dict[Wish, tuple[str, str]] = {
+    "copy": ("Copy prompt", "Copy answer"),
+    "edit": ("Edit prompt", ""),
+    "regenerate": ("", "Regenerate"),
+    "continue": ("", "Continue answer"),
+    "new chat": ("", "New chat up to here"),
+    "delete": ("Delete prompt and what follows", "Delete answer and what follows"),
+}
+"""What can be asked of a prompt and of an answer; empty where it cannot."""
+
+
+class View(Protocol):
+    """What of the conversation on screen is needed here."""
+
+    session: Session
+
+    @property
+    def column(self) -> QRect:
+        """Where the text stands in the viewport."""
+
+    def viewport(self) -> QWidget:
+        """What the conversation is painted on."""
+
+
+class MessageTools(QObject):
+    """The arrows and buttons of all messages in view.
+
+    Signals:
+        stepped: (turn, -1 or 1, whether prompts) another sibling is wanted.
+        wanted: (wish, turn, whether its prompt) something is to be done with a message.
+    """
+
+    stepped = Signal(int, int, bool)
+    wanted = Signal(str, int, bool)
+
+    def __init__(self, view: View, make: Callable[[], QToolButton], parent: QObject) -> None:
+        """Args:
+        make: makes a hidden button with three dots.
+        """
+        super().__init__(parent)
+        self._view = view
+        self._look: tuple[Theme, float] | None = None
+        self.newest = self._switch(prompts=False)
+        self._switches: dict[bool, list[SiblingSwitch]] = {False: [self.newest], True: []}
+        self.more = FloatingButtons[Message](make, self.open_menu)
+
+    def _switch(self, prompts: bool) -> SiblingSwitch:
+        switch = SiblingSwitch(self._view.viewport(), prompts)
+        switch.stepped.connect(self.stepped)
+        if self._look is not None:
+            switch.set_look(*self._look)
+        return switch
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws everything in the theme's colours at the text scale."""
+        self._look = (theme, scale)
+        for switch in (*self._switches[False], *self._switches[True]):
+            switch.set_look(theme, scale)
+        for button in self.more.buttons:
+            tint(button, theme, scale)
+
+    def leave_room(self, answers: list[AnswerBlock], prompts: list[UserBlock]) -> None:
+        """Has the messages with siblings leave room for their arrows; all blocks of the conversation, in order."""
+        turns = self._view.session.turns
+        if len(turns) != len(answers):
+            return
+        for turn, answer, prompt in zip(turns, answers, prompts, strict=True):
+            if turn.siblings:
+                answer.reserve(self._width(len(turn.siblings)) + 8.0)
+            prompt.reserve(float(self.newest.sizeHint().height()) if turn.wording[1] > 1 else 0.0)
+
+    def _width(self, many: int) -> int:
+        """Of arrows between so many, in pixels."""
+        metrics = self.newest.words.fontMetrics()
+        words = metrics.horizontalAdvance(f"{many}/{many}") - metrics.horizontalAdvance(self.newest.words.text())
+        return self.newest.sizeHint().width() + words
+
+    def place(
+        self, answers: list[tuple[int, AnswerBlock, float]], prompts: list[tuple[int, UserBlock, float]], size: int
+    ) -> None:
+        """Puts everything beside the messages in view, each given with its turn and where its top stands in the view."""
+        session, column = self._view.session, self._view.column
+        running = session.running is not None or session.replaying
+        turns = session.turns
+        left: dict[bool, list[SiblingSwitch]] = {False: self._switches[False][1:], True: [*self._switches[True]]}
+        last = len(turns) - 1
+        self.newest.hide()
+        messages: list[tuple[Message, int, int]] = []
+        for at, answer, top in answers:
+            turn = turns[at]
+            if turn.siblings:
+                switch = self.newest if at == last else self._next(left, prompts=False)
+                switch.show_place(at, turn.shown, len(turn.answers), running)
+                middle = top + answer.line / 2 - 3
+                switch.move(column.right() - switch.width() + 8, round(middle - switch.height() / 2))
+            if not answer.answer.running and not session.replaying:
+                x = column.right() - (4 * size + 12 if at == last else size)
+                messages.append(((at, False), x, round(top + answer.footer_top - 5)))
+        for at, prompt, top in prompts:
+            place, many = turns[at].wording
+            if many > 1:
+                switch = self._next(left, prompts=True)
+                switch.show_place(at, place, many, running)
+                switch.move(column.right() - switch.width() + 4, round(top + prompt.bubble.height() + 1))
+            if not running and prompt.prompt:
+                x = column.left() + round(prompt.bubble.left()) - size - 4
+                messages.append(((at, True), max(0, x), round(top + min(prompt.bubble.height(), 2 * size) / 2 - size / 2)))
+        for kind in left.values():
+            for switch in kind:
+                switch.hide()
+        for (button, message), (_, x, y) in zip(
+            self.more.show_for([message for message, _, _ in messages]), messages, strict=True
+        ):
+            words = "More about this prompt" if message[1] else "More about this answer"
+            if button.accessibleName() != words:
+                button.setAccessibleName(words)
+                button.setToolTip(words)
+            button.setGeometry(x, y, size, size)
+
+    def _next(self, left: dict[bool, list[SiblingSwitch]], prompts: bool) -> SiblingSwitch:
+        if left[prompts]:
+            return left[prompts].pop(0)
+        switch = self._switch(prompts)
+        self._switches[prompts].append(switch)
+        return switch
+
+    def open_menu(self, message: Message) -> None:
+        """Opens the menu of a message below its button."""
+        button = self._button_of(message)
+        menu = QMenu(self._view.viewport())
+        self.fill(menu, message)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(button.mapToGlobal(button.rect().bottomLeft()) if button is not None else QCursor.pos())
+
+    def _button_of(self, message: Message) -> QToolButton | None:
+        return next((button for button, other in self.more.shown if other == message), None)
+
+    def fill(self, menu: QMenu, message: Message) -> None:
+        """Adds to a menu what can be done with a message."""
+        at, prompt = message
+        turn, session = self._view.session.turns[at], self._view.session
+        idle = session.running is None and not session.replaying
+        for wish, titles in TITLES.items():
+            title = titles[0 if prompt else 1]
+            if not title or (wish == "continue" and not turn.answer.may_go_on):
+                continue
+            if wish == "delete":
+                menu.addSeparator()
+            action = menu.addAction(title, partial(self.wanted.emit, wish, at, prompt))
+            there = wish != "regenerate" or bool(turn.prompt)
+            action.setEnabled(there and (idle or wish == "copy"))

@@ -1,0 +1,232 @@
+"""A conversation between the store of chats and the session: what is written down of it, and what is made of it again. No Qt.
+
+Turns and answers know by what number they are kept (`kept_as`). Only the functions here that take a store set these numbers; they
+run one after the other, on the thread of `chat_keeper`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.look.wording import target_title
+from app.session.session import Answer, Turn, Wordings, missing_answer
+from app.session.settings import Settings
+from engine.chats import STATE_OF_FINISH, STATE_WORDS, ChatSettings, ChatStore, Conversation, Figures, Making, StoredMessage
+from engine.chats import State as KeptState
+from engine.types import Finish, Message, Request
+
+FINISH_OF_STATE: dict[KeptState, Finish] = {state: finish for finish, state in STATE_OF_FINISH.items() if finish != "stop"}
+
+
+@dataclass(slots=True, eq=False)
+class KeptChat:
+    """The conversation that is shown, as the store knows it.
+
+    Attributes:
+        number: None as long as it is not written down.
+        settings: what it began under.
+    """
+
+    number: int | None = None
+    settings: ChatSettings | None = None
+
+
+def chat_settings(settings: Settings) -> ChatSettings:
+    """What of the window's settings a conversation is held under."""
+    return ChatSettings(
+        system=settings.system_prompt,
+        target=settings.target,
+        drafter=settings.drafter,
+        options=settings.options(),
+        template=not settings.raw,
+        thinking=settings.thinking,
+    )
+
+
+def making_of(answer: Answer, system: str = "") -> Making:
+    """How an answer was made, and its figures as far as there are any."""
+    request, summary, result = answer.request, answer.tally.summary, answer.result
+    settings = ChatSettings(system=system, drafter=answer.drafter, options=answer.options)
+    if request is not None:
+        settings = ChatSettings(system, request.target, answer.drafter, answer.options, request.template, request.thinking)
+    figures = Figures(prompt_tokens=answer.prefill[1] or None, seconds_to_first_token=answer.seconds_to_first_token)
+    if summary.rounds:
+        figures = Figures(
+            tokens=summary.emitted,
+            seconds=summary.seconds if result is None else result.seconds,
+            throughput=answer.tokens_per_second,
+            alpha=summary.alpha,
+            tau=summary.tau,
+            prompt_tokens=figures.prompt_tokens,
+            seconds_to_first_token=figures.seconds_to_first_token,
+        )
+    return Making(answer.model, settings, figures, answer.message)
+
+
+def state_of(answer: Answer) -> KeptState:
+    """How an answer stands; one that still runs counts as stopped."""
+    if answer.state == "failed":
+        return "failed"
+    return STATE_OF_FINISH[answer.finish] if answer.finish is not None else "stopped"
+
+
+# Into the store
+
+
+def begin(store: ChatStore, chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str) -> None:
+    """Writes down that an answer is asked for, and whatever stands before it."""
+    with store.together():
+        number = chat.number if chat.number is not None else store.create(chat.settings or made.settings)
+        prompt = turn.kept_as
+        if prompt is None and (turn.prompt or before is None):
+            prompt = store.add_message(number, _number(before), "user", turn.prompt)
+        parent = prompt if prompt is not None else _number(before)
+        assert parent is not None
+        continued = None if answer.continues is None else answer.continues.kept_as
+        begun = store.begin_answer(number, parent, made, continued, trace_path=path)
+    chat.number, turn.kept_as, answer.kept_as = number, prompt, begun.message
+
+
+def _number(turn: Turn | None) -> int | None:
+    """What a message behind a turn stands behind."""
+    if turn is None:
+        return None
+    return turn.answer.kept_as if turn.answer.kept_as is not None else turn.kept_as
+
+
+def finish(store: ChatStore, answer: Answer, state: KeptState, text: str, made: Making, path: str | None) -> None:
+    """Writes down what became of an answer."""
+    if answer.kept_as is not None:
+        store.finish_answer(answer.kept_as, state, text, made, path)
+
+
+def show(store: ChatStore, turns: tuple[Turn, ...]) -> None:
+    """Writes down which messages show."""
+    for turn in turns:
+        number = _number(turn)
+        if number is not None:
+            store.choose(number)
+
+
+def delete(store: ChatStore, chat: KeptChat, number: int | None, empty: bool) -> None:
+    """Deletes a message with all behind it, and the conversation with its last one."""
+    if number is not None:
+        store.delete_message(number)
+    if empty and chat.number is not None:
+        store.delete(chat.number)
+
+
+def undelete(store: ChatStore, chat: KeptChat, number: int | None) -> None:
+    """Brings back what `delete` took away."""
+    if chat.number is not None:
+        store.restore(chat.number)
+    if number is not None:
+        store.restore_message(number)
+
+
+def write_anew(store: ChatStore, chat: KeptChat, openings: Wordings, settings: ChatSettings) -> None:
+    """Writes the whole conversation down as a new one: what it was kept as is lost or deleted."""
+    new: list[tuple[Turn | Answer, int]] = []
+
+    def write(wordings: Wordings, parent: int | None) -> None:
+        for turn in wordings.turns:
+            prompt = store.add_message(number, parent, "user", turn.prompt) if turn.prompt or parent is None else parent
+            assert prompt is not None
+            new.append((turn, prompt))
+            for answer in turn.answers:
+                below: int = prompt
+                if not answer.missing:
+                    made = making_of(answer)
+                    below = store.add_message(number, prompt, "assistant", "", made=made)
+                    store.finish_answer(below, state_of(answer), answer.text.text, made, answer.trace_path)
+                    new.append((answer, below))
+                write(answer.following, below)
+
+    with store.together():
+        number = store.create(settings)
+        write(openings, None)
+    chat.number = number
+    for kept, message in new:
+        kept.kept_as = message
+
+
+# Out of the store
+
+_Place = tuple[Wordings, int | None, int | None]
+"""What is to be filled with the children of a message, the number of that message, and of the child that was chosen last."""
+
+
+def wordings_of(conversation: Conversation) -> Wordings:
+    """The conversation as a tree of turns. What its shape has no place for is kept: a prompt without an answer, an answer without
+    a prompt."""
+    answers: dict[int, Answer] = {}
+    openings = Wordings()
+    waiting: list[_Place] = [(openings, None, conversation.shown)]
+    while waiting:
+        here, place, chosen = waiting.pop()
+        shown: int | None = None
+        behind_prompt = place is not None and conversation.by_id[place].role == "user"
+        for message in conversation.children(place):
+            if behind_prompt and message.role == "assistant":
+                continue  # it is an answer to that prompt
+            here.add(_turn(conversation, message, answers, waiting))
+            shown = here.shown if message.id == chosen else shown
+        here.shown = here.shown if shown is None else shown
+    return openings
+
+
+def _turn(
+    conversation: Conversation,
+    message: StoredMessage,
+    answers: dict[int, Answer],
+    waiting: list[_Place],
+) -> Turn:
+    if message.role == "assistant":
+        answer = _answer(conversation, message, answers)
+        waiting.append((answer.following, message.id, message.shown))
+        return Turn("", answer)
+    children = conversation.children(message.id)
+    replies = [child for child in children if child.role == "assistant"]
+    made = [_answer(conversation, child, answers) for child in replies]
+    if len(replies) < len(children) or not replies:
+        waiting.append(((nothing := missing_answer()).following, message.id, message.shown))
+        made = [nothing, *made] if replies else [nothing]
+        replies = [message, *replies] if replies else [message]
+    waiting += [
+        (answer.following, child.id, child.shown) for answer, child in zip(made, replies, strict=True) if child is not message
+    ]
+    shown = next((answer for answer, child in zip(made, replies, strict=True) if child.id == message.shown), made[-1])
+    return Turn(message.text, shown, made if len(made) > 1 else [], kept_as=message.id)
+
+
+def _answer(conversation: Conversation, message: StoredMessage, answers: dict[int, Answer]) -> Answer:
+    made = message.made or Making()
+    answer = Answer(
+        options=made.settings.options,
+        drafter=made.settings.drafter,
+        submitted=0.0,
+        model=made.model or (target_title(made.settings.target) if message.made else "Answer"),
+        state="failed" if message.state == "failed" else "finished",
+        finish=FINISH_OF_STATE.get(message.state),
+        message=made.failure,
+        trace_path=message.trace,
+        kept_as=message.id,
+        unread=message.trace is not None,
+        shows_thought=False,
+        continues=None if message.continues is None else answers.get(message.continues),
+    )
+    if message.state in ("interrupted", "running"):
+        answer.ending = STATE_WORDS[message.state]
+    if message.text:
+        answer.text.begin(message.text)
+    if message.trace is not None:
+        answer.request = Request(
+            messages=(Message("user", ""),),
+            options=made.settings.options,
+            target=made.settings.target,
+            drafter=made.settings.drafter,
+            template=made.settings.template,
+            thinking=made.settings.thinking,
+        )
+    answers[message.id] = answer
+    return answer

@@ -1,0 +1,102 @@
+"""The chats of the store in the window: brings back the last one, opens, copies and deletes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QObject, Slot
+
+from app.look.banner import Banner
+from app.session.chat import Chat
+from engine.chats import ChatStore, Conversation
+
+
+class ChatsController(QObject):
+    """Between the store of chats and the conversation that is shown. Without a store it does nothing."""
+
+    def __init__(self, chat: Chat, banner: Banner, parent: QObject) -> None:
+        super().__init__(parent)
+        self._chat, self._banner = chat, banner
+        self._wanted: int | None = None
+
+    def restore(self) -> None:
+        """Shows the chat that was shown last, and takes in the traces of earlier versions."""
+        keeper, number = self._chat.keeper, self._chat.settings.conversation
+        if keeper is None:
+            return
+        if number is not None:
+            self._wanted = number
+            keeper.read(partial(_opened, number), self._show_first, self._not_there)
+        keeper.write(ChatStore.import_traces, self._imported)
+        keeper.tidy()
+
+    def open(self, number: int, then: Callable[[], object] | None = None) -> None:
+        """Shows a chat, and calls `then`; an answer that is under way is stopped and kept as far as it has come."""
+        keeper = self._chat.keeper
+        if keeper is not None and not self._chat.session.replaying:
+            self._wanted = number
+            keeper.read(partial(_opened, number), partial(self._show, then), self._not_there)
+
+    def duplicate(self, at: int | None = None) -> None:
+        """Makes a copy of the chat that is shown, or of the way to the answer of a turn, and shows it."""
+        keeper, kept, turns = self._chat.keeper, self._chat.kept, self._chat.session.turns
+        if keeper is None:
+            return
+        turn = None if at is None else turns[at]
+
+        def copied(store: ChatStore) -> int | None:
+            up_to = None if turn is None else turn.kept_as if turn.answer.kept_as is None else turn.answer.kept_as
+            return None if kept.number is None else store.duplicate(kept.number, up_to)
+
+        keeper.write(copied, self._copied)
+
+    @Slot(object)
+    def _copied(self, number: int | None) -> None:
+        self._chat.stored.emit()
+        if number is not None:
+            self.open(number)
+            self._banner.show_message("This is a copy. The chat it was made from is still in the list.", "note")
+
+    def delete(self, number: int) -> None:
+        """Deletes a chat, with a way to bring it back."""
+        keeper = self._chat.keeper
+        if keeper is None:
+            return
+        shown = self._chat.kept.number == number
+        if shown:
+            self._chat.new()
+        keeper.write(lambda store: store.delete(number), self._chat.tell_stored)
+        self._banner.show_message("Chat deleted.", "note")
+        self._banner.offer("Undo", partial(self._undo, number, shown))
+
+    def _undo(self, number: int, shown: bool) -> None:
+        self._banner.hide()
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(lambda store: store.restore(number), self._chat.tell_stored)
+            if shown and not self._chat.session.turns:
+                self.open(number)
+
+    def _show_first(self, conversation: Conversation) -> None:
+        """Unless the user was quicker."""
+        if not self._chat.session.turns and not self._chat.session.replaying and self._chat.kept.number is None:
+            self._show(None, conversation)
+
+    def _show(self, then: Callable[[], object] | None, conversation: Conversation) -> None:
+        if self._wanted == conversation.about.id and not self._chat.session.replaying:
+            self._chat.show(conversation)
+            if then is not None:
+                then()
+
+    def _not_there(self, message: str) -> None:
+        self._banner.show_message(message, "note")
+
+    def _imported(self, many: int) -> None:
+        if many:
+            what = "One answer of an earlier version is" if many == 1 else f"{many:,} answers of an earlier version are"
+            self._banner.show_message(f"{what} in the list of chats now.", "note")
+            self._chat.stored.emit()
+
+
+def _opened(number: int, store: ChatStore) -> Conversation:
+    return store.open(number)

@@ -1,0 +1,81 @@
+"""Answers out of the store are read from their traces when they come into view: then the lens works on them as on new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.replay.player import Replay
+from app.session.chat_keeper import ChatKeeper
+from app.session.session import Answer, Session
+from engine.chats import ChatStore
+from engine.exports.tables import messages_of, table_of
+from engine.trace import read
+from engine.types import Message, Request
+
+
+class TraceReader(QObject):
+    """Reads one trace after the other, on the thread of the chats.
+
+    Signals:
+        taken_in: (answer) its rounds are known now.
+        unreadable: (message) its trace cannot be read; the text stays.
+    """
+
+    taken_in = Signal(object)
+    unreadable = Signal(str)
+
+    def __init__(self, keeper: ChatKeeper, session: Session, wanted: Callable[[], Iterable[Answer]], parent: QObject) -> None:
+        """Args:
+        wanted: the answers that are in use, most urgent first.
+        """
+        super().__init__(parent)
+        self._keeper, self._session, self._wanted = keeper, session, wanted
+        self._reading: Answer | None = None
+
+    def look(self) -> None:
+        """Begins to read the first answer in use whose rounds are not known yet, unless one is being read."""
+        if self._reading is not None or self._session.replaying:
+            return
+        answer = next((answer for answer in self._wanted() if answer.unread and answer.trace_path is not None), None)
+        if answer is not None and answer.trace_path is not None:
+            self._reading = answer
+            path = Path(answer.trace_path)
+            self._keeper.read(lambda store: _answer_of(store, path), self._read, self._failed)
+
+    def _read(self, found: tuple[Answer, Request]) -> None:
+        answer, self._reading = self._reading, None
+        if answer is not None and answer.unread:
+            read_answer, asked = found
+            self._session.take_in(answer, read_answer)
+            if answer.request is not None:
+                answer.request = replace(answer.request, messages=asked.messages, options=read_answer.options, given=asked.given)
+            self.taken_in.emit(answer)
+        self.look()
+
+    def _failed(self, message: str) -> None:
+        answer, self._reading = self._reading, None
+        if answer is not None:
+            answer.unread, answer.request = False, None
+            self.unreadable.emit(f"{message} The text of the answer is kept; its rounds are not.")
+        self.look()
+
+
+def _answer_of(_: ChatStore, path: Path) -> tuple[Answer, Request]:
+    """The answer that a trace holds, and what was asked for."""
+    trace = read(path)
+    session = Session()
+    replay = Replay(session, trace)
+    session.show_replay(replay.turns)
+    replay.show(len(trace.rounds))
+    given = table_of(trace.header.get("given")).get("ids")
+    ids = tuple(token for token in given if isinstance(token, int)) if isinstance(given, list) else ()
+    messages = tuple(
+        Message(role, text)  # type: ignore[arg-type]
+        for role, text in messages_of(trace)
+        if role in ("system", "user", "assistant")
+    )
+    return replay.answer, Request(messages or (Message("user", ""),), given=ids)

@@ -1,0 +1,258 @@
+"""Chats last: what is asked and answered in the window is in the store as it goes, and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.window.window import Window
+from engine.chats import ChatsNotSaved, ChatStore, Conversation, Listed
+from engine.codec import options_to_json
+from engine.trace import Writer
+from engine.types import RunFinished
+from tests.app.driving import ask, wait_for_answer
+from tests.app.fakes import STORY, FakeEngine
+
+Kept = Callable[..., tuple[Window, "TracingEngine"]]
+
+
+class TracingEngine(FakeEngine):
+    """Writes the trace of each answer where it is asked to, as the real one does."""
+
+    def _finish(self, finish: Any) -> None:
+        assert self._run is not None
+        run_id, request = self._run
+        super()._finish(finish)
+        options = request.options if request.options.seed is not None else request.options.replace(seed=4242)
+        writer = Writer(
+            Path(request.trace_path or ""),
+            {
+                "target": {"name": "Tiny"},
+                "drafter": {"name": request.drafter},
+                "options": options_to_json(options),
+                "prompt": {"messages": [{"role": each.role, "content": each.content} for each in request.messages]},
+                "given": {"ids": list(request.given), "text": "".join(f"[{token}]" for token in request.given)},
+            },
+        )
+        rounds = self.rounds[: self._next]
+        for round_ in rounds:
+            writer.round(round_)
+        writer.summary({"finish": finish})
+        writer.close()
+        ends = [event for event in self._said if isinstance(event, RunFinished)]
+        for end in ends:
+            self._said.remove(end)
+            self.say(RunFinished(run_id, finish, end.text, end.tokens, 0.5, 0.1, 0.2, request.trace_path))
+
+
+@pytest.fixture
+def open_kept(show_window: Callable[..., Any], home: Path) -> Kept:
+    def opened(**settings: Any) -> tuple[Window, TracingEngine]:
+        engine = TracingEngine()
+        return show_window(engine, store=partial(ChatStore, wait=0.2), **settings), engine
+
+    return opened
+
+
+def settled(qtbot: QtBot, window: Window) -> None:
+    """Everything asked of the store so far is done."""
+    done: list[object] = []
+    assert window.chat.keeper is not None
+    window.chat.keeper.read(lambda store: True, done.append)
+    qtbot.waitUntil(lambda: bool(done))
+
+
+def stored(home: Path) -> list[Conversation]:
+    with ChatStore(home) as store:
+        return [store.open(about.id) for about in store.conversations()]
+
+
+def answered(qtbot: QtBot, window: Window, text: str) -> None:
+    ask(qtbot, window, text)
+    wait_for_answer(qtbot, window)
+    settled(qtbot, window)
+
+
+def test_prompts_and_answers_are_stored_with_how_they_were_made(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, _ = open_kept(system_prompt="Be brief.")
+    answered(qtbot, window, "Tell me a story.")
+    (chat,) = stored(home)
+    assert chat.about.title == "Tell me a story."
+    assert [(message.role, message.text, message.state) for message in chat.messages] == [
+        ("user", "Tell me a story.", "complete"),
+        ("assistant", STORY, "complete"),
+    ]
+    made = chat.messages[1].made
+    assert made is not None and made.settings.options.seed == 4242
+    assert made.settings.system == "Be brief."
+    assert made.figures.tokens == window.session.turns[0].answer.tally.summary.emitted
+    assert chat.messages[1].trace is not None and Path(chat.messages[1].trace).is_file()
+
+
+def test_while_it_is_written_an_answer_is_in_the_store_with_its_journal(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, engine = open_kept()
+    engine.hold = True
+    ask(qtbot, window, "One")
+    settled(qtbot, window)
+    (chat,) = stored(home)
+    assert [message.state for message in chat.messages] == ["complete", "running"]
+    assert chat.messages[1].trace == engine.requests[0].trace_path
+
+
+def test_a_new_chat_drops_nothing_and_ends_what_runs(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, engine = open_kept()
+    engine.pause_after = 3
+    ask(qtbot, window, "One")
+    qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 3)
+    so_far = window.session.turns[0].answer.text.text
+    window.new_chat()
+    assert window.session.turns == []
+    engine.pause_after = None
+    answered(qtbot, window, "Two")
+    second, first = stored(home)
+    assert [message.text for message in first.messages] == ["One", so_far]
+    assert first.messages[1].state == "stopped"
+    assert [message.text for message in second.messages] == ["Two", STORY]
+
+
+def reopened(qtbot: QtBot, window: Window, open_kept: Kept) -> tuple[Window, TracingEngine]:
+    number = window.settings.conversation
+    window.close()
+    again, engine = open_kept(conversation=number)
+    again.chats.restore()
+    settled(qtbot, again)
+    settled(qtbot, again)
+    return again, engine
+
+
+def test_a_restart_brings_the_chat_back_and_the_lens_works_on_it(qtbot: QtBot, open_kept: Kept) -> None:
+    window, _ = open_kept()
+    answered(qtbot, window, "Tell me a story.")
+    before = window.session.turns[0].answer
+    again, engine = reopened(qtbot, window, open_kept)
+    (turn,) = again.session.turns
+    assert (turn.prompt, turn.answer.text.text, turn.answer.finish) == ("Tell me a story.", STORY, "eos")
+    qtbot.waitUntil(lambda: not turn.answer.unread)
+    assert turn.answer.rounds == before.rounds
+    assert turn.answer.tally.summary == before.tally.summary
+    assert again.panel.shown.answer is turn.answer
+    assert turn.answer.options.seed == 4242
+    answered(qtbot, again, "And then?")
+    assert [message.content for message in engine.requests[-1].messages] == ["Tell me a story.", STORY, "And then?"]
+
+
+def test_nothing_is_discarded_by_answering_again_or_by_editing_and_all_comes_back(
+    qtbot: QtBot, open_kept: Kept, home: Path
+) -> None:
+    window, _ = open_kept()
+    answered(qtbot, window, "One")
+    answered(qtbot, window, "Two")
+    window.chat.regenerate(at=0)
+    wait_for_answer(qtbot, window)
+    assert [turn.prompt for turn in window.session.turns] == ["One"], "what followed belongs to the other answer"
+    window.edit(0)
+    window.composer.set_text("Uno")
+    window.send("Uno")
+    wait_for_answer(qtbot, window)
+    assert [turn.prompt for turn in window.session.turns] == ["Uno"]
+    settled(qtbot, window)
+    (chat,) = stored(home)
+    assert sorted(message.text for message in chat.messages if message.role == "user") == ["One", "Two", "Uno"]
+    assert len(chat.messages) == 7
+
+    again, _ = reopened(qtbot, window, open_kept)
+    assert [turn.prompt for turn in again.session.turns] == ["Uno"]
+    assert again.session.turns[0].wording == (1, 2)
+    again.show_sibling(0, -1, prompts=True)
+    assert [turn.prompt for turn in again.session.turns] == ["One"]
+    assert (again.session.turns[0].shown, len(again.session.turns[0].answers)) == (1, 2)
+    again.show_sibling(0, -1)
+    assert [turn.prompt for turn in again.session.turns] == ["One", "Two"]
+    third, _ = reopened(qtbot, again, open_kept)
+    assert [turn.prompt for turn in third.session.turns] == ["One", "Two"], "what shows is remembered"
+
+
+def test_a_stopped_answer_goes_on_where_it_ended_also_after_a_restart(qtbot: QtBot, open_kept: Kept) -> None:
+    window, engine = open_kept()
+    engine.pause_after = 2
+    ask(qtbot, window, "One")
+    qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 2)
+    ids = window.session.turns[0].answer.ids
+    assert not window.actions_by_id["continueAction"].isEnabled()
+    window.stop()
+    wait_for_answer(qtbot, window)
+    settled(qtbot, window)
+    assert window.actions_by_id["continueAction"].isEnabled()
+    again, engine = reopened(qtbot, window, open_kept)
+    qtbot.waitUntil(lambda: not again.session.turns[0].answer.unread)
+    again.go_on()
+    wait_for_answer(qtbot, again)
+    assert engine.requests[-1].given == ids
+    assert engine.requests[-1].options.seed == 4242, "so that it becomes what it would have been"
+    assert engine.requests[-1].options.max_tokens == len(ids) + again.settings.max_tokens
+    assert len(again.session.turns[0].answers) == 2
+
+
+def test_what_is_deleted_comes_back_with_undo(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, _ = open_kept()
+    answered(qtbot, window, "One")
+    answered(qtbot, window, "Two")
+    window.transcript.wanted.emit("delete", 0, False)
+    assert window.session.turns[0].answer.missing
+    assert len(window.session.turns) == 1
+    settled(qtbot, window)
+    assert [message.text for message in stored(home)[0].messages] == ["One"]
+    window.banner.action.click()
+    assert [turn.prompt for turn in window.session.turns] == ["One", "Two"]
+    settled(qtbot, window)
+    assert [message.text for message in stored(home)[0].messages] == ["One", STORY, "Two", STORY]
+    window.transcript.wanted.emit("delete", 0, True)
+    assert window.session.turns == []
+    settled(qtbot, window)
+    assert stored(home) == []
+    window.banner.action.click()
+    settled(qtbot, window)
+    assert len(stored(home)[0].messages) == 4
+
+
+def test_what_cannot_be_written_is_said_and_written_later(
+    qtbot: QtBot, open_kept: Kept, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, _ = open_kept()
+    settled(qtbot, window)
+    full = True
+    create = ChatStore.create
+
+    def fails(self: ChatStore, *arguments: Any, **more: Any) -> int:
+        if full:
+            raise ChatsNotSaved("The disk is full.")
+        return create(self, *arguments, **more)
+
+    monkeypatch.setattr(ChatStore, "create", fails)
+    ask(qtbot, window, "One")
+    wait_for_answer(qtbot, window)
+    qtbot.waitUntil(window.banner.isVisible)
+    assert "The disk is full. Until then" in window.banner.words.text()
+    assert window.session.turns[0].answer.text.text == STORY
+    full = False
+    window.banner.action.click()
+    qtbot.waitUntil(lambda: "saved again" in window.banner.words.text())
+    settled(qtbot, window)
+    assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
+
+
+def test_a_chat_that_was_deleted_elsewhere_is_written_anew(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, _ = open_kept()
+    answered(qtbot, window, "One")
+    with ChatStore(home) as other:
+        listed: tuple[Listed, ...] = other.conversations()
+        other.purge([listed[0].id])
+    answered(qtbot, window, "Two")
+    settled(qtbot, window)
+    (chat,) = stored(home)
+    assert [message.text for message in chat.messages] == ["One", STORY, "Two", STORY]
