@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import random
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from engine.models.gguf_tokenizer import from_gguf
 from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder
 from engine.models.word_splits import WORD_SPLITS
+from tests.engine import tiny_models
 from tests.engine.models.test_tokenizer import LLAMA3_WORDS, MORE_TEXTS, random_texts
 
 ROOT = Path(__file__).parents[3]
@@ -238,3 +240,49 @@ def test_added_tokens_come_from_the_settings(tmp_path: Path) -> None:
     assert set(ours.special) == {count}
     assert ours.encode("a<two>") == [ours.encode("a")[0], count + 1]
     assert isinstance(ours._plain, Backend)
+
+
+ODD = [None, True, -1, 2**63, 1.5, float("nan"), "", " ", "\0", "🫠", [], [None], ["", ""], [["a"]], {}, "a" * 10_000]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma4"])
+def test_metadata_of_wrong_kinds_give_a_tokenizer_or_a_refusal(kind: str) -> None:
+    """Entries and elements of lists replaced at random; nothing but DraftlightError comes out, and no panic of `tokenizers`."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *"abc▁", "▁a"]
+    whole = tiny_models.metadata() | {"tokenizer.ggml.model": kind}
+    if kind != "gpt2":
+        whole |= {"tokenizer.ggml.tokens": pieces, "tokenizer.ggml.scores": [0.0] * len(pieces)}
+        whole |= {"tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * 5], "tokenizer.ggml.merges": ["▁ a"]}
+    generator, refused = random.Random(3), 0
+    for _ in range(200):
+        changed = {key: list(value) if isinstance(value, list) else value for key, value in whole.items()}
+        for key in generator.sample([key for key in changed if key.startswith("tokenizer.")], generator.choice((1, 1, 2))):
+            value = changed[key]
+            if isinstance(value, list) and generator.random() < 0.8:
+                for _ in range(generator.choice((1, 3, 50))):
+                    value[generator.randrange(len(value))] = generator.choice([*ODD, *value[:3]])
+            else:
+                changed[key] = generator.choice(ODD)
+        try:
+            made = from_gguf(changed, 300)
+            made.decode(made.raw_prompt("hello ▁a <s> é\n"))
+            if made.chat_template:
+                made.apply_chat_template([{"role": "user", "content": "hi <s>"}])
+        except DraftlightError:
+            refused += 1
+    assert 60 < refused < 200
+
+
+def test_a_damaged_tokenizer_model_gives_a_tokenizer_or_a_refusal(model: bytes, tmp_path: Path) -> None:
+    generator, refused = random.Random(4), 0
+    for _ in range(60):
+        changed = bytearray(model)
+        for _ in range(generator.choice((1, 4, 40))):
+            changed[generator.randrange(generator.choice((200, len(model))))] = generator.randrange(256)
+        (tmp_path / "tokenizer.model").write_bytes(changed[: generator.choice((len(model), len(model) // 2))])
+        try:
+            made = from_folder(tmp_path, WIDTH)
+            made.decode(made.raw_prompt("hello ▁a <s> é\n"))
+        except DraftlightError:
+            refused += 1
+    assert refused > 10
