@@ -53,7 +53,17 @@ _FILE_TYPES = {
     38: ("MXFP4", 4.6),
 }
 """Names of `general.file_type` (llama.cpp, `llama_ftype`), and bits of a weight in files of the type, roughly."""
-_ON_A_GPU = {"Q4_K_S": 6.2, "Q4_K_M": 7.5, "Q5_K_S": 7.2, "Q5_K_M": 8.2, "Q8_0": 9.0, "Q4_0": 5.2, "Q4_1": 5.2, "F32": 32.0}
+_ON_A_GPU = {
+    "Q4_K_S": 6.2,
+    "Q4_K_M": 7.5,
+    "Q5_K_S": 7.2,
+    "Q5_K_M": 8.2,
+    "Q8_0": 9.0,
+    "Q4_0": 5.2,
+    "Q4_1": 5.2,
+    "MXFP4": 5.2,
+    "F32": 32.0,
+}
 """Bits of a weight once such a file is loaded on a GPU, roughly; 16 for what is expanded."""
 
 

@@ -27,6 +27,7 @@ _KEPT = {
     "Q8_0": 36 / 32,
     "Q4_K": 24 / 32,
     "Q5_K": 28 / 32,
+    "MXFP4": 17 / 32,
 }
 """Bytes of a weight of GGUF on a GPU: codes with a scale and a bias for each 32, of 16 bits or, in the K-quants, of 32. What is
 not here is expanded to 16 bits (`engine.models.gguf_model`)."""

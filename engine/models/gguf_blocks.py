@@ -3,7 +3,7 @@
 Layouts: `ggml-common.h` and `ggml-quants.c` of https://github.com/ggml-org/ggml. A block holds 32 or 256 weights of one row. Most
 types are affine in groups of 32, weight = scale · code + bias with whole codes, which is MLX's own form too: such a tensor stays
 quantised without loss, given scales of the precision that they need. In the others 16 weights share a scale, and MLX has no such
-groups, or the codes stand for the entries of a table.
+groups, or the codes stand for the entries of a table, of which MLX has that of MXFP4.
 
 A further type is an entry in `AFFINE` or `OTHERS` here and one in `engine.files.gguf_header.BLOCKS`.
 """
@@ -39,11 +39,25 @@ class Affine:
 
     def packed(self) -> mx.array:
         """The codes as MLX stores them: one stream of bits, (..., bits) uint32 for 32 codes of `bits` bits."""
-        together = {4: 8, 5: 8, 8: 4}[self.bits]
-        codes = self.codes.reshape(-1, together).astype(mx.uint64)
-        words = (codes << (mx.arange(together, dtype=mx.uint64) * self.bits)).sum(axis=-1, keepdims=True).astype(mx.uint64)
-        stream = words.view(mx.uint8)[:, : together * self.bits // 8]
-        return mx.contiguous(stream).reshape(*self.codes.shape[:-1], GROUP * self.bits // 8).view(mx.uint32)
+        return _packed(self.codes, self.bits)
+
+
+def _packed(codes: mx.array, bits: int) -> mx.array:
+    together = {4: 8, 5: 8, 8: 4}[bits]
+    few = codes.reshape(-1, together).astype(mx.uint64)
+    words = (few << (mx.arange(together, dtype=mx.uint64) * bits)).sum(axis=-1, keepdims=True).astype(mx.uint64)
+    stream = words.view(mx.uint8)[:, : together * bits // 8]
+    return mx.contiguous(stream).reshape(*codes.shape[:-1], GROUP * bits // 8).view(mx.uint32)
+
+
+def mxfp4(raw: mx.array) -> tuple[mx.array, mx.array]:
+    """Weights and scales in MLX's own form of the type, which is the same but for the order of the codes.
+
+    `raw` is (rows, bytes) uint8; they come as (rows, groups, 4) uint32 and (rows, groups) uint8.
+    """
+    block = _Blocks(raw.reshape(-1, _bytes("MXFP4")))
+    scales, codes = block.take(1), block.nibbles(16)
+    return _packed(codes, 4).reshape(raw.shape[0], -1, 4), scales.reshape(raw.shape[0], -1)
 
 
 def affine(kind: str, raw: mx.array) -> Affine:

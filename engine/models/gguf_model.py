@@ -224,9 +224,15 @@ class _Reader:
 
     def _parameters(self, kind: str, target: str, raw: mx.array, shape: tuple[int, ...]) -> dict[str, mx.array]:
         layer, _, part = target.rpartition(".")
-        if not self.widen and kind in gguf_blocks.AFFINE and part == "weight" and type(self._modules.get(layer)) in _KEEPABLE:
-            self._kept.add(kind)
-            return self._keep(gguf_blocks.affine(kind, raw), layer, shape)
+        if not self.widen and part == "weight" and type(self._modules.get(layer)) in _KEEPABLE:
+            if kind in gguf_blocks.AFFINE:
+                self._kept.add(kind)
+                return self._keep(gguf_blocks.affine(kind, raw), layer, shape)
+            if kind == "MXFP4":
+                self._kept.add(kind)
+                self._quantise(layer, bits=4, mode="mxfp4")
+                weight, scales = gguf_blocks.mxfp4(raw)
+                return {f"{layer}.weight": weight.reshape(*shape[:-1], -1), f"{layer}.scales": scales.reshape(*shape[:-1], -1)}
         if kind not in ("F32", "F16", "BF16"):
             self._expanded.add(kind)
         weights = gguf_blocks.expand(kind, raw).reshape(shape)
@@ -239,11 +245,7 @@ class _Reader:
     def _keep(self, found: gguf_blocks.Affine, layer: str, shape: tuple[int, ...]) -> dict[str, mx.array]:
         """Replaces the layer by a quantised one, and gives its parameters."""
         exact = all(mx.array_equal(part.astype(self._half), part) for part in (found.scales, found.biases))
-        quantised = self._modules[layer].to_quantized(group_size=gguf_blocks.GROUP, bits=found.bits)
-        quantised.__class__ = _KEPT[type(quantised)]
-        if isinstance(quantised, _KeptEmbedding):
-            quantised._half = self._half
-        self._replace(layer, quantised)
+        self._quantise(layer, bits=found.bits, mode="affine")
         kind = self._half if exact else mx.float32
         groups = shape[-1] // gguf_blocks.GROUP
         return {
@@ -252,9 +254,14 @@ class _Reader:
             f"{layer}.biases": found.biases.reshape(*shape[:-1], groups).astype(kind),
         }
 
-    def _replace(self, path: str, module: nn.Module) -> None:
-        parent, _, name = path.rpartition(".")
-        setattr(self._modules[parent] if parent else self.model, name, module)
+    def _quantise(self, layer: str, bits: int, mode: str) -> None:
+        """Replaces the layer by a quantised one of the same size."""
+        quantised = self._modules[layer].to_quantized(group_size=gguf_blocks.GROUP, bits=bits, mode=mode)
+        quantised.__class__ = _KEPT[type(quantised)]
+        if isinstance(quantised, _KeptEmbedding):
+            quantised._half = self._half
+        parent, _, name = layer.rpartition(".")
+        setattr(self._modules[parent] if parent else self.model, name, quantised)
 
     def _in_halves(self, name: str, raw: mx.array) -> mx.array:
         """Undo llama.cpp's reordering of query and key rows (`LlamaModel.permute` in `convert_hf_to_gguf.py`).

@@ -42,9 +42,9 @@ def form_on_a_gpu(kind: str) -> str:
         loaded, weights = load(file.as_posix()), mx.load((other / "model.safetensors").as_posix())
         for path, layer in loaded.model.named_modules():
             if hasattr(layer, "scales"):
-                parts = (part.astype(mx.float32) for part in (layer.scales, layer.biases))
-                unpacked = mx.dequantize(layer.weight, *parts, group_size=layer.group_size, bits=layer.bits)
-                assert mx.array_equal(unpacked, weights[f"{path}.weight"]), f"{kind}: {path} is not what the file holds"
+                assert mx.array_equal(gguf_files.unpacked(layer), weights[f"{path}.weight"]), (
+                    f"{kind}: {path} is not what the file holds"
+                )
         return loaded.form
 
 

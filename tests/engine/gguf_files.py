@@ -323,6 +323,16 @@ def write_pair(name: str, kind: str, folder: Path, seed: int = 0) -> tuple[Path,
     return path, other
 
 
+def unpacked(layer: nn.Module) -> mx.array:
+    """The weights of a quantised layer in float32, by MLX."""
+    if layer.mode != "affine":
+        return mx.dequantize(layer.weight, layer.scales, group_size=layer.group_size, bits=layer.bits, mode=layer.mode).astype(
+            mx.float32
+        )
+    parts = (part.astype(mx.float32) for part in (layer.scales, layer.biases))
+    return mx.dequantize(layer.weight, *parts, group_size=layer.group_size, bits=layer.bits)
+
+
 def _quantised(weight: np.ndarray, kind: str, generator: np.random.Generator) -> np.ndarray:
     if kind in HALVES:
         rows, columns = int(np.prod(weight.shape[:-1])), weight.shape[-1]

@@ -138,6 +138,14 @@ def test_mlx_unpacks_what_is_kept_quantised_to_the_same_weights(kind: str) -> No
     np.testing.assert_array_equal(np.array(unpacked), dequantize(raw, gguf.GGMLQuantizationType[kind]))
 
 
+def test_mlx_unpacks_its_own_form_of_mxfp4_to_the_same_weights() -> None:
+    raw = blocks("MXFP4")
+    weights, scales = gguf_blocks.mxfp4(mx.array(raw))
+    unpacked = mx.dequantize(weights.reshape(len(raw), -1), scales, group_size=gguf_blocks.GROUP, bits=4, mode="mxfp4")
+    expected = dequantize(raw, gguf.GGMLQuantizationType.MXFP4)
+    np.testing.assert_array_equal(np.array(unpacked.astype(mx.float32)), expected)
+
+
 @pytest.mark.parametrize("kind", sorted(gguf_blocks.AFFINE))
 def test_only_the_scales_of_k_quants_need_more_than_half_precision(kind: str) -> None:
     found = gguf_blocks.affine(kind, mx.array(blocks(kind)))

@@ -50,7 +50,13 @@ def test_every_architecture_and_every_type_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [*(("llama, experts", kind) for kind in sorted(gguf_blocks.AFFINE)), ("gemma3", "Q4_0"), ("gemma3", "Q5_K")]
+    ("name", "kind"),
+    [
+        *(("llama, experts", kind) for kind in sorted(gguf_blocks.AFFINE)),
+        ("gemma3", "Q4_0"),
+        ("gemma3", "Q5_K"),
+        ("llama, experts", "MXFP4"),
+    ],
 )
 def test_a_gpu_keeps_affine_types_quantised_without_loss(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -64,8 +70,7 @@ def test_a_gpu_keeps_affine_types_quantised_without_loss(
     kept = {path: layer for path, layer in loaded.model.named_modules() if hasattr(layer, "scales")}
     assert len(kept) == sum(array.ndim > 1 and ".gate." not in path for path, array in weights.items())
     for path, layer in kept.items():
-        parts = (part.astype(mx.float32) for part in (layer.scales, layer.biases))
-        unpacked = mx.dequantize(layer.weight, *parts, group_size=layer.group_size, bits=layer.bits)
+        unpacked = gguf_files.unpacked(layer)
         np.testing.assert_array_equal(np.array(unpacked), np.array(weights[f"{path}.weight"]), err_msg=path)
     half = mx.bfloat16 if name == "gemma3" else mx.float16
     assert loaded.model.layers[0].input_layernorm.weight.dtype == half
