@@ -228,6 +228,7 @@ class CompareView(QWidget):
         if setup.seed is None:
             setup = replace(setup, seed=secrets.randbelow(SEED_LIMIT))
             self.bar.show_drawn_seed(setup.seed)
+        setup = replace(setup, template=setup.template and not settings.raw)
         self._asked, self._asked_target = setup, settings.target
         requests = setup.requests(settings.target, settings.options(), settings.system_prompt, settings.thinking)
         self.parting.show_words()

@@ -225,7 +225,7 @@ class AnswerBlock(Block):
     def _behind_thought(self, part: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
         """The pieces of the thought and those of the answer, with a divider between them where the thought is shown."""
         text = self.answer.text
-        if self.folds and self.answer.has_thought and self.answer.shows_thought and text.answer_at is not None:
+        if self.fold and self.answer.shows_thought and text.answer_at is not None:
             first = text.pieces[text.answer_at]
             cut = next((place for place, piece in enumerate(part) if piece is first), None)
             if cut is not None:

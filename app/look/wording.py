@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
 from engine.lens.pieces import Ghosts
-from engine.lens.shared_wording import FIGURES
+from engine.lens.shared_wording import FIGURES, no_template
 from engine.lens.shared_wording import RULE_TITLES as RULE_TITLES
 from engine.lens.shared_wording import drafter_title as drafter_title
 from engine.types import INVARIANT_RULES, Rule
@@ -77,7 +77,7 @@ def drafter_note(kind: DrafterKind) -> str:
 def raw_note(raw: bool, has_template: bool) -> str:
     """What becomes of a message where no chat template is used; empty where one is."""
     if not has_template:
-        return "This model has no chat template. It continues your text as it stands."
+        return f"{no_template('This model')}."
     return "Raw completion: the model continues your text as it stands." if raw else ""
 
 

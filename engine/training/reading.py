@@ -84,10 +84,10 @@ class _TargetBatch:
 
     def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
         self._model = model
-        kinds = {type(layer).__name__ for layer in make_prompt_cache(model) if type(layer) is not KVCache}
-        if kinds:
+        if any(type(layer) is not KVCache for layer in make_prompt_cache(model)):
             raise DraftlightError(
-                f"This target cannot write in batches: its cache is a {', '.join(sorted(kinds))}. Provide text with --text."
+                "This target cannot write many texts at once, because some of its layers keep something else than the keys and "
+                "values of all tokens (sliding windows, chunks or recurrent states). Provide text with --text."
             )
         lengths = [len(prompt) - 1 for prompt in prompts]
         self._cache = [BatchKVCache([0] * len(prompts)) for _ in make_prompt_cache(model)]

@@ -171,6 +171,7 @@ NOT_BUILT = {
     "gemma2": "a tiny random one says one token over and over, which proves nothing",
     "gemma3n": "a tiny random one says one token over and over, which proves nothing",
     "muse_spark": "its layers exist for Apple's GPU only",
+    "phi3small": "a tiny random one crashes MLX on Linux in mlx-lm's own plain loop",
     "prism_hadamard_qwen35": "it needs a file of packed 2-bit weights; its layers are those of qwen3_5",
 }
 """Architectures without a tiny random model, and why."""

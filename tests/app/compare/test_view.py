@@ -708,3 +708,13 @@ def test_the_card_of_the_empty_window_sets_the_rules_side_by_side_and_says_what_
     )
     view.show_setup(two_rules(window.settings), "")
     assert not view.band.isVisible()
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_raw_completion_is_for_comparisons_too(qtbot: QtBot, open_compare: Open, raw: bool) -> None:
+    _, view, engine = open_compare((story_rounds(), story_rounds()), raw=raw, system_prompt="Be brief.")
+    run(qtbot, view)
+    (asked,) = engine.comparisons
+    assert {request.template for request in asked.requests} == {not raw}
+    roles = {tuple(message.role for message in request.messages) for request in asked.requests}
+    assert roles == {("user",) if raw else ("system", "user")}

@@ -34,7 +34,7 @@ def test_a_model_without_a_template_is_said_to_continue_texts(qtbot: QtBot, show
     title, placeholder, hint = words(window)
     assert title == "Which text should the model continue?"
     assert placeholder == "Write the beginning of a text"
-    assert hint == "This model has no chat template. It continues your text as it stands."
+    assert hint == "This model has no chat template: it continues your text as it stands."
     engine.say(LoadFinished(MODEL, 0.1))
     qtbot.waitUntil(lambda: words(window) == chatting)
 
