@@ -8,6 +8,7 @@ from dataclasses import replace
 from engine.chats import (
     CONTINUABLE,
     STATE_OF_FINISH,
+    STATE_WORDS,
     ChatSettings,
     ChatStore,
     Conversation,
@@ -53,16 +54,23 @@ class SavedAnswer:
         continued = path[-1] if path and path[-1].role == "assistant" and not prompt else None
         given: tuple[int, ...] = ()
         if continued is not None:
-            if continued.state not in CONTINUABLE:
-                raise DraftlightError("The last answer is complete. Give a prompt to go on with the conversation.")
-            if continued.trace is None:
-                raise DraftlightError("The trace of the last answer is not there any longer, so it cannot go on. Give a prompt.")
-            given = given_ids(continued.trace)
             path = path[:-1]
+            if continued.state == "failed":  # asked for again
+                continued = None
+            elif continued.state not in CONTINUABLE:
+                raise DraftlightError(
+                    f"The last answer cannot go on ({STATE_WORDS[continued.state]}). Give a prompt to continue the conversation."
+                )
+            elif continued.trace is None:
+                raise DraftlightError("The trace of the last answer is not there any longer, so it cannot go on. Give a prompt.")
+            else:
+                given = given_ids(continued.trace)
         if not path and not prompt:
             raise DraftlightError("The conversation is empty. Give a prompt.")
         options = settings.options.replace(max_tokens=settings.options.max_tokens + len(given))
-        self._made = Making(settings.target, replace(settings, options=options))
+        if continued is not None and continued.made is not None and options.seed is None:
+            options = options.replace(seed=continued.made.settings.options.seed)  # as if it had never ended
+        self._made = Making(settings=replace(settings, options=options))
         with store.together():
             number = store.create(settings) if conversation is None else conversation.about.id
             store.keep_settings(number, settings)

@@ -95,7 +95,8 @@ class ChatStore:
         try:
             for folder in (home, home / "traces", self.folder):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.folder.chmod(0o700)
+            for folder in (home / "traces", self.folder):  # those of before let others see their names
+                folder.chmod(0o700)
             with alone(self.folder / "opening.lock", wait):
                 self._presence = Presence(self.folder / "open")
                 try:

@@ -78,11 +78,14 @@ def test_an_answer_that_was_cut_goes_on_where_it_ended(
     assert second.text.startswith("abcd")
     assert len(second.text) == 8
     assert second.continues == first.id
+    assert first.made is not None
+    assert second.made is not None
+    assert second.made.settings.options.seed == first.made.settings.options.seed
     with ChatStore(home) as store:
         assert [each.id for each in store.open(1).siblings(second.id)] == [first.id, second.id]
         store.finish_answer(second.id, "complete", second.text)
     assert main(["chat", "--continue"]) == 1
-    assert "The last answer is complete. Give a prompt" in capsys.readouterr().err
+    assert "The last answer cannot go on (complete). Give a prompt" in capsys.readouterr().err
 
 
 def test_a_failed_answer_is_kept_as_far_as_it_came(backend: FakeBackend, home: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,6 +96,10 @@ def test_a_failed_answer_is_kept_as_far_as_it_came(backend: FakeBackend, home: P
     assert answer.made is not None
     assert "device lost" in answer.made.failure
     assert "abc".startswith(answer.text)
+    backend.fail_at = {}
+    run("chat", "--continue", "--max-tokens", "3")
+    again = kept(home)[-1]
+    assert (again.text, again.state, again.parent) == ("abc", "length", answer.parent), "asked for again, beside the failed one"
 
 
 def test_nothing_is_kept_where_that_is_not_wished_for(backend: FakeBackend, home: Path) -> None:
