@@ -1,9 +1,9 @@
 """Models in GGUF files, as mlx-lm's own models.
 
 Weights are read block by block (`engine.models.gguf_blocks`), tensor after tensor, so that only one at a time is in memory twice.
-On the CPU every weight becomes a 32-bit number. On a GPU, layers of the affine types stay quantised without loss: their scales
-keep 16 bits where that is exact, and 32 where it is not, as the scales of Q4_K are products of two numbers. The other types are
-expanded to 16 bits.
+On the CPU every weight becomes a 32-bit number. On a GPU, layers of the affine types and of MXFP4 stay quantised without loss.
+Affine scales keep 16 bits where that is exact, and 32 where it is not: those of Q4_K are products of two numbers. The other types
+are expanded to 16 bits.
 """
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ def load_gguf(path: Path, header: GgufHeader, widen: bool) -> tuple[nn.Module, d
             weights = _unshared(weights, config)
             _fill_missing(weights, model)
             model.load_weights(list(weights.items()))
+            model(mx.array([[0]]))  # builds the graph and computes nothing: a part that is missing shows now
             if ROPE_FACTORS in header.tensors and config["model_type"] != "gemma4_text":
                 factors = gguf_blocks.expand(
                     header.tensors[ROPE_FACTORS].kind, _raw(file, header.tensors[ROPE_FACTORS], path.name)

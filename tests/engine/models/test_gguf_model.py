@@ -58,7 +58,7 @@ def test_every_architecture_and_every_type_is_tried() -> None:
         ("llama, experts", "MXFP4"),
     ],
 )
-def test_a_gpu_keeps_affine_types_quantised_without_loss(
+def test_a_gpu_keeps_what_mlx_can_hold_quantised_without_loss(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In every layer: attention, stacked experts, embedding; in float16, and in bfloat16 where an architecture needs it."""
