@@ -101,7 +101,7 @@ def compile_kernels(sources: Sequence[str], folder: Path) -> ctypes.CDLL:
         text = library.with_suffix(".cpp")
         text.write_text(program)
         # No contraction, as the kernel's pragma asks; no fortified longjmp, which refuses to change stacks.
-        flags = "-std=c++20 -O1 -fPIC -shared -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -w"
+        flags = "-std=c++20 -Og -fPIC -shared -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -w"
         command = [str(compiler()), *flags.split(), str(text), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True, text=True)
     return ctypes.CDLL(str(library))

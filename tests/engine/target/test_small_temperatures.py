@@ -68,12 +68,13 @@ def test_ties_are_split_as_the_law_says_and_every_figure_is_a_number(rule: str, 
     rounds = rounds_of(rule, temperature)
     assert p_value(rounds, temperature) > FALSE_ALARM
     check_acceptance(rounds, rule)
-    law, text = distribution(tied().target, temperature), list(PROMPT)
+    law = distribution(tied().target, temperature)
+    tokens = [token for finished in rounds for token in finished.emitted]
+    text = np.array(PROMPT[-ORDER:] + [token.id for token in tokens])
+    wanted = law[(*(text[lag : lag - ORDER] for lag in range(ORDER)), text[ORDER:])]
+    np.testing.assert_allclose([token.p for token in tokens], wanted, rtol=0, atol=1e-5)
+    assert all(token.entropy is not None and 0 <= token.entropy < 1.1 for token in tokens)
     for finished in rounds:
-        for token in finished.emitted:
-            assert token.p == pytest.approx(law[tuple(text[-ORDER:])][token.id], abs=1e-5)
-            assert token.entropy is not None and 0 <= token.entropy < 1.1
-            text.append(token.id)
         for proposal in finished.proposals:
             assert proposal.q is not None and 0 < proposal.q <= 1
             assert proposal.acceptance is None or 0 <= proposal.acceptance <= 1
