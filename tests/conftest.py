@@ -113,10 +113,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         items.sort(key=lambda item: item.get_closest_marker("builtin") is None)
 
 
+_FREEZING = {"freeze": gc.freeze, "unfreeze": gc.unfreeze}
+
+
 def pytest_collection_finish() -> None:
-    """What thousands of collected tests and their modules consist of stays to the end: no collection need walk over it."""
+    """What thousands of collected tests and their modules consist of stays to the end: no collection need walk over it.
+
+    Windows, replays and benchmarks set aside what they have, and in the end take everything in again. In tests they do neither.
+    """
     gc.collect()
     gc.freeze()
+    for name in _FREEZING:
+        setattr(gc, name, lambda: None)
 
 
 def _has_metal() -> bool:
@@ -168,8 +176,17 @@ def garbage_of_qt_is_collected_between_tests() -> Iterator[None]:
     _hold_garbage_of_qt()
     if not gc.isenabled() and next(_tests_since_collection) % TESTS_BETWEEN_COLLECTIONS == 0:
         gc.collect()
-        if not gc.get_freeze_count():  # a test took in what was set aside
-            gc.freeze()
+
+
+@pytest.fixture
+def real_freezing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For tests of what is set aside from the garbage collector; nothing is at their start."""
+    for name, function in _FREEZING.items():
+        monkeypatch.setattr(gc, name, function)
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 def _hold_garbage_of_qt() -> None:

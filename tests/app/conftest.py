@@ -45,9 +45,6 @@ def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
     name.
     """
     monkeypatch.setattr("app.session.engine_link.BUSY_MS", 5)
-    # A window sets aside what it has, and in the end takes everything in again: also what the collection of tests set aside.
-    monkeypatch.setattr(gc, "freeze", lambda: None)
-    monkeypatch.setattr(gc, "unfreeze", lambda: None)
     from app.session.settings import Settings
     from app.window.window import Window
 

@@ -12,13 +12,12 @@ from engine.garbage import without_collecting
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(real_freezing: None) -> Iterator[None]:
     automatic = gc.isenabled()
     gc.enable()
     yield
     if not automatic:
         gc.disable()
-    gc.unfreeze()
 
 
 def test_it_is_off_inside_and_on_again_even_after_an_error() -> None:
@@ -43,7 +42,6 @@ def test_who_had_it_off_keeps_it_off() -> None:
 
 
 def test_what_settled_is_left_out_of_collections() -> None:
-    gc.unfreeze()
     with without_collecting(settle=True):
         kept = [[] for _ in range(1000)]
     assert gc.get_freeze_count() >= len(kept)

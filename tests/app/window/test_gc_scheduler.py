@@ -15,10 +15,9 @@ from engine import garbage
 
 
 @pytest.fixture
-def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcScheduler]:
+def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, real_freezing: None) -> Iterator[GcScheduler]:
     monkeypatch.setattr("app.window.gc_scheduler.IDLE_MS", 1)
     parent = QObject()
-    gc.unfreeze()  # what the collection of tests set aside
     gc.enable()
     collector = GcScheduler(parent)
     yield collector
@@ -94,7 +93,7 @@ def _everything() -> list[object]:
     return found
 
 
-def test_closing_leaves_everything_as_it_was(qapp: object) -> None:
+def test_closing_leaves_everything_as_it_was(qapp: object, real_freezing: None) -> None:
     gc.enable()
     parent = QObject()
     collector = GcScheduler(parent)
