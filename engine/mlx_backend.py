@@ -141,6 +141,12 @@ class MlxBackend:
 
         yield from peers.answer(target, draft, prompt, options, proceed)
 
+    def peer_refusal(self, target: Any, draft: Any) -> str | None:
+        """As in `Backend`, by `engine.bench.peers`."""
+        from engine.bench import peers
+
+        return peers.refusal(target, draft)
+
     def finish_queued(self) -> None:
         """As in `Backend`: MLX's default stream of this thread is empty afterwards."""
         self._mx.synchronize()

@@ -11,7 +11,7 @@ are measured on the same prompts.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from engine import garbage
 from engine.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
@@ -54,8 +54,13 @@ class BenchTask(LongTask[BenchRequest]):
         return BenchFinished(self.id, complete=False)
 
 
-def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[tuple[BenchSetting, ...], tuple[str, ...]]:
-    """The settings at every temperature, the plain baseline left out, and notes on what is not as it was asked for."""
+def planned(
+    request: BenchRequest, drafters: Sequence[LoadedDrafter], refused: Mapping[str, str]
+) -> tuple[tuple[BenchSetting, ...], tuple[str, ...]]:
+    """The settings at every temperature, the plain baseline left out, and notes on what is not as it was asked for.
+
+    `refused`: why mlx-lm does not speculate, by the drafter with which it does not.
+    """
     settings: list[BenchSetting] = []
     notes: list[str] = []
     for temperature in request.temperatures:
@@ -70,7 +75,7 @@ def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[t
             settings += [
                 BenchSetting("mlx-lm", drafter.name, "match", temperature, gamma)
                 for drafter in drafters
-                if drafter.model is not None
+                if drafter.model is not None and drafter.name not in refused
                 for gamma in request.gammas
                 if gamma != "auto"
             ]
@@ -79,9 +84,11 @@ def planned(request: BenchRequest, drafters: Sequence[LoadedDrafter]) -> tuple[t
     for drafter in drafters if request.peers else ():
         if drafter.model is None:
             notes.append(f"mlx-lm is not measured with {drafter.name}: it speculates with draft models only.")
+        elif drafter.name in refused:
+            notes.append(f"mlx-lm is not measured with {drafter.name}: {refused[drafter.name]}.")
         elif "auto" in request.gammas:
             notes.append(f"mlx-lm is not measured with {drafter.name} at gamma auto: it drafts a fixed number of tokens.")
-        if drafter.model is not None and drafter.model.target_ids is not None:
+        if drafter.model is not None and drafter.model.target_ids is not None and drafter.name not in refused:
             notes.append(f"mlx-lm reads {drafter.name} through a wrapper that spreads its trimmed head onto the target's ids.")
     return tuple(settings), tuple(notes)
 
@@ -95,7 +102,10 @@ class _Bench:
         self._target = slots.target(self._request.target)
         named = [name for name in self._request.drafters if name != NO_DRAFTER]
         self._drafters = {name: slots.drafter(name) for name in named}
-        self._settings, self._notes = planned(self._request, list(self._drafters.values()))
+        drafters = list(self._drafters.values())
+        reasons = {drafter.name: backend.peer_refusal(self._target, drafter.model) for drafter in drafters if drafter.model}
+        refused = {name: reason for name, reason in reasons.items() if reason is not None}
+        self._settings, self._notes = planned(self._request, drafters, refused)
         self._drafters[NO_DRAFTER] = slots.drafter(NO_DRAFTER)
         turns = sum(len(prompt.turns) for prompt in self._request.prompts)
         self._runs = turns * (2 * len(self._settings) + len(self._request.temperatures))

@@ -83,6 +83,17 @@ def answer(
         mx.synchronize(generation_stream)  # a step may still be under way; the next measurement shall not pay for it
 
 
+def refusal(target: LoadedModel, draft: LoadedModel) -> str | None:
+    """Why mlx-lm's speculative loop is not right with this pair; None if it is.
+
+    It refuses recurrent layers and windows that have been left behind, and takes tokens back wrongly as it leaves a window.
+    """
+    for whose, model in (("target", target), ("draft model", draft)):
+        if caches.refusal(make_prompt_cache(model.model)) is not None:
+            return f"it cannot take tokens back from the {whose}'s sliding windows, chunks or recurrent layers"
+    return None
+
+
 def _gamma(options: DecodingOptions) -> int:
     if options.gamma == "auto":
         raise ValueError("mlx-lm drafts a fixed number of tokens; gamma must not be auto")

@@ -67,6 +67,9 @@ class Backend(Protocol):
     ) -> Generator[PeerToken, None, None]:
         """The same answer by mlx-lm's own loop: a speculative one with a draft model, a plain one if that is None."""
 
+    def peer_refusal(self, target: Any, draft: Any) -> str | None:
+        """Why mlx-lm's speculative loop cannot be measured with these models; None if it can."""
+
     def finish_queued(self) -> None:
         """Wait for whatever is queued on the device."""
 

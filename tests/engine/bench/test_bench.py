@@ -36,7 +36,8 @@ from engine.types import (
 )
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
-from tests.engine.tiny_models import weights, write_folder, write_gguf
+from tests.engine.families import config_of, tiny
+from tests.engine.tiny_models import config, weights, write_folder, write_gguf, write_model
 
 PROMPTS = (
     BenchPrompt("greeting", "chat", ("hello world", "and once more")),
@@ -521,3 +522,25 @@ def test_a_benchmark_of_few_bits_gives_every_run_such_a_cache(tmp_path: Path, mo
     assert all(row.same_text is not False for row in rows_of(events) if row.maker == "draftlight")
     setup = next(event.setup for event in events if isinstance(event, BenchStarted))
     assert "mlx-lm is measured with keys and values in full precision." in setup.notes
+
+
+@pytest.mark.parametrize("name", ["lfm2", "cohere2"])
+def test_a_model_whose_layers_forget_is_measured_where_mlx_lm_cannot_speculate(name: str, tmp_path: Path) -> None:
+    """Recurrent layers and windows of 16: every answer is the plain one, and mlx-lm's plain loop stands beside it."""
+    vocabulary = config()["vocab_size"]
+    paths = []
+    for seed in (0, 1):
+        described = config_of(name) | {"vocab_size": vocabulary}
+        paths.append(str(write_model(tmp_path / f"{name}-{seed}", tiny(name, seed, vocab_size=vocabulary), described)))
+    request = BenchRequest(PROMPTS[1:2], paths[0], (paths[1],), ("gumbel",), (0.0,), (3,), max_tokens=24)
+    events = benched(request)
+    assert isinstance(events[-1], BenchFinished), events[-1]
+    rows = rows_of(events)
+    assert {(row.maker, row.drafter != "none") for row in rows} == {
+        ("draftlight", False),
+        ("draftlight", True),
+        ("mlx-lm", False),
+    }
+    assert all(row.same_text for row in rows if row.maker == "draftlight" and row.drafter != "none")
+    setup = next(event.setup for event in events if isinstance(event, BenchStarted))
+    assert any("cannot take tokens back from the target's sliding windows" in note for note in setup.notes)
