@@ -351,7 +351,7 @@ def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
         figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
     figures.append((number(summary.tau), "tau"))
     ending = f", {FINISH_WORDS[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
-    figures.append((f"{summary.emitted:,}", f"tokens{ending}"))
+    figures.append((f"{summary.emitted:,}", f"token{'s' * (summary.emitted != 1)}{ending}"))
     return figures
 
 

@@ -67,7 +67,7 @@ def closing(comparison: Comparison) -> tuple[str, str]:
 def waiting_for(comparison: Comparison) -> str:
     """What stands where the closing words will."""
     if comparison.running:
-        return f"What was found stands here once all {len(comparison.columns)} answers have ended."
+        return f"The result appears here when all {len(comparison.columns)} answers are done."
     return "Not every answer has come, so nothing is concluded."
 
 
@@ -114,7 +114,7 @@ def _acceptance(comparison: Comparison) -> str:
             doubtful = True
             continue
         name = drafter_words(column.setup.drafter, comparison.target)
-        parts.append(f"{share(more.value)} more with {name} ({share(more.low)} to {share(more.high)})")
+        parts.append(f"{share(more.value)} more with {name} (between {share(more.low)} and {share(more.high)})")
         measured = [comparison.columns[other] for other in rules["rejection"]]
         twin = next((other for other in measured if other.setup.drafter == column.setup.drafter), None)
         alphas = [run.answer.tally.summary.alpha for run in (column, twin) if run is not None]
@@ -122,7 +122,11 @@ def _acceptance(comparison: Comparison) -> str:
     if not parts:
         return "There are too few rounds to tell which rule accepts more." if doubtful else ""
     words = f"At the same positions, theory predicts that Rejection accepts {' and '.join(parts)}."
-    return f"{words} The measured alphas belong to different texts, which vary by more than that." if contrary else words
+    return f"{words} {CONTRARY}" if contrary else words
+
+
+CONTRARY = "The alphas below were measured on different texts, where chance alone moves them by more than that."
+"""Why two measured shares may seem to say the opposite."""
 
 
 def _both(columns: tuple[int, ...]) -> str:

@@ -36,6 +36,7 @@ from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskF
 
 REFRESH_MS = 80
 AXIS_STEP = 1.3
+BEFORE_CHANGES = "Found before you changed the settings:"
 
 
 class CompareView(QWidget):
@@ -47,7 +48,7 @@ class CompareView(QWidget):
 
     Signals:
         closed: the user goes back to the chat.
-        changed: a comparison has begun or ended.
+        changed: a comparison has begun or ended, or its settings were edited.
         exported: (folder, kind) where and as what answers were exported.
     """
 
@@ -146,8 +147,18 @@ class CompareView(QWidget):
             return f"Drawing {self._asked.samples:,} samples in each of {len(self.tallies)} columns"
         if self.comparison is not None and self.comparison.running:
             return f"Comparing {len(self.comparison.columns)} answers, one round each in turn"
+        if self.outdated:
+            return "Changed since this comparison. Start compares again"
         shown = self.comparison is not None or self.tallies
         return "Comparison done" if shown else "Ready to compare"
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the controls have been changed since what is shown was asked for."""
+        asked, setup = self._asked, self.setup
+        if asked is None or self.running:
+            return False
+        return (setup if setup.seed is not None else replace(setup, seed=asked.seed)) != asked
 
     def show_setup(self, setup: Setup, words: str) -> None:
         """Another comparison, not yet started; what was shown goes away."""
@@ -209,8 +220,11 @@ class CompareView(QWidget):
             target = self.settings().target
             for column in self._shown:
                 column.show_title(column.controls.setup.title(target))
+        elif self.comparison is not None:
+            self._show_result(self.comparison)
         self._show_about()
         self._show_state()
+        self.changed.emit()
 
     def _show_about(self) -> None:
         """What the preset said, as far as it is true of what the controls say now."""
@@ -334,15 +348,18 @@ class CompareView(QWidget):
         cells = max(run.usual_proposals for run in comparison.columns)
         for column in self.columns[: len(comparison.columns)]:
             column.sync(comparison, seconds, cells)
+        self._show_result(comparison)
+        self._level()
+
+    def _show_result(self, comparison: Comparison) -> None:
+        """What was found, and whether the controls have been changed since."""
         found = rule_findings(comparison)
         self.band.show_findings(found)
-        if found:
-            parted = comparison.divergence is not None
-            self.parting.show_words(*closing(comparison), until=waiting_for(comparison), least=LONGEST, parted=parted)
-        else:
-            words = parting_words(comparison)
-            self.parting.show_words("", words, until=agreeing(comparison), least=words)
-        self._level()
+        headline, words = closing(comparison) if found else ("", parting_words(comparison))
+        until, least = (waiting_for(comparison), LONGEST) if found else (agreeing(comparison), words)
+        if self.outdated and (headline or words):
+            headline = " ".join(filter(None, (BEFORE_CHANGES, headline)))
+        self.parting.show_words(headline, words, until=until, least=least, parted=comparison.divergence is not None)
 
     def _level(self, anew: bool = False) -> None:
         """Texts begin at one height, however many lines the words above them take, and go no higher until another comparison."""

@@ -58,12 +58,12 @@ class StatusStrip(QWidget):
         self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
     def show_session(self, session: Session, instead: str = "") -> None:
-        """The state of the session, or of what is shown instead of it."""
+        """The state of the session, or of what is shown instead of it; the context is the chat's and goes with its state."""
         text = instead or phase_text(session)
         if text != self.line.text():
             self.line.setText(text)
             self.line.setAccessibleDescription(text)
-        length = None if session.model is None or session.replaying else session.model.context_length
+        length = None if instead or session.model is None or session.replaying else session.model.context_length
         self.context.setText(f"Context {session.context_used:,} of {length:,}" if length else "")
         self.context.setVisible(self._room_for_context and bool(length))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.compare.comparison import ColumnSetup, Comparison, Setup
-from app.compare.finding import closing, rule_findings
+from app.compare.finding import CONTRARY, closing, rule_findings
 from engine.types import Expected
 from tests.app.compare.test_comparison import TEXT, compared, end, grow, rounds_of
 from tests.app.fakes import make_round
@@ -99,8 +99,8 @@ def test_acceptance_is_compared_at_the_same_positions_with_its_interval() -> Non
     headline, words = closing(judged(0.06))
     assert headline == "Gumbel kept the text when the drafter changed; Rejection happened to keep it."
     assert words == (
-        "At the same positions, theory predicts that Rejection accepts .06 more with Trained head (.06 to .06) and .06 more with "
-        "Small draft model (.06 to .06)."
+        "At the same positions, theory predicts that Rejection accepts .06 more with Trained head (between .06 and .06) and "
+        ".06 more with Small draft model (between .06 and .06)."
     )
 
 
@@ -116,7 +116,7 @@ def test_texts_that_were_stopped_before_they_could_part_prove_nothing_of_rejecti
 
 def test_a_measured_alpha_that_seems_to_say_the_opposite_is_explained() -> None:
     _, words = closing(judged(0.06, rejection=(4, 20)))
-    assert words.endswith("The measured alphas belong to different texts, which vary by more than that.")
+    assert words.endswith(CONTRARY)
 
 
 def test_no_difference_is_claimed_that_cannot_be_told_from_chance() -> None:

@@ -18,7 +18,7 @@ from app.compare import column_text
 from app.compare.comparison import ColumnSetup, Setup
 from app.compare.linked_columns import position_of
 from app.compare.presets import PRESETS
-from app.compare.view import CompareView
+from app.compare.view import BEFORE_CHANGES, CompareView
 from app.export.kinds import kind_named
 from app.look.theme import LIGHT
 from app.session.cursor import Place
@@ -158,7 +158,7 @@ def test_the_closing_words_have_their_place_from_the_start(qtbot: QtBot, open_co
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: all(column.answer.tally.rounds for column in view.comparison.columns))  # type: ignore[union-attr]
     view.refresh()
-    assert "once all 4 answers have ended" in view.parting.words.text() and not view.parting.go.isVisible()
+    assert "when all 4 answers are done" in view.parting.words.text() and not view.parting.go.isVisible()
     before = moved(view)
     engine.pause_after = None
     qtbot.waitUntil(lambda: not view.running)
@@ -318,6 +318,20 @@ def test_pointing_at_a_bar_of_the_strip_points_at_its_first_token_everywhere(qtb
     assert place is not None and place.round == 4
     assert strip.round_at(-5) is None
     assert strip.round_at(strip._area.left() - 2) == 0, "beside its left edge there is the first round"
+
+
+def test_what_was_found_before_a_change_of_the_settings_says_so(qtbot: QtBot, open_compare: Open) -> None:
+    window, view, _ = open_compare([other_story(), story_rounds()])
+    assert not view.outdated
+    run(qtbot, view)
+    found, prompt = view.parting.words.text(), view.bar.prompt.toPlainText()
+    assert not view.outdated and window.status.line.text() == "Comparison done"
+    view.bar.prompt.setPlainText("Another prompt")
+    assert view.outdated and BEFORE_CHANGES in view.parting.words.text()
+    assert window.status.line.text() == "Changed since this comparison. Start compares again"
+    assert not window.status.context.isVisible(), "it is the chat's"
+    view.bar.prompt.setPlainText(prompt)
+    assert not view.outdated and view.parting.words.text() == found
 
 
 def test_scrolling_one_column_brings_the_others_to_the_same_position(qtbot: QtBot, open_compare: Open) -> None:
