@@ -15,12 +15,10 @@ from engine.trace import read
 
 def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, notes: list[str]) -> None:
     """Gives every answer whose writer is not there any longer its text, and notes how many there were."""
+    there = {presence.name, *presence.others()}
     with database.reading() as rows:
         query = "SELECT m.id, m.writer, m.made, t.name FROM messages m LEFT JOIN traces t ON t.id = m.trace WHERE m.writer <> ''"
         running = [tuple(row) for row in rows.execute(query)]
-    if not running:
-        return
-    there = {presence.name, *presence.others()}
     ended = 0
     for message, writer, made, name in running:
         if writer in there:

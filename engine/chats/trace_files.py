@@ -78,8 +78,8 @@ class TraceFiles:
             self._delete("created < ?", (self._clock() - retention.days * DAY,))
         self._compress()
         if retention.bytes is not None:
-            newer = "SELECT sum(n.bytes) FROM traces n WHERE (n.created, n.id) >= (traces.created, traces.id)"
-            self._delete(f"({newer}) > ?", (retention.bytes,))
+            sums = "SELECT id, sum(bytes) OVER (ORDER BY created DESC, id DESC) AS with_newer FROM traces"
+            self._delete(f"id IN (SELECT id FROM ({sums}) WHERE with_newer > ?)", (retention.bytes,))
 
     def delete_unused(self) -> None:
         """Deletes the traces that no message refers to any longer."""

@@ -64,6 +64,7 @@ def check_saved(home: Path, said: list[dict[str, Any]]) -> None:
         interrupted = [message for message in kept.values() if message.state == "interrupted"]
         assert len(interrupted) <= 1
         assert len(store.notes) == len(interrupted)
+        assert len(list((store.folder / "open").iterdir())) == 1, "nothing of the killed one is left"
 
 
 def check_migrated(home: Path) -> None:
