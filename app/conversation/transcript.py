@@ -477,6 +477,13 @@ class Transcript(QAbstractScrollArea):
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self.latest.hide()
 
+    def go_to(self, turn: int, prompt: bool) -> None:
+        """Scrolls to the prompt of a turn, or to its answer."""
+        index = 2 * turn + (not prompt)
+        if index < len(self._blocks):
+            self._following = False
+            self.verticalScrollBar().setValue(round(self._blocks[index].top - TOP))
+
     def _follow_from_button(self) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
         self.follow()

@@ -123,6 +123,11 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Go to start or end", ("Home", "End")),
         Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),
     ),
+    "In the list of chats": (
+        Keys("Open, rename, delete", ("Return", "F2", "Del", "Backspace")),
+        Keys("Pin or unpin", ("P",)),
+        Keys("From the search to what was found", ("Down",)),
+    ),
     "In the timeline": (
         Keys("Previous or next round", ("Up", "Down", "PgUp", "PgDown")),
         Keys("Previous or next token of the round", ("Left", "Right")),

@@ -24,7 +24,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     return f"""
     QWidget {{ font-size: {px(13)}; }}
     QMainWindow, #chatColumn {{ background: {theme.background}; }}
-    #header, #sidePanel, #statusStrip {{ background: {theme.panel}; }}
+    #header, #sidePanel, #sidebar, #statusStrip {{ background: {theme.panel}; }}
     #header {{ border-bottom: 1px solid {theme.line}; }}
     #statusStrip {{ border-top: 1px solid {theme.line}; }}
     #wordmark {{ font-size: {px(15)}; font-weight: 600; }}
@@ -213,6 +213,14 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #againFound[alone="true"] {{ font-size: {px(13)}; font-weight: 400; }}
     #againWords {{ color: {theme.text}; font-size: {px(13)}; }}
     #againNotes {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #sidebar {{ border-right: 1px solid {theme.line}; }}
+    #chatsEmpty {{ color: {theme.dim}; font-size: {px(12)}; padding: 6px 14px; }}
+    QLineEdit#chatSearch, QLineEdit#chatTitle, QLineEdit#findField {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; padding: 0 {px(7)};
+        min-height: {px(26)}; color: {theme.text}; placeholder-text-color: {theme.faint};
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
+    QLineEdit#chatSearch:focus, QLineEdit#chatTitle:focus, QLineEdit#findField:focus {{ border-color: {theme.accent}; }}
+    QListView#chatList {{ background: {theme.panel}; border: none; outline: none; }}
     QListView#changeList {{ background: {theme.panel}; border: none; border-top: 1px solid {theme.line}; outline: none; }}
 
     QTableView#roundTable {{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -10,6 +11,7 @@ from PySide6.QtCore import QObject, Slot
 from app.look.banner import Banner
 from app.session.chat import Chat
 from engine.chats import ChatStore, Conversation
+from engine.errors import DraftlightError
 
 
 class ChatsController(QObject):
@@ -27,16 +29,17 @@ class ChatsController(QObject):
             return
         if number is not None:
             self._wanted = number
-            keeper.read(partial(_opened, number), self._show_first, self._not_there)
+            keeper.read(partial(_opened, number, None), self._show_first, self._not_there)
         keeper.write(ChatStore.import_traces, self._imported)
         keeper.tidy()
 
-    def open(self, number: int, then: Callable[[], object] | None = None) -> None:
-        """Shows a chat, and calls `then`; an answer that is under way is stopped and kept as far as it has come."""
+    def open(self, number: int, message: int | None = None, then: Callable[[], object] | None = None) -> None:
+        """Shows a chat, on the way to one of its messages if one is named, and calls `then`; an answer that is under way is
+        stopped and kept as far as it has come."""
         keeper = self._chat.keeper
         if keeper is not None and not self._chat.session.replaying:
             self._wanted = number
-            keeper.read(partial(_opened, number), partial(self._show, then), self._not_there)
+            keeper.read(partial(_opened, number, message), partial(self._show, then), self._not_there)
 
     def duplicate(self, at: int | None = None) -> None:
         """Makes a copy of the chat that is shown, or of the way to the answer of a turn, and shows it."""
@@ -50,6 +53,12 @@ class ChatsController(QObject):
             return None if kept.number is None else store.duplicate(kept.number, up_to)
 
         keeper.write(copied, self._copied)
+
+    @Slot(int)
+    def duplicate_other(self, number: int) -> None:
+        """Makes a copy of a chat and shows it."""
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(lambda store: store.duplicate(number), self._copied)
 
     @Slot(object)
     def _copied(self, number: int | None) -> None:
@@ -98,5 +107,8 @@ class ChatsController(QObject):
             self._chat.stored.emit()
 
 
-def _opened(number: int, store: ChatStore) -> Conversation:
+def _opened(number: int, message: int | None, store: ChatStore) -> Conversation:
+    if message is not None:
+        with contextlib.suppress(DraftlightError):  # it still opens where nothing can be written
+            store.choose(message)
     return store.open(number)

@@ -75,6 +75,15 @@ class Commanded(Protocol):
     def toggle_reading(self) -> None:
         """Shows answers that are done in the reading view, or their tokens."""
 
+    def toggle_sidebar(self) -> None:
+        """Shows or hides the chats."""
+
+    def search_chats(self) -> None:
+        """The keyboard goes to the search in all chats."""
+
+    def duplicate_chat(self) -> None:
+        """A copy of the chat that is shown."""
+
     def toggle_panel(self) -> None:
         """Shows or hides the side panel."""
 
@@ -134,6 +143,7 @@ def window_commands(window: Commanded) -> list[Command]:
     return [
         Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
+        Command("duplicateAction", "Duplicate chat", "Chat", window.duplicate_chat),
         Command("regenerateAction", "Regenerate", "Chat", window.regenerate, ("Ctrl+R",)),
         Command("previousAnswerAction", "Previous answer", "Chat", partial(window.step_sibling, -1), ("Ctrl+[",)),
         Command("nextAnswerAction", "Next answer", "Chat", partial(window.step_sibling, 1), ("Ctrl+]",)),
@@ -154,12 +164,14 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("ghostsAction", "Show more or fewer ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G")),
         *ghosts,
         Command("readingAction", "Reading view", "View", window.toggle_reading, ("F6",), checked=settings.reading),
+        Command("sidebarAction", "Chats", "View", window.toggle_sidebar, ("Ctrl+B",), checked=settings.sidebar),
         Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
         *appearances,
         Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),
         Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
         Command("normalAction", "Reset text size", "View", window.normal, ("Ctrl+0",), group="text"),
         *compare_commands(window.pages),
+        Command("searchAction", "Search chats", "Go", window.search_chats, ("Ctrl+Shift+F",)),
         Command("messageAction", "Go to the message field", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
         Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
         Command("ruleAction", "Go to the rules", "Go", window.focus_rule, ("Ctrl+D",)),
@@ -203,6 +215,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int) -> dict[st
         alone = ""
         export = "" if comparing.may_export else "There is no comparison to export yet."
         stop = "" if comparing.running else "No comparison is running."
+    reasons["duplicateAction"] = whole
     return reasons | {
         "saveChartsAction": pictures,
         "shareCardAction": pictures,

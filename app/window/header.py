@@ -68,6 +68,8 @@ class Header(QWidget):
         self.pin = icon_button("pin", "Keep this seed", self._pin)
         self._set_up_seed()
         keep_from_wheel(self.target, self.drafter, self.gamma, self.temperature)
+        self.sidebar = icon_button("sidebar", "Show or hide the chats (Ctrl+B)")
+        self.sidebar.setCheckable(True)
         self.compare = icon_button("compare", "Compare settings side by side (F4)")
         self.compare.setAccessibleName("Compare")
         self.options = icon_button("options", "Sampling options and system prompt")
@@ -105,6 +107,7 @@ class Header(QWidget):
         for button in (self.compare, self.options, self.panel, self.menu):
             right.addWidget(button)
         row = spaced(QHBoxLayout(), 14)
+        row.addWidget(self.sidebar, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.wordmark, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(controls, 1)
         row.addLayout(right)
@@ -167,6 +170,7 @@ class Header(QWidget):
         self.temperature.setValue(settings.temperature)
         self.seed.show_seed(settings.seed)
         self.pin.setChecked(settings.seed is not None)
+        self.sidebar.setChecked(settings.sidebar)
         self.panel.setChecked(settings.side_panel)
         del blockers
 
@@ -228,7 +232,7 @@ class Header(QWidget):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Tints the buttons and makes the number fields just wide enough for their longest values."""
-        for button in (self.compare, self.options, self.panel, self.menu, self.pin):
+        for button in (self.sidebar, self.compare, self.options, self.panel, self.menu, self.pin):
             tint(button, theme, scale)
         mono = themes.mono_font(scale, 13)
         metrics = QFontMetrics(mono)
@@ -244,9 +248,11 @@ class Header(QWidget):
         does, where the conversation needs it."""
         self.strip.set_room(width, height, scale)
         target, drafter = self.model_chips
-        target.words.setVisible(width >= 1330 * scale or 640 * scale <= width < 1120 * scale)
-        drafter.words.setVisible(width >= 640 * scale)
-        wide = width >= 1400 * scale
+        more = 0 if self.sidebar.isHidden() else 46 * scale
+        in_two_rows = 640 * scale <= width < 1120 * scale
+        target.words.setVisible(width >= 1330 * scale + more or in_two_rows)
+        drafter.words.setVisible(width >= 1280 * scale + more or in_two_rows if more else width >= 640 * scale)
+        wide = width >= 1400 * scale + more
         self.wordmark.setVisible(wide)
         left = self.wordmark.sizeHint().width() + 16 if wide else 2
         self.note_row.setContentsMargins(left, 0, 0, 0)

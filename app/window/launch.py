@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if trace is None:
         window.first_painted.connect(window.chat.load_models)
         window.first_painted.connect(window.chats.restore)
+        window.first_painted.connect(window.sidebar.start)
     else:
         window.replay_controller.show(trace)
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())

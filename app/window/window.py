@@ -13,6 +13,7 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
+    QHBoxLayout,
     QMainWindow,
     QMenu,
     QSizePolicy,
@@ -44,6 +45,7 @@ from app.session.cursor import Cursor
 from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
+from app.sidebar.sidebar import Sidebar
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
 from app.window.gc_scheduler import GcScheduler
@@ -63,6 +65,8 @@ from engine.types import Event, RoundFinished
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
+SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
+"""Below these widths the list of chats makes room, without and with the panel."""
 REPLAY_BAR = 720
 """Width of the replay bar in pixels at text scale 1, where there is room: its slider needs more than a line of text."""
 
@@ -171,8 +175,14 @@ class Window(QMainWindow):
         _stacked(self.column, (self.stack, 1), self.banner, self.composer, self.replay_controller.bar)
         self.replay_controller.watch()
         self.splitter = PanelSplitter(self.column, self.panel)
+        self.sidebar = Sidebar(self.chat)
+        self.header.sidebar.setVisible(self.chat.keeper is not None)
+        below = QWidget()
+        beside = spaced(QHBoxLayout(below))
+        beside.addWidget(self.sidebar)
+        beside.addWidget(self.splitter, 1)
         conversation = QWidget()
-        _stacked(conversation, self.header, (self.splitter, 1))
+        _stacked(conversation, self.header, (below, 1))
         self.pages = Pages(conversation, self.chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
         whole = QWidget()
         _stacked(whole, (self.pages, 1), self.status)
@@ -201,6 +211,11 @@ class Window(QMainWindow):
         self.header.remedy_wanted.connect(self.show_rules_apart)
         self.header.options.clicked.connect(self.open_options)
         self.header.panel.clicked.connect(self.toggle_panel)
+        self.header.sidebar.clicked.connect(self.toggle_sidebar)
+        self.sidebar.new_wanted.connect(self.new_chat)
+        self.sidebar.chosen.connect(self._open_chat)
+        self.sidebar.deleted.connect(self.chats.delete)
+        self.sidebar.duplicated.connect(self.chats.duplicate_other)
         self.header.compare.clicked.connect(self.pages.toggle)
         self.pages.turned.connect(self._page_turned)
         self.pages.changed.connect(self._refresh)
@@ -561,6 +576,7 @@ class Window(QMainWindow):
         self.panel.show_page(settings.panel_page)
         self.actions_by_id[f"{self.ghosts}GhostsAction"].setChecked(True)
         self.actions_by_id["readingAction"].setChecked(settings.reading)
+        self.actions_by_id["sidebarAction"].setChecked(settings.sidebar)
         self.actions_by_id["panelAction"].setChecked(settings.side_panel)
         self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
         self._show_note()
@@ -597,6 +613,7 @@ class Window(QMainWindow):
         self.setStyleSheet(stylesheet(theme, scale))
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
+        self.sidebar.set_look(theme, scale)
         self.explainer.set_look(theme, scale)
         self.picture_menu.set_look(theme)
         self.replay_controller.bar.set_look(theme, scale)
@@ -638,6 +655,47 @@ class Window(QMainWindow):
         """Keeps the other choice for the side panel, which the window follows as far as its width allows."""
         self.chat.keep(side_panel=not self.settings.side_panel)
 
+    @Slot()
+    def toggle_sidebar(self) -> None:
+        """Keeps the other choice for the list of chats, which the window follows as far as its width allows."""
+        self.chat.keep(sidebar=not self.settings.sidebar)
+        self._say_too_narrow(self.sidebar.isHidden() and self.settings.sidebar)
+
+    def search_chats(self) -> None:
+        """The keyboard goes to the search in all chats."""
+        self.pages.open_conversation() if self.pages.comparing is not None else None
+        self.chat.keep(sidebar=True)
+        self._say_too_narrow(self.sidebar.isHidden())
+        self.sidebar.go_to_search()
+
+    def _say_too_narrow(self, hidden: bool) -> None:
+        if hidden and self.chat.keeper is not None:
+            words = "The window is too narrow for the list of chats. Make it wider, the text smaller, or hide the panel (F3)."
+            self.banner.show_message(words, "note", self.sidebar.isHidden)
+
+    def duplicate_chat(self) -> None:
+        """A copy of the chat that is shown."""
+        self.chats.duplicate()
+
+    @Slot(int, object)
+    def _open_chat(self, number: int, message: int | None) -> None:
+        """Shows a chat, at a message if one is named; an answer that is under way is stopped and kept."""
+        if self.session.replaying:
+            self.replay_controller.leave()
+        self.banner.hide()
+        if number == self.chat.kept.number:
+            self._show_message(message)
+        else:
+            self.chats.open(number, message, partial(self._show_message, message))
+
+    def _show_message(self, message: int | None) -> None:
+        """Scrolls to a message of the chat that is shown."""
+        if message is not None:
+            turns = self.session.turns
+            at = next((at for at, turn in enumerate(turns) if message in (turn.kept_as, turn.answer.kept_as)), None)
+            if at is not None:
+                self.transcript.go_to(at, prompt=turns[at].kept_as == message)
+
     def open_page(self, page: PanelPage) -> None:
         """A page of the panel, with the keyboard on it."""
         self.chat.keep(side_panel=True)
@@ -676,6 +734,9 @@ class Window(QMainWindow):
         """Leaves out what a narrow window has no place for."""
         width, scale = self.width(), self.settings.text_scale
         self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
+        least = SIDEBAR_BESIDE_PANEL if self.settings.side_panel else SIDEBAR_ALONE
+        self.sidebar.setVisible(self.settings.sidebar and self.chat.keeper is not None and width >= least * scale)
+        self._divide()
         self.banner.check()
         self.status.set_room(width, scale)
         self.header.set_room(width, self.height(), scale)
@@ -727,7 +788,8 @@ class Window(QMainWindow):
     # Qt
 
     def _divide(self) -> None:
-        self.splitter.divide(self.width(), self.settings.text_scale)
+        beside = 0 if self.sidebar.isHidden() else self.sidebar.width()
+        self.splitter.divide(self.width() - beside, self.settings.text_scale)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if watched is self.column and event.type() == QEvent.Type.Resize:
@@ -764,6 +826,7 @@ class Window(QMainWindow):
             self.hide()
             self._clock.stop()
             self.panel.stop()
+            self.sidebar.stop()
             self.replay_controller.stop()
             self.verdicts.stop()
             self.pages.close_down()

@@ -1,0 +1,197 @@
+"""The list itself: paints rows and takes keys. Rows of one height, so that thousands cost no more than the few in view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QAbstractItemModel, QEvent, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QKeyEvent, QPainter
+from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from app.look import theme as themes
+from app.look.theme import Theme
+from app.look.widgets import named
+from app.sidebar.model import ChatsModel, Index, Row
+
+
+class ChatDelegate(QStyledItemDelegate):
+    """Paints headings, titles and what was found."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.current: int | None = None
+        self.found = False
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets colours and sizes."""
+        self._theme, self._scale = theme, scale
+        self._pin = themes.pixmap("pin", theme.faint, round(13 * scale))
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        return QSize(80, round((50 if self.found else 32) * self._scale))
+
+    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
+        editor = QLineEdit(parent)
+        named(editor, "chatTitle", "Title of the chat", "Enter keeps it, Escape leaves it as it was.")
+        return editor
+
+    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:
+        area: QRect = option.rect
+        editor.setGeometry(area.adjusted(6, 1, -6, -1) if not self.found else area.adjusted(6, 1, -6, -area.height() // 3))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        model = index.model()
+        row = model.at(index) if isinstance(model, ChatsModel) else None
+        if row is None:
+            return
+        area: QRect = option.rect
+        font: QFont = QFont(option.font)
+        state: Any = option.state
+        theme, scale = self._theme, self._scale
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        inside = area.adjusted(round(14 * scale), 0, -round(12 * scale), 0)
+        if row.about is None:
+            font.setPixelSize(round(11 * scale))
+            font.setWeight(QFont.Weight.DemiBold)
+            painter.setFont(font)
+            painter.setPen(QColor(theme.dim))
+            low = inside.adjusted(0, round(8 * scale), 0, 0)
+            painter.drawText(low, Qt.AlignmentFlag.AlignVCenter, row.title)
+            painter.restore()
+            return
+        shown, focused = row.about.id == self.current, bool(state & QStyle.StateFlag.State_HasFocus)
+        over = bool(state & (QStyle.StateFlag.State_MouseOver | QStyle.StateFlag.State_Selected))
+        if shown or over or focused:
+            painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.raised) if shown or over else Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(area.adjusted(6, 1, -7, -2), 7, 7)
+        font.setPixelSize(round(13 * scale))
+        font.setWeight(QFont.Weight.Medium if shown else QFont.Weight.Normal)
+        if row.about.pinned:
+            room = round(13 * scale)
+            painter.drawPixmap(inside.right() - room, area.top() + (area.height() - room) // 2, self._pin)
+            inside.setRight(inside.right() - room - 4)
+        line = inside if not self.found else QRect(inside.left(), inside.top() + 4, inside.width(), inside.height() // 2 - 4)
+        self._words(painter, font, line, row.title, row.title_marks, QColor(theme.text))
+        if self.found and row.excerpt:
+            font.setPixelSize(round(12 * scale))
+            font.setWeight(QFont.Weight.Normal)
+            below = QRect(inside.left(), area.center().y(), inside.width(), inside.height() // 2 - 4)
+            self._words(painter, font, below, *_near_mark(row), QColor(theme.dim))
+        painter.restore()
+
+    def _words(
+        self, painter: QPainter, font: QFont, area: QRect, text: str, marks: tuple[tuple[int, int], ...], colour: QColor
+    ) -> None:
+        """One line, with marks under the words that were found; it ends with dots where there is no room."""
+        painter.setFont(font)
+        metrics = painter.fontMetrics()
+        line = metrics.elidedText(text.replace("\n", " "), Qt.TextElideMode.ElideRight, area.width())
+        for start, end in marks:
+            if start < len(line):
+                left = area.left() + metrics.horizontalAdvance(line[:start])
+                wide = metrics.horizontalAdvance(line[start : min(end, len(line))])
+                middle = area.center().y()
+                high = metrics.height()
+                painter.fillRect(QRect(left, middle - high // 2, wide, high), QColor(self._theme.selection))
+        painter.setPen(colour)
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
+
+
+def _near_mark(row: Row) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The excerpt from shortly before its first mark on, so that this is seen in a narrow list."""
+    first = row.marks[0][0] if row.marks else 0
+    cut = 0 if first < 14 else row.excerpt.rfind(" ", 0, first - 6) + 1
+    if not cut:
+        return row.excerpt, row.marks
+    return "… " + row.excerpt[cut:], tuple((start - cut + 2, end - cut + 2) for start, end in row.marks if start >= cut)
+
+
+class ChatList(QListView):
+    """Signals:
+    chosen: (number, message or None) the user wants to see a chat.
+    deleted, pinned: (number) it is to be deleted; pinned, or no longer.
+    menu_wanted: a menu for the chat with the keyboard, at a global position.
+    """
+
+    chosen = Signal(int, object)
+    deleted = Signal(int)
+    pinned = Signal(int)
+    menu_wanted = Signal(object)
+
+    def __init__(self, model: QAbstractItemModel) -> None:
+        super().__init__()
+        named(
+            self,
+            "chatList",
+            "Chats",
+            "Enter opens a chat, F2 renames it, Delete deletes it, P pins it, the menu key has everything.",
+        )
+        self.delegate = ChatDelegate(self)
+        self.setItemDelegate(self.delegate)
+        self.setUniformItemSizes(True)
+        self.setMouseTracking(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setModel(model)
+        self.clicked.connect(self._choose)
+
+    def show_current(self, number: int | None) -> None:
+        """Marks the chat that is shown."""
+        self.delegate.current = number
+        self.viewport().update()
+
+    def number(self) -> int | None:
+        """Number of the chat with the keyboard."""
+        row = self._row(self.currentIndex())
+        return None if row is None or row.about is None else row.about.id
+
+    def _row(self, index: Index) -> Row | None:
+        model = self.model()
+        return model.at(index) if isinstance(model, ChatsModel) else None
+
+    def _choose(self, index: Index) -> None:
+        row = self._row(index)
+        if row is not None and row.about is not None:
+            self.chosen.emit(row.about.id, row.message)
+
+    def rename(self) -> None:
+        """Lets the user write another title in place."""
+        if self.number() is not None:
+            self.edit(self.currentIndex())
+
+    # Qt
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_F2:
+            event.accept()  # here it renames
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        number = self.number()
+        key = event.key()
+        if number is None or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            super().keyPressEvent(event)
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(self.currentIndex())
+        elif key == Qt.Key.Key_F2:
+            self.rename()
+        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self.deleted.emit(number)
+        elif key == Qt.Key.Key_P:
+            self.pinned.emit(number)
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if event.reason() == QContextMenuEvent.Reason.Mouse:
+            index = self.indexAt(event.pos())
+            if (row := self._row(index)) is None or row.about is None:
+                return
+            self.setCurrentIndex(index)
+            self.menu_wanted.emit(event.globalPos())
+        elif self.number() is not None:
+            self.menu_wanted.emit(self.viewport().mapToGlobal(self.visualRect(self.currentIndex()).bottomLeft()))

@@ -1,0 +1,238 @@
+"""The list of chats with its search, kept up to date with the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QStackedLayout, QVBoxLayout, QWidget
+
+from app.look.theme import Theme
+from app.look.widgets import icon_button, named, spaced, tint
+from app.session.chat import Chat
+from app.sidebar.chat_list import ChatList
+from app.sidebar.model import ChatsModel
+from engine.chats import ChatStore, Hit, Listed
+
+WIDTH = 252
+"""Pixels at text scale 1."""
+MOST_HITS = 200
+TYPED_MS, STORED_MS, OTHERS_MS = 120, 60, 2000
+"""Until a search begins, until the list is read again after a change, and how often other programs' changes are looked for."""
+
+
+class Sidebar(QWidget):
+    """Chats by date, or those a search found.
+
+    Signals:
+        chosen: (number, message or None) a chat is to be shown, at a message if a search found that.
+        new_wanted: an empty chat is. deleted, duplicated: (number) a chat is to be deleted or copied.
+    """
+
+    chosen = Signal(int, object)
+    new_wanted = Signal()
+    deleted = Signal(int)
+    duplicated = Signal(int)
+
+    def __init__(self, chat: Chat) -> None:
+        super().__init__()
+        self._chat = chat
+        self._asked = 0
+        self._seen: int | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        named(self, "sidebar", "Chats")
+        self.model = ChatsModel()
+        self.list = ChatList(self.model)
+        self.search = QLineEdit()
+        named(self.search, "chatSearch", "Search chats", "Finds words in titles and messages. Down goes to what was found.")
+        self.search.setPlaceholderText("Search chats")
+        self.search.setClearButtonEnabled(True)
+        self.search.installEventFilter(self)
+        self.new = icon_button("new-chat", "New chat (Ctrl+N)", self.new_wanted.emit)
+        self.title = QLabel("Chats")
+        self.title.setObjectName("sectionTitle")
+        self.empty = QLabel()
+        self.empty.setObjectName("chatsEmpty")
+        self.empty.setWordWrap(True)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignTop)
+        row = spaced(QHBoxLayout(), 2, (16, 8, 8, 4))
+        row.addWidget(self.title, 1)
+        row.addWidget(self.new)
+        field = spaced(QHBoxLayout(), 0, (10, 0, 10, 6))
+        field.addWidget(self.search)
+        self._below = QWidget()
+        self._stack = QStackedLayout(self._below)
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(self.list)
+        column = spaced(QVBoxLayout(self))
+        column.addLayout(row)
+        column.addLayout(field)
+        column.addWidget(self._below, 1)
+        self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
+        self._typed.timeout.connect(self.read)
+        self._changed = QTimer(self, singleShot=True, interval=STORED_MS)
+        self._changed.timeout.connect(self.read)
+        self._others = QTimer(self, interval=OTHERS_MS)
+        self._others.timeout.connect(self._look_for_others)
+        self.search.textChanged.connect(self._search_changed)
+        self.list.chosen.connect(self.chosen)
+        self.list.deleted.connect(self.deleted)
+        self.list.pinned.connect(self._turn_pin)
+        self.list.menu_wanted.connect(self._open_menu)
+        self.model.renamed.connect(self._rename)
+        chat.stored.connect(self._changed.start)
+        chat.opened.connect(self._show_current)
+        self._show_state()
+
+    # What is shown
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the list."""
+        tint(self.new, theme, scale)
+        self.list.delegate.set_look(theme, scale)
+        self.list.reset()
+        self.setFixedWidth(round(WIDTH * scale))
+
+    @Slot()
+    def read(self) -> None:
+        """Reads the list again, or searches."""
+        keeper, query = self._chat.keeper, self.search.text().strip()
+        if keeper is None:
+            return
+        self._asked += 1
+        if query:
+            keeper.read(lambda store: store.search(query, MOST_HITS), partial(self._show_hits, self._asked), self._failed)
+        else:
+            keeper.read(lambda store: store.conversations(), partial(self._show_chats, self._asked), self._failed)
+
+    def _show_chats(self, asked: int, chats: Sequence[Listed]) -> None:
+        if asked == self._asked:
+            self._show(False, partial(self.model.show_chats, chats))
+
+    def _show_hits(self, asked: int, hits: Sequence[Hit]) -> None:
+        if asked == self._asked:
+            self._show(True, partial(self.model.show_hits, hits))
+
+    def _show(self, found: bool, fill: Callable[[], None]) -> None:
+        """Other rows; the keyboard stays on its chat, and the list where it is scrolled to."""
+        if self.list.state() == self.list.State.EditingState:
+            self._changed.start()  # a title is being written
+            return
+        number, scrolled = self.list.number(), self.list.verticalScrollBar().value()
+        self.list.delegate.found = found
+        fill()
+        self._show_current()
+        row = self.model.row_of(number)
+        if row is not None:
+            self.list.setCurrentIndex(self.model.index(row))
+        self.list.verticalScrollBar().setValue(scrolled)
+        self._show_state()
+
+    def _failed(self, message: str) -> None:
+        self.empty.setText(message)
+        if not self.model.rowCount():
+            self._stack.setCurrentWidget(self.empty)
+
+    def _show_state(self) -> None:
+        if self.model.rowCount():
+            self._stack.setCurrentWidget(self.list)
+            return
+        words = f"No chat has “{self.search.text().strip()}” in its title or messages." if self.search.text().strip() else ""
+        self.empty.setText(words or "Your chats appear here as soon as you send a message. They stay on this computer.")
+        self._stack.setCurrentWidget(self.empty)
+
+    @Slot()
+    def _show_current(self) -> None:
+        self.list.show_current(self._chat.kept.number)
+
+    @Slot(str)
+    def _search_changed(self, text: str) -> None:
+        self._typed.start()
+
+    def _look_for_others(self) -> None:
+        if self._chat.keeper is not None and self.isVisible():
+            self._chat.keeper.read(lambda store: store.changes(), self._changes)
+
+    def _changes(self, number: int) -> None:
+        if self._seen is not None and number != self._seen:
+            self.read()
+        self._seen = number
+
+    def start(self) -> None:
+        """Reads the list, and again whenever another program changes it."""
+        if self._chat.keeper is not None:
+            self._others.start()
+            self.read()
+
+    def stop(self) -> None:
+        """Nothing is read any more: the window is closing."""
+        for timer in (self._typed, self._changed, self._others):
+            timer.stop()
+
+    # What is asked for
+
+    def go_to_search(self) -> None:
+        """The keyboard goes to the search."""
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    @Slot(int, str)
+    def _rename(self, number: int, title: str) -> None:
+        self._write(lambda store: store.rename(number, title))
+
+    @Slot(int)
+    def _turn_pin(self, number: int) -> None:
+        row = self.model.row_of(number)
+        found = None if row is None else self.model.at(self.model.index(row))
+        if found is not None and found.about is not None:
+            pinned = not found.about.pinned
+            self._write(lambda store: store.pin(number, pinned))
+
+    def _write(self, work: Callable[[ChatStore], None]) -> None:
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(work, self._chat.tell_stored)
+
+    @Slot(object)
+    def _open_menu(self, where: QPoint) -> None:
+        number = self.list.number()
+        row = self.model.at(self.list.currentIndex())
+        if number is None or row is None or row.about is None:
+            return
+        menu = QMenu(self)
+        menu.addAction("Open", partial(self.chosen.emit, number, row.message))
+        menu.addAction("Rename\tF2", self.list.rename)
+        menu.addAction("Unpin\tP" if row.about.pinned else "Pin\tP", partial(self._turn_pin, number))
+        menu.addAction("Duplicate", partial(self.duplicated.emit, number))
+        menu.addSeparator()
+        menu.addAction("Delete\tDel", partial(self.deleted.emit, number))
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(where)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Escape empties the search before it does anything else; Down goes to the list."""
+        if not isinstance(event, QKeyEvent):
+            return False
+        escape = event.key() == Qt.Key.Key_Escape and bool(self.search.text())
+        if event.type() == QEvent.Type.ShortcutOverride and escape:
+            event.accept()
+            return True
+        if event.type() == QEvent.Type.KeyPress and escape:
+            self.search.clear()
+            return True
+        if event.type() == QEvent.Type.KeyPress and event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._enter_list(choose=event.key() != Qt.Key.Key_Down)
+            return True
+        return False
+
+    def _enter_list(self, choose: bool) -> None:
+        first = next((at for at in range(self.model.rowCount()) if self.model.flags(self.model.index(at))), None)
+        if first is None:
+            return
+        if self.list.number() is None:
+            self.list.setCurrentIndex(self.model.index(first))
+        if choose and (row := self.model.at(self.list.currentIndex())) is not None and row.about is not None:
+            self.chosen.emit(row.about.id, row.message)
+        else:
+            self.list.setFocus(Qt.FocusReason.TabFocusReason)

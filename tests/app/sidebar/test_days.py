@@ -1,0 +1,40 @@
+"""Chats stand under the day on which they last changed."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+import pytest
+
+from app.sidebar.days import grouped, heading_of
+from engine.chats import Listed
+
+TODAY = date(2026, 11, 22)
+
+
+def chat(day: date, *, pinned: bool = False) -> Listed:
+    at = datetime(day.year, day.month, day.day, 12).timestamp()
+    return Listed(1, "A chat", at, at, pinned=pinned)
+
+
+@pytest.mark.parametrize(
+    ("day", "heading"),
+    [
+        (date(2026, 11, 22), "Today"),
+        (date(2026, 11, 23), "Today"),  # the clock was set back
+        (date(2026, 11, 21), "Yesterday"),
+        (date(2026, 11, 20), "Previous 7 days"),
+        (date(2026, 11, 15), "Previous 7 days"),
+        (date(2026, 11, 14), "Previous 30 days"),
+        (date(2026, 10, 23), "Previous 30 days"),
+        (date(2026, 10, 22), "October"),
+        (date(2025, 10, 22), "October 2025"),
+    ],
+)
+def test_the_heading_says_how_long_ago(day: date, heading: str) -> None:
+    assert heading_of(chat(day), TODAY) == heading
+
+
+def test_pinned_chats_come_first_whatever_their_day() -> None:
+    chats = [chat(date(2025, 1, 1), pinned=True), chat(TODAY), chat(TODAY), chat(date(2026, 11, 21))]
+    assert [(heading, len(group)) for heading, group in grouped(chats, TODAY)] == [("Pinned", 1), ("Today", 2), ("Yesterday", 1)]

@@ -1,0 +1,155 @@
+"""The list of chats: what it shows, and everything it can do, by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QImage, QKeyEvent
+from PySide6.QtWidgets import QApplication, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from app.window.window import Window
+from engine.chats import ChatSettings, ChatStore
+from tests.app.fakes import FakeEngine
+
+TITLES = ("Lighthouses", "Dinner", "Regular expressions")
+
+
+@pytest.fixture
+def window(show_window: Callable[..., Any], home: Path, qtbot: QtBot) -> Window:
+    with ChatStore(home) as store:
+        for title in TITLES:
+            chat = store.create(ChatSettings())
+            prompt = store.add_message(chat, None, "user", title)
+            store.add_message(chat, prompt, "assistant", f"All about {title.lower()}, and a café.")
+    shown: Window = show_window(FakeEngine(), store=partial(ChatStore, wait=0.2), size=(1280, 800))
+    shown.sidebar.start()
+    qtbot.waitUntil(lambda: shown.sidebar.model.chats == len(TITLES))
+    return shown
+
+
+def titles(window: Window) -> list[str]:
+    model = window.sidebar.model
+    return [str(model.index(row).data()) for row in range(model.rowCount())]
+
+
+def go_to(window: Window, title: str) -> None:
+    window.sidebar.list.setCurrentIndex(window.sidebar.model.index(titles(window).index(title)))
+    window.sidebar.list.setFocus()
+
+
+def test_chats_stand_under_their_day_newest_first(window: Window) -> None:
+    assert titles(window) == ["Today", "Regular expressions", "Dinner", "Lighthouses"]
+
+
+def test_enter_opens_a_chat_and_the_list_marks_it(qtbot: QtBot, window: Window) -> None:
+    go_to(window, "Dinner")
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(window.session.turns))
+    assert window.session.newest_prompt == "Dinner"
+    assert window.sidebar.list.delegate.current == window.chat.kept.number == window.settings.conversation
+
+
+def test_f2_renames_in_place_and_the_window_keeps_its_own_f2(qtbot: QtBot, window: Window, home: Path) -> None:
+    go_to(window, "Dinner")
+    override = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_F2, Qt.KeyboardModifier.NoModifier)
+    override.ignore()
+    QApplication.sendEvent(window.sidebar.list, override)
+    assert override.isAccepted()
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_F2)
+    editor = window.sidebar.list.findChild(QLineEdit, "chatTitle")
+    assert isinstance(editor, QLineEdit)
+    assert editor.text() == "Dinner"
+    editor.setText("Supper")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: "Supper" in titles(window))
+    with ChatStore(home) as store:
+        assert "Supper" in [about.title for about in store.conversations()]
+
+
+def test_p_pins_and_unpins(qtbot: QtBot, window: Window) -> None:
+    go_to(window, "Lighthouses")
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_P)
+    qtbot.waitUntil(lambda: titles(window)[:2] == ["Pinned", "Lighthouses"])
+    assert window.sidebar.list.currentIndex().data() == "Lighthouses", "the keyboard stays on its chat"
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_P)
+    qtbot.waitUntil(lambda: titles(window)[0] == "Today")
+
+
+def test_delete_can_be_undone_also_for_the_chat_that_is_shown(qtbot: QtBot, window: Window) -> None:
+    go_to(window, "Dinner")
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(window.session.turns))
+    window.sidebar.list.setFocus()
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Delete)
+    qtbot.waitUntil(lambda: "Dinner" not in titles(window))
+    assert window.session.turns == []
+    assert window.banner.words.text() == "Chat deleted."
+    window.banner.action.click()
+    qtbot.waitUntil(lambda: "Dinner" in titles(window) and bool(window.session.turns))
+
+
+def test_a_copy_is_a_chat_of_its_own(qtbot: QtBot, window: Window) -> None:
+    go_to(window, "Dinner")
+    number = window.sidebar.list.number()
+    assert number is not None
+    window.sidebar.duplicated.emit(number)
+    qtbot.waitUntil(lambda: "Dinner (copy)" in titles(window) and bool(window.session.turns))
+    assert window.chat.kept.number != number
+
+
+def test_search_finds_words_of_messages_and_opens_the_message(qtbot: QtBot, window: Window) -> None:
+    window.search_chats()
+    qtbot.keyClicks(window.sidebar.search, "cafe light")
+    qtbot.waitUntil(lambda: titles(window) == ["Lighthouses"])
+    row = window.sidebar.model.at(window.sidebar.model.index(0))
+    assert row is not None
+    assert [row.excerpt[start:end].lower() for start, end in row.marks] == ["light", "café"]
+    qtbot.keyClick(window.sidebar.search, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(window.session.turns))
+    assert window.session.newest_prompt == "Lighthouses"
+
+
+def test_what_is_not_found_is_said_and_escape_brings_all_back(qtbot: QtBot, window: Window) -> None:
+    window.search_chats()
+    qtbot.keyClicks(window.sidebar.search, "nowhere")
+    qtbot.waitUntil(window.sidebar.empty.isVisible)
+    assert "“nowhere”" in window.sidebar.empty.text()
+    qtbot.keyClick(window.sidebar.search, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: window.sidebar.model.chats == len(TITLES))
+
+
+def test_what_another_program_changes_is_seen(qtbot: QtBot, window: Window, home: Path) -> None:
+    window.sidebar._look_for_others()
+    qtbot.waitUntil(lambda: window.sidebar._seen is not None)
+    with ChatStore(home) as other:
+        other.add_message(other.create(ChatSettings()), None, "user", "From elsewhere")
+    window.sidebar._look_for_others()
+    qtbot.waitUntil(lambda: "From elsewhere" in titles(window))
+
+
+def test_the_list_hides_itself_in_a_narrow_window_and_is_remembered(qtbot: QtBot, window: Window) -> None:
+    assert window.sidebar.isVisible()
+    window.resize(1100, 800)
+    assert not window.sidebar.isVisible()
+    window.toggle_panel()
+    assert window.sidebar.isVisible(), "there is room beside the conversation alone"
+    window.toggle_sidebar()
+    assert not window.sidebar.isVisible()
+    assert not window.settings.sidebar
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_every_row_is_painted(qtbot: QtBot, window: Window, theme: Any) -> None:
+    window.set_appearance(theme)
+    area = window.sidebar.list.grab().toImage()
+    for row in range(window.sidebar.model.rowCount()):
+        where = window.sidebar.list.visualRect(window.sidebar.model.index(row))
+        part: QImage = area.copy(where)
+        colours = {part.pixel(x, part.height() // 2 + 2) for x in range(part.width())}
+        assert len(colours) > 3, f"row {row} has no words"
