@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleInterface,
     QColor,
+    QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -23,11 +24,13 @@ from app.compare.comparison import Column
 from app.compare.comparison import Kind as Difference
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import lines_of
+from app.conversation.floating_buttons import floating
 from app.conversation.letter_looks import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import frame_focus
 from app.look.theme import DARK, Theme
+from app.look.widgets import tint
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.token_walk import place_of
@@ -76,7 +79,11 @@ class TextBlock(AnswerBlock):
     """
 
     markdown = False
-    folds = False
+
+    @property
+    def fold(self) -> float:
+        """Height of the line that says how long the model has thought; 0 where it has not."""
+        return QFontMetricsF(self.small).height() + 12 if self.answer.has_thought else 0.0
 
     @property
     def line(self) -> float:
@@ -123,6 +130,10 @@ class CompareText(QAbstractScrollArea):
         self._keyboard = False
         self._moving = False
         self.pointing = TokenPointer(self, cursor, self)
+        self.thought = floating(self.viewport(), "thoughtButton")
+        self.thought.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.thought.clicked.connect(self._turn_thought)
+        self.thought.hide()
         self.setObjectName("compareText")
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -139,6 +150,8 @@ class CompareText(QAbstractScrollArea):
         """Another column of a comparison, or none yet."""
         self.run = run
         self.session = Session() if run is None else run.session
+        if run is not None:
+            run.answer.shows_thought = False
         self._mark, self.following = None, True
         self.rebuild()
 
@@ -146,6 +159,7 @@ class CompareText(QAbstractScrollArea):
         """Sets colours and fonts and lays the whole text out again, a little smaller than in the conversation."""
         self.theme, self._scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5), lit=self.lit)
+        self._look_of_thought()
         self.rebuild()
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
@@ -169,6 +183,8 @@ class CompareText(QAbstractScrollArea):
         mark = None if position is None else (position, kind)
         if mark != self._mark:
             self._mark = mark
+            if position is not None and self._is_folded(position):
+                self.show_thought(True)
             self.viewport().update()
 
     def rebuild(self) -> None:
@@ -185,7 +201,7 @@ class CompareText(QAbstractScrollArea):
             self._block.top = TOP
             self._block.grow()
             unchanged = TOP + self._block.changed_top
-        height = 0 if self._block is None else round(self._block.top + self._block.flow.height + BELOW)
+        height = 0 if self._block is None else round(self._block.top + self._block.origin.y() + self._block.flow.height + BELOW)
         bar.setPageStep(self.viewport().height())
         bar.setSingleStep(round(30 * self._scale))
         self._moving = True
@@ -196,7 +212,54 @@ class CompareText(QAbstractScrollArea):
         area = self.viewport().rect()
         if shown and bar.value() == scrolled:
             area.setTop(round(unchanged) - scrolled - 6)  # what stands above has not changed
+        self._place_thought()
         self.viewport().update(area)
+
+    # Thoughts
+
+    def show_thought(self, shown: bool) -> None:
+        """Shows what the model thought before the answer, or folds it away."""
+        if self.run is not None:
+            self.run.answer.shows_thought = shown
+            value, self.following = self.verticalScrollBar().value(), False
+            self.rebuild()
+            self.verticalScrollBar().setValue(value)
+            self.following = self._at_end
+
+    @Slot()
+    def _turn_thought(self) -> None:
+        if self.run is not None:
+            self.show_thought(not self.run.answer.shows_thought)
+
+    def _place_thought(self) -> None:
+        """A line above the answer says how long the model thought first."""
+        block = self._block
+        self.thought.setVisible(block is not None and block.fold > 0)
+        if block is None or not block.fold:
+            return
+        answer = block.answer
+        drawing = "chevron" if answer.shows_thought else "chevron-right"
+        if self.thought.property("drawing") != drawing:
+            self.thought.setProperty("drawing", drawing)
+            self._look_of_thought()
+        self.thought.setText(answer.thought_words)
+        self.thought.setAccessibleName(answer.thought_words)
+        self.thought.setToolTip("Fold the thoughts away" if answer.shows_thought else "Show the thoughts")
+        left, top = self.column.left() - round(12 * self._scale), round(block.top) - self.verticalScrollBar().value()
+        self.thought.setGeometry(left, top, min(self.thought.sizeHint().width(), self.column.width()), round(block.fold))
+
+    def _look_of_thought(self) -> None:
+        if self.thought.property("drawing"):
+            tint(self.thought, self.theme, self._scale)
+            self.thought.setIconSize(QSize(round(13 * self._scale), round(13 * self._scale)))
+
+    def _is_folded(self, position: int) -> bool:
+        """Whether an answer position is in a thought that is folded away."""
+        if self.run is None or position >= len(self.run.spots):
+            return False
+        answer = self.run.answer
+        place = answer.text.place_of(self.run.spots[position])
+        return place is not None and place < answer.folded
 
     def sizeHint(self) -> QSize:
         return QSize(240, round(150 * self._scale))
@@ -249,6 +312,8 @@ class CompareText(QAbstractScrollArea):
 
     def bring(self, position: int) -> None:
         """Scrolls so that an answer position is in sight."""
+        if self._is_folded(position):
+            self.show_thought(True)
         self.scroll_to(position, SHOWN_AT * self.viewport().height() / self._line)
         self.following = False
 
@@ -261,7 +326,9 @@ class CompareText(QAbstractScrollArea):
         return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
 
     def _top_of(self, position: int) -> float:
-        """Upper edge of a token, in the viewport's coordinates."""
+        """Upper edge of a token, in the viewport's coordinates; of one that is folded away, of the line in its place."""
+        if self._is_folded(position):
+            return TOP - self.verticalScrollBar().value()
         boxes = self._boxes(position)
         return boxes[0].top() if boxes else 0.0
 
@@ -270,6 +337,7 @@ class CompareText(QAbstractScrollArea):
         return self.pointing.boxes(place_of(0, self.run.spots[position])) if position < len(self.run.spots) else []
 
     def _scrolled(self) -> None:
+        self._place_thought()
         self.viewport().update()
         if not self._moving:
             self.following = self._at_end
@@ -299,7 +367,7 @@ class CompareText(QAbstractScrollArea):
 
     def _whole_lines(self, block: TextBlock) -> float:
         """Where the last line ends that is whole in view: none is cut in half at the lower edge."""
-        height, scrolled = float(self.viewport().height()), block.top - self.verticalScrollBar().value()
+        height, scrolled = float(self.viewport().height()), block.top + block.origin.y() - self.verticalScrollBar().value()
         chunk = block.flow.chunks[block.flow.chunk_at(height - scrolled)]
         for line in lines_of(chunk):
             top = scrolled + chunk.top + line.y()
@@ -317,7 +385,8 @@ class CompareText(QAbstractScrollArea):
     def _paint_gutter(self, painter: QPainter, block: TextBlock) -> None:
         """A solid line beside the text as long as it agrees, a dotted one behind the difference, whose token is filled."""
         scrolled = self.verticalScrollBar().value()
-        top, end = block.top - scrolled, block.top + block.flow.height - scrolled
+        top = block.top - scrolled
+        end = top + block.origin.y() + block.flow.height
         parts = self._boxes(self._mark[0]) if self._mark is not None else []
         middle = parts[0].center().y() if parts else end
         painter.setPen(QPen(QColor(self.theme.agreed), 2))

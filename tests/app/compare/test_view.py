@@ -732,3 +732,36 @@ def test_raw_completion_is_for_comparisons_too(qtbot: QtBot, open_compare: Open,
     assert {request.template for request in asked.requests} == {not raw}
     roles = {tuple(message.role for message in request.messages) for request in asked.requests}
     assert roles == {("user",) if raw else ("system", "user")}
+
+
+THOUGHT = "<think>\nThe user asks for a short story.\nLet me think.\n</think>\n\n"
+
+
+def test_thoughts_are_folded_and_open_where_texts_part_in_them(qtbot: QtBot, open_compare: Open) -> None:
+    """A line above each answer shows or folds them; equal ones stay folded, a difference in one shows itself."""
+    scripts = [story_rounds(f"{THOUGHT}Here is the story.") for _ in range(2)]
+    _, view, _ = open_compare(scripts)
+    run(qtbot, view)
+    for column in view.columns[:2]:
+        assert column.run is not None and column.run.answer.folded
+        flow = column.text._block.flow
+        assert flow.text_between(0, flow.length) == "Here is the story."
+        assert column.text.thought.isVisible() and column.text.thought.text().startswith("Thought for")
+    first = view.columns[0].text
+    qtbot.mouseClick(first.thought, Qt.MouseButton.LeftButton)
+    assert "Let me think." in first._block.flow.text_between(0, first._block.flow.length)
+    qtbot.mouseClick(first.thought, Qt.MouseButton.LeftButton)
+    assert "Let me think." not in first._block.flow.text_between(0, first._block.flow.length)
+    assert first.anchor is not None
+    first.bring(2)
+    assert first.run is not None and not first.run.answer.folded, "a token of the thought is to be seen"
+
+
+def test_a_difference_in_the_thoughts_is_seen(qtbot: QtBot, open_compare: Open) -> None:
+    rounds = story_rounds(f"{THOUGHT}Here it is.")
+    emitted = (replace(rounds[2].emitted[0], id=9999), *rounds[2].emitted[1:])
+    other = [*rounds[:2], replace(rounds[2], emitted=emitted), *rounds[3:]]
+    _, view, _ = open_compare([rounds, other])
+    run(qtbot, view)
+    shown = [column.run.answer.shows_thought for column in view.columns[:2] if column.run is not None]
+    assert any(shown)
