@@ -34,6 +34,7 @@ class Block:
 
     Attributes:
         top: where it starts in the document; height: how tall it is, the gap below included.
+        found: the parts of it that were looked for, as offsets in the flow, and are marked.
         flow: its text; `origin` is where the flow's corner lies relative to the block's.
     """
 
@@ -43,6 +44,7 @@ class Block:
         self.top = 0.0
         self.height = 0.0
         self.flow = Flow(style, width)
+        self.found: list[tuple[int, int]] = []
         self.origin = QPointF(0, 0)
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
@@ -68,7 +70,13 @@ class Block:
         painter.restore()
         if chunk.layout is not None:
             painter.setPen(QColor(self.style.theme.text))
-            chunk.layout.draw(painter, QPointF(0, chunk.top), _selected(chunk, selection, self.style))
+            marked = [
+                part
+                for found in self.found
+                for part in _selected(chunk, found, self.style, f"#50{self.style.theme.correction[1:]}")
+            ]
+            ranges = [*marked, *_selected(chunk, selection, self.style)]
+            chunk.layout.draw(painter, QPointF(0, chunk.top), ranges)
         for seam in chunk.seams:
             painter.save()
             painter.translate(0, chunk.top)
@@ -430,23 +438,27 @@ _MARKS: dict[Kind, Callable[[QPainter, list[Box], Theme], None]] = {
 }
 
 
-def _selected(chunk: Chunk, selection: tuple[int, int] | None, style: Style) -> list[QTextLayout.FormatRange]:
+def _selected(
+    chunk: Chunk, selection: tuple[int, int] | None, style: Style, background: str = ""
+) -> list[QTextLayout.FormatRange]:
     """What is selected of a chunk. Ghosts in it stay dim, and struck where they were rejected: they will not be copied."""
     if selection is None or selection[1] <= chunk.start or selection[0] >= chunk.start + chunk.length:
         return []
     start, end = max(0, selection[0] - chunk.start), min(chunk.length, selection[1] - chunk.start)
-    ranges = [_selected_range(start, end, style.theme.text, style.theme)]
+    ranges = [_selected_range(start, end, style.theme.text, background or style.theme.selection)]
     for run in chunk.runs:
         if run.kind in GHOSTS and run.start < end and run.end > start:
-            ranges.append(_selected_range(max(start, run.start), min(end, run.end), style.theme.dim, style.theme))
+            ranges.append(
+                _selected_range(max(start, run.start), min(end, run.end), style.theme.dim, background or style.theme.selection)
+            )
     return ranges
 
 
-def _selected_range(start: int, end: int, colour: str, theme: Theme) -> QTextLayout.FormatRange:
+def _selected_range(start: int, end: int, colour: str, background: str) -> QTextLayout.FormatRange:
     result = QTextLayout.FormatRange()
     result.start, result.length = start, end - start
     look = QTextCharFormat()
-    look.setBackground(QColor(theme.selection))
+    look.setBackground(QColor(background))
     look.setForeground(QColor(colour))
     result.format = look
     return result

@@ -26,6 +26,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, QToolButton, QToolTip, QWidget
 
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.conversation.find import Found, find
 from app.conversation.floating_buttons import FloatingButtons, floating
 from app.conversation.legend import Legend
 from app.conversation.letter_looks import Style
@@ -102,6 +103,7 @@ class Transcript(QAbstractScrollArea):
         self._following = True
         self._keyboard = False
         self.selection = Selection()
+        self._found: list[Found] = []
         self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
         self._settle.timeout.connect(self._settled)
@@ -476,6 +478,35 @@ class Transcript(QAbstractScrollArea):
         self._following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self.latest.hide()
+
+    def mark_words(self, words: str) -> int:
+        """Marks words wherever they stand, and returns how often they do."""
+        self._found = find(self._blocks, words)
+        self.viewport().update()
+        return len(self._found)
+
+    def first_found(self) -> int:
+        """Index of the first occurrence that is in view or below it; 0 without one."""
+        top = self.verticalScrollBar().value()
+        return next((at for at, found in enumerate(self._found) if self._top_of(found) >= top), 0)
+
+    def go_to_found(self, at: int) -> None:
+        """Selects an occurrence and brings it into view."""
+        if not 0 <= at < len(self._found):
+            return
+        index, start, end = self._found[at]
+        self.selection.select((index, start), (index, end))
+        bar, top = self.verticalScrollBar(), self._top_of(self._found[at])
+        if not bar.value() + TOP <= top <= bar.value() + self.viewport().height() - 3 * TOP:
+            self._following = False
+            bar.setValue(round(top - self.viewport().height() / 3))
+        self.viewport().update()
+
+    def _top_of(self, found: Found) -> float:
+        """Where an occurrence stands in the document, in pixels from its top."""
+        block = self._blocks[found[0]]
+        chunk = next((chunk for chunk in block.flow.chunks if found[1] < chunk.start + chunk.length), block.flow.chunks[-1])
+        return block.top + block.origin.y() + chunk.top
 
     def go_to(self, turn: int, prompt: bool) -> None:
         """Scrolls to the prompt of a turn, or to its answer."""

@@ -123,6 +123,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Go to start or end", ("Home", "End")),
         Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),
     ),
+    "While finding in a chat": (Keys("Next or previous", ("Return", "Shift+Return")),),
     "In the list of chats": (
         Keys("Open, rename, delete", ("Return", "F2", "Del", "Backspace")),
         Keys("Pin or unpin", ("P",)),

@@ -216,7 +216,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         continues=None if message.continues is None else answers.get(message.continues),
     )
     if message.state in ("interrupted", "running"):
-        answer.ending = STATE_WORDS[message.state]
+        answer.ending = STATE_WORDS[message.state].partition(":")[0]
     if message.text:
         answer.text.begin(message.text)
     if message.trace is not None:

@@ -78,6 +78,9 @@ class Commanded(Protocol):
     def toggle_sidebar(self) -> None:
         """Shows or hides the chats."""
 
+    def find_in_chat(self) -> None:
+        """Finds words in the chat that is shown."""
+
     def search_chats(self) -> None:
         """The keyboard goes to the search in all chats."""
 
@@ -171,6 +174,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
         Command("normalAction", "Reset text size", "View", window.normal, ("Ctrl+0",), group="text"),
         *compare_commands(window.pages),
+        Command("findAction", "Find in chat", "Go", window.find_in_chat, ("Ctrl+F",)),
         Command("searchAction", "Search chats", "Go", window.search_chats, ("Ctrl+Shift+F",)),
         Command("messageAction", "Go to the message field", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
         Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
@@ -216,6 +220,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int) -> dict[st
         export = "" if comparing.may_export else "There is no comparison to export yet."
         stop = "" if comparing.running else "No comparison is running."
     reasons["duplicateAction"] = whole
+    reasons["findAction"] = "" if session.turns else "There is nothing to find yet."
     return reasons | {
         "saveChartsAction": pictures,
         "shareCardAction": pictures,

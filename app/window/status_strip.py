@@ -98,6 +98,8 @@ def phase_text(session: Session) -> str:
             return f"Generating, round {answer.tally.rounds:,}"
         case "failed":
             return "Stopped by an error"
+    if answer.finish is None and answer.ending:
+        return loading or answer.ending.capitalize()
     words = FINISH_WORDS[answer.finish or "eos"]
     return loading or (words.capitalize() if answer.finish == "cancelled" else f"Done: {words}")
 

@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversation.composer import Composer
+from app.conversation.find import FindBar
 from app.conversation.link_question import LinkQuestion
 from app.conversation.message_tools import Wish
 from app.conversation.transcript import Transcript
@@ -107,6 +108,7 @@ class Window(QMainWindow):
         self._closed = False
         self._edited: int | None = None
         self._again = False
+        self._found_at = 0
         self._unsent = ""
         self.chat = Chat(engine, settings, settings_path, self, store)
         self.session = self.chat.session
@@ -172,7 +174,8 @@ class Window(QMainWindow):
         self.column.setObjectName("chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
-        _stacked(self.column, (self.stack, 1), self.banner, self.composer, self.replay_controller.bar)
+        self.find_bar = FindBar()
+        _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
         self.replay_controller.watch()
         self.splitter = PanelSplitter(self.column, self.panel)
         self.sidebar = Sidebar(self.chat)
@@ -230,6 +233,9 @@ class Window(QMainWindow):
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(self.show_sibling)
         self.transcript.wanted.connect(self._wanted)
+        self.find_bar.asked.connect(self._find)
+        self.find_bar.stepped.connect(self._find_next)
+        self.find_bar.closed.connect(self._stop_finding)
         chat.opened.connect(self._opened)
         if chat.keeper is not None:
             self.reader = TraceReader(chat.keeper, self.session, self._answers_in_use, self)
@@ -353,6 +359,7 @@ class Window(QMainWindow):
         """Another conversation: it begins at its end, and nothing of the one before is pinned."""
         self._leave_editing_if_any()
         self.cursor_place.forget()
+        self.find_bar.hide()
         self.transcript.follow()
 
     def _answers_in_use(self) -> list[Answer]:
@@ -614,6 +621,7 @@ class Window(QMainWindow):
         for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
             part.set_look(theme, scale)
         self.sidebar.set_look(theme, scale)
+        self.find_bar.set_look(theme, scale)
         self.explainer.set_look(theme, scale)
         self.picture_menu.set_look(theme)
         self.replay_controller.bar.set_look(theme, scale)
@@ -672,6 +680,37 @@ class Window(QMainWindow):
         if hidden and self.chat.keeper is not None:
             words = "The window is too narrow for the list of chats. Make it wider, the text smaller, or hide the panel (F3)."
             self.banner.show_message(words, "note", self.sidebar.isHidden)
+
+    def find_in_chat(self) -> None:
+        """Opens the bar that finds words in the chat that is shown."""
+        if self.pages.comparing is not None:
+            self.pages.open_conversation()
+        self.find_bar.show()
+        self.find_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.find_bar.field.selectAll()
+        self._find(self.find_bar.field.text())
+
+    @Slot(str)
+    def _find(self, words: str) -> None:
+        many = self.transcript.mark_words(words)
+        self._found_at = self.transcript.first_found()
+        self.find_bar.show_count(self._found_at, many)
+        self.transcript.go_to_found(self._found_at)
+
+    @Slot(int)
+    def _find_next(self, by: int) -> None:
+        many = self.transcript.mark_words(self.find_bar.field.text())  # the text may have grown
+        if many:
+            self._found_at = (self._found_at + by) % many
+            self.find_bar.show_count(self._found_at, many)
+            self.transcript.go_to_found(self._found_at)
+
+    @Slot()
+    def _stop_finding(self) -> None:
+        """Without marks again; what was found last stays selected."""
+        self.find_bar.hide()
+        self.transcript.mark_words("")
+        self.focus_transcript()
 
     def duplicate_chat(self) -> None:
         """A copy of the chat that is shown."""
@@ -747,6 +786,7 @@ class Window(QMainWindow):
         column = self.transcript.column_in(whole)
         self.composer.set_column(column.left(), column.width(), whole)
         self.banner.set_column(column.left(), column.width(), whole)
+        self.find_bar.set_column(column.left(), column.width(), whole)
         self.welcome.set_column(column.left(), column.width(), whole)
         wide = self.transcript.column_in(whole, least=REPLAY_BAR)
         self.replay_controller.bar.set_column(wide.left(), wide.width(), whole)

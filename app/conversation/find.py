@@ -1,0 +1,121 @@
+"""Finding words in the conversation that is shown: where they stand, their marks, and the bar that asks for them."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
+
+from app.conversation.blocks import Block
+from app.conversation.chunks import slice_units
+from app.conversation.text_flow import Flow
+from app.look.theme import Theme
+from app.look.widgets import icon_button, named, spaced, tint
+from engine.lens.pieces import GHOSTS
+
+Found = tuple[int, int, int]
+"""Index of a block, and where in its flow the words begin and end."""
+
+
+def occurrences(flow: Flow, words: str) -> list[tuple[int, int]]:
+    """Where words stand in a text without its ghosts, whatever their case, as offsets in the flow."""
+    wanted = words.casefold()
+    if not wanted:
+        return []
+    letters: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for chunk in flow.chunks:
+        for run in chunk.runs:
+            if run.kind in GHOSTS:
+                continue
+            place = chunk.start + run.start
+            for letter in slice_units(chunk.text, run.start, run.end):
+                behind = place + (2 if ord(letter) > 0xFFFF else 1)
+                for folded in letter.casefold():
+                    letters.append(folded)
+                    starts.append(place)
+                    ends.append(behind)
+                place = behind
+        if chunk.newline is not None:
+            letters.append("\n")
+            starts.append(chunk.start + chunk.length - 1)
+            ends.append(chunk.start + chunk.length)
+    text, found, at = "".join(letters), list[tuple[int, int]](), 0
+    while (at := text.find(wanted, at)) >= 0:
+        found.append((starts[at], ends[at + len(wanted) - 1]))
+        at += len(wanted)
+    return found
+
+
+def find(blocks: list[Block], words: str) -> list[Found]:
+    """Marks all occurrences in the blocks and returns them in reading order; an empty text marks nothing."""
+    found: list[Found] = []
+    for index, block in enumerate(blocks):
+        block.found = occurrences(block.flow, words)
+        found += [(index, start, end) for start, end in block.found]
+    return found
+
+
+class FindBar(QWidget):
+    """Signals:
+    asked: (words) other words are looked for. stepped: (-1 or 1) the occurrence before or behind. closed: nothing any more.
+    """
+
+    asked = Signal(str)
+    stepped = Signal(int)
+    closed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frame = QFrame()
+        self.frame.setObjectName("banner")
+        self.frame.setProperty("tone", "note")
+        named(self, "findBar", "Find in this chat")
+        self.field = QLineEdit()
+        named(self.field, "findField", "Find in this chat", "Enter goes to the next, Shift+Enter to the previous, Esc closes.")
+        self.field.setPlaceholderText("Find in this chat")
+        self.field.installEventFilter(self)
+        self.field.textChanged.connect(self.asked)
+        self.count = QLabel()
+        named(self.count, "composerHint", "Found")
+        self.back = icon_button("left", "Previous (Shift+Enter)", lambda: self.stepped.emit(-1))
+        self.forth = icon_button("right", "Next (Enter)", lambda: self.stepped.emit(1))
+        self.dismiss = icon_button("close", "Close (Esc)", self.closed.emit)
+        row = spaced(QHBoxLayout(self.frame), 4, (10, 5, 6, 5))
+        row.addWidget(self.field, 1)
+        for part in (self.count, self.back, self.forth, self.dismiss):
+            row.addWidget(part)
+        self.margins = spaced(QHBoxLayout(self), 0, (16, 6, 16, 2))
+        self.margins.addWidget(self.frame)
+        self.hide()
+
+    def show_count(self, at: int, many: int) -> None:
+        """The occurrence at an index of so many."""
+        words = f"{at + 1:,} of {many:,}" if many else "Not found" if self.field.text() else ""
+        self.count.setText(words)
+        self.count.setAccessibleDescription(words)
+        for button in (self.back, self.forth):
+            button.setEnabled(many > 0)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws the buttons in the theme's colours."""
+        for button in (self.back, self.forth, self.dismiss):
+            tint(button, theme, scale)
+
+    def set_column(self, left: int, width: int, whole: int) -> None:
+        """Aligns the frame with the message field."""
+        self.margins.setContentsMargins(max(10, left - 14), 6, max(10, whole - left - width - 14), 2)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape:
+            if event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+            elif event.type() == QEvent.Type.KeyPress:
+                self.closed.emit()
+            return True
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+                self.stepped.emit(-1 if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 1)
+                return True
+        return False
