@@ -46,6 +46,12 @@ class GcScheduler(QObject):
             else:
                 self._timer.start()
 
+    def take_in(self) -> None:
+        """What was set aside may be garbage: another conversation is shown. The next full collection walks over it, too."""
+        gc.unfreeze()
+        if not self._busy:
+            self._timer.start()
+
     @Slot()
     def collect_young(self) -> None:
         """The young objects, if Python itself would have done so by now."""

@@ -359,6 +359,7 @@ class Window(QMainWindow):
         """Another conversation: it begins at its end, and nothing of the one before is pinned."""
         self._leave_editing_if_any()
         self.cursor_place.forget()
+        self._collector.take_in()  # the chat before may be garbage now
         self.find_bar.hide()
         self.transcript.follow()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -256,3 +258,39 @@ def test_a_chat_that_was_deleted_elsewhere_is_written_anew(qtbot: QtBot, open_ke
     settled(qtbot, window)
     (chat,) = stored(home)
     assert [message.text for message in chat.messages] == ["One", STORY, "Two", STORY]
+
+
+def test_a_store_locked_by_another_program_holds_up_nothing(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, _ = open_kept()
+    settled(qtbot, window)
+    with contextlib.closing(sqlite3.connect(home / "chats" / "chats.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ask(qtbot, window, "One")
+        wait_for_answer(qtbot, window)
+        qtbot.waitUntil(window.banner.isVisible)
+        assert "locked" in window.banner.words.text()
+        other.execute("ROLLBACK")
+    window.banner.action.click()
+    qtbot.waitUntil(lambda: "saved again" in window.banner.words.text())
+    assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
+
+
+def test_a_store_that_is_damaged_meanwhile_is_repaired_and_loses_nothing_of_what_is_shown(
+    qtbot: QtBot, open_kept: Kept, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    window, _ = open_kept()
+    answered(qtbot, window, "One")
+    with contextlib.closing(sqlite3.connect(home / "chats" / "chats.db")) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    path = home / "chats" / "chats.db"
+    whole = bytearray(path.read_bytes())
+    whole[4096:] = b"\x55" * (len(whole) - 4096)
+    path.write_bytes(whole)
+    ask(qtbot, window, "Two")
+    wait_for_answer(qtbot, window)
+    qtbot.waitUntil(lambda: window.chat.keeper is not None and not window.chat.keeper.in_trouble)
+    settled(qtbot, window)
+    settled(qtbot, window)
+    texts = [[message.text for message in chat.messages] for chat in stored(home)]
+    assert ["One", STORY, "Two", STORY] in texts
+    assert "damaged" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from app.window.gc_scheduler import GcScheduler
 from engine import garbage
+from engine.chats import ChatSettings, Conversation, Listed, StoredMessage
+from tests.app.driving import Open, ask, wait_for_answer
 
 
 @pytest.fixture
@@ -103,3 +106,18 @@ def test_closing_leaves_everything_as_it_was(qapp: object, real_freezing: None) 
     collector.stop()
     assert gc.isenabled() and gc.get_freeze_count() == 0
     parent.deleteLater()
+
+
+def test_a_chat_that_was_left_is_collected_with_its_cycles(qtbot: QtBot, open_window: Open, real_freezing: None) -> None:
+    window, _ = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    left = weakref.ref(window.session.turns[0].answer.text)
+    gc.freeze()
+    window.chat.show(Conversation(Listed(1, "Another", 0.0, 0.0), ChatSettings(), (StoredMessage(1, None, "user", "Hi", 0.0),)))
+
+    def gone() -> bool:
+        window._collector.collect()  # the views beside the conversation let go of it within some milliseconds
+        return left() is None
+
+    qtbot.waitUntil(gone)
