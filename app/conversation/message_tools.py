@@ -15,7 +15,7 @@ from app.conversation.floating_buttons import FloatingButtons
 from app.conversation.sibling_switch import SiblingSwitch
 from app.look.theme import Theme
 from app.look.widgets import tint
-from app.session.session import Session
+from app.session.session import Session, Turn
 
 Wish = Literal["copy", "edit", "regenerate", "continue", "new chat", "delete"]
 Message = tuple[int, bool]
@@ -87,7 +87,7 @@ class MessageTools(QObject):
     def leave_room(self, answers: list[AnswerBlock], prompts: list[UserBlock]) -> None:
         """Has the messages with siblings leave room for their arrows; all blocks of the conversation, in order."""
         turns = self._view.session.turns
-        if len(turns) != len(answers):
+        if not _show(answers, turns):
             return
         for turn, answer, prompt in zip(turns, answers, prompts, strict=True):
             if turn.siblings:
@@ -107,6 +107,9 @@ class MessageTools(QObject):
         session, column = self._view.session, self._view.column
         running = session.running is not None or session.replaying
         turns = session.turns
+        if any(at >= len(turns) or block.answer is not turns[at].answer for at, block, _ in answers):
+            answers, prompts = [], []  # another conversation, which is not laid out yet
+        prompts = [placed for placed in prompts if placed[0] < len(turns)]
         left: dict[bool, list[SiblingSwitch]] = {False: self._switches[False][1:], True: [*self._switches[True]]}
         last = len(turns) - 1
         self.newest.hide()
@@ -174,3 +177,8 @@ class MessageTools(QObject):
             action = menu.addAction(title, partial(self.wanted.emit, wish, at, prompt))
             there = wish != "regenerate" or bool(turn.prompt)
             action.setEnabled(there and (idle or wish == "copy"))
+
+
+def _show(answers: list[AnswerBlock], turns: list[Turn]) -> bool:
+    """Whether the blocks are those of the turns: for a moment they are of the conversation before."""
+    return len(turns) == len(answers) and all(block.answer is turn.answer for block, turn in zip(answers, turns, strict=True))
