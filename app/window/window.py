@@ -775,8 +775,10 @@ class Window(QMainWindow):
         width, scale = self.width(), self.settings.text_scale
         self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
         least = SIDEBAR_BESIDE_PANEL if self.settings.side_panel else SIDEBAR_ALONE
-        self.sidebar.setVisible(self.settings.sidebar and self.chat.keeper is not None and width >= least * scale)
-        self._divide()
+        there = self.settings.sidebar and self.chat.keeper is not None and width >= least * scale
+        if there == self.sidebar.isHidden():
+            self.sidebar.setVisible(there)
+            self._divide()
         self.banner.check()
         self.status.set_room(width, scale)
         self.header.set_room(width, self.height(), scale)
