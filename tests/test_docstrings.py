@@ -21,7 +21,7 @@ QT_OVERRIDES = frozenset({
     "addItem", "boundingRect", "hasHeightForWidth", "heightForWidth", "itemAt", "minimumSize", "minimumSizeHint",
     "setGeometry", "sizeHint", "takeAt",
     # models and boxes
-    "columnCount", "headerData", "initStyleOption", "rowCount", "showPopup",
+    "columnCount", "createEditor", "headerData", "initStyleOption", "rowCount", "setData", "showPopup", "updateEditorGeometry",
     # screen readers
     "addSelection", "characterCount", "characterRect", "cursorPosition", "offsetAtPoint", "removeSelection",
     "scrollToSubstring", "selectionCount", "setCursorPosition", "setSelection",

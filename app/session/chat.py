@@ -239,6 +239,7 @@ class Chat(QObject):
         kept, openings = self.kept, self.session.openings
 
         def undo() -> None:
+            """Puts it back into the session, and says so where the same chat is still shown."""
             back()
             if self.kept is kept and self.session.openings is openings:
                 self.changed.emit()
@@ -255,14 +256,17 @@ class Chat(QObject):
             kept = turn.answer
 
         def gone(store: ChatStore) -> None:
+            """Deletes it in the store, too."""
             stored_chat.delete(store, chat, kept.kept_as, empty)
 
         def there(store: ChatStore) -> None:
+            """Takes that back in the store."""
             stored_chat.undelete(store, chat, kept.kept_as)
 
         keeper.write(gone, self.tell_stored)
 
         def undo() -> None:
+            """Puts it back, here and in the store."""
             back()
             keeper.write(there, self.tell_stored)
 

@@ -452,6 +452,7 @@ class Session:
         self._follow_choices()
 
         def back() -> None:
+            """Puts what was taken out where it stood, and shows it."""
             if answer is None:
                 wordings.turns.insert(min(place, len(wordings.turns)), turn)
             else:

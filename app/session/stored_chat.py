@@ -129,6 +129,7 @@ def write_anew(store: ChatStore, chat: KeptChat, openings: Wordings, settings: C
     new: list[tuple[Turn | Answer, int]] = []
 
     def write(wordings: Wordings, parent: int | None) -> None:
+        """Adds these turns with all that follows them below a message."""
         for turn in wordings.turns:
             prompt = store.add_message(number, parent, "user", turn.prompt) if turn.prompt or parent is None else parent
             assert prompt is not None

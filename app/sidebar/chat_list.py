@@ -40,6 +40,7 @@ class ChatDelegate(QStyledItemDelegate):
         editor.setGeometry(area.adjusted(6, 1, -6, -1) if not self.found else area.adjusted(6, 1, -6, -area.height() // 3))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draws a heading, or a chat: its title, a pin, and in a search the words around what was found."""
         model = index.model()
         row = model.at(index) if isinstance(model, ChatsModel) else None
         if row is None:
@@ -165,6 +166,7 @@ class ChatList(QListView):
     # Qt
 
     def event(self, event: QEvent) -> bool:
+        """Keeps F2 for renaming, which means something else in the rest of the window."""
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_F2:
             event.accept()  # here it renames
             return True

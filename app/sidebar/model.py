@@ -89,6 +89,7 @@ class ChatsModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """The title, and for screen readers also whether the chat is pinned and what was found in it."""
         row = self.at(index)
         if row is None:
             return None
@@ -110,6 +111,7 @@ class ChatsModel(QAbstractListModel):
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
+        """Headings cannot be chosen; chats can, and be renamed."""
         row = self.at(index)
         if row is None or row.about is None:
             return Qt.ItemFlag.NoItemFlags

@@ -49,6 +49,7 @@ class ChatsController(QObject):
         turn = None if at is None else turns[at]
 
         def copied(store: ChatStore) -> int | None:
+            """The number of the copy; None where the chat is not kept."""
             up_to = None if turn is None else turn.kept_as if turn.answer.kept_as is None else turn.answer.kept_as
             return None if kept.number is None else store.duplicate(kept.number, up_to)
 
