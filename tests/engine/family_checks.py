@@ -154,6 +154,13 @@ CHECKS: dict[str, Callable[[Family], None]] = {
 }
 
 
+CANNOT_HOLD = {
+    ("plamo3", "turns"): "in mlx-lm's file, passes over several tokens look one token farther back than single ones, so what a "
+    "cache holds depends on how its text was read",
+}
+"""Checks that an architecture fails by its own definition, with the reason."""
+
+
 class Tools:
     """As the backend offers them to `ConversationCaches`."""
 
