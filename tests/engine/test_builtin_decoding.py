@@ -24,10 +24,10 @@ from tests.exactness import Comparison, compare, gaps, make_drafter, prompt_toke
     ],
 )
 def test_temperature_0_gives_the_tokens_of_mlx_lm(builtin: LoadedModel, index: int, drafters: tuple[str, ...]) -> None:
-    """288 tokens with those below: a fault that changes one in 60 would be noticed with a probability of 99 %. Tiny models have
+    """640 tokens with those below: a fault that changes one in 140 would be noticed with a probability of 99 %. Tiny models have
     more to say."""
     settings = [(name, RULES[index % len(RULES)], 4) for name in drafters]
-    for result in compare(builtin, [(0, read_prompts(limit=4)[index])], 32, settings, temperature=0):
+    for result in compare(builtin, [(0, read_prompts(limit=4)[index])], 64, settings, temperature=0):
         assert result.explained and result.different <= 1, result
 
 
@@ -35,7 +35,7 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_where_a_long_repeat_is_copied(
     """Drafters that only copy propose hardly anything elsewhere. The prompt is read once for all of them."""
     prompt, cache = continued(builtin, 0), make_prompt_cache(builtin.model)
     reference = greedy_of_mlx_lm(builtin.model, prompt, 32)
-    settings: list[tuple[str, Rule, int | str, int]] = [("ngram-mod", rule, "auto", 16) for rule in RULES]
+    settings: list[tuple[str, Rule, int | str, int]] = [("ngram-mod", rule, "auto", 32) for rule in RULES]
     settings += [("ngram", RULES[1], 4, 32), ("ngram", RULES[3], 4, 32)]
     for name, rule, gamma, tokens in settings:
         options = DecodingOptions(rule=rule, temperature=0, gamma=gamma, max_tokens=tokens)
@@ -50,13 +50,13 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_where_a_long_repeat_is_copied(
 
 @pytest.fixture(scope="module")
 def seeded(builtin: LoadedModel) -> list[Comparison]:
-    """Answers at temperature 0.8, 192 tokens."""
+    """Answers at temperature 0.8, 384 tokens."""
     settings = [
         [("builtin-draft", "gumbel", 1), ("builtin-draft", "match", 3), ("head", "gumbel", 3)],
         [("builtin-draft", "gumbel", 6), ("head", "match", 5), ("ngram", "gumbel", 4)],
     ]
     prompts = enumerate(read_prompts(limit=2))
-    return [result for one, of_it in zip(prompts, settings, strict=True) for result in compare(builtin, [one], 32, of_it, 0.8)]
+    return [result for one, of_it in zip(prompts, settings, strict=True) for result in compare(builtin, [one], 64, of_it, 0.8)]
 
 
 def test_one_seed_gives_one_text(seeded: list[Comparison]) -> None:
