@@ -1,0 +1,194 @@
+"""What a round costs as the vocabulary grows, on a model that costs nothing: make bench-vocabulary
+
+    python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pass-milliseconds 60]
+
+Target and drafter are tables of logits shaped like a language model's, so what is left of a round of five rows is drawing,
+judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature) and for a
+token of its own loop on the same table; then for each rule the milliseconds of a round, bare and analysed, what analysing adds,
+and the bare round for each of its draws beside mlx-lm's draw; last what analysing adds where the target's pass holds a matrix
+product beside which it can run. Contenders are interleaved, and medians taken of the differences between neighbours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx_lm.generate import generate_step
+from mlx_lm.sample_utils import make_sampler
+
+from engine.decoding import DecodingOptions, decode
+from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.types import RULES, Rule
+
+VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)
+CONTEXTS = 8
+GAMMA = 4
+TEMPERATURE = 0.8
+PROMPT = [1, 2, 3]
+
+
+class Table(nn.Module):
+    """Logits that depend on the last token alone, after a matrix product of so many milliseconds.
+
+    Args:
+        rows: (CONTEXTS, vocab) float32.
+        factor: (n, n) multiplied with itself in every pass; None for a pass without cost.
+    """
+
+    def __init__(self, rows: mx.array, factor: mx.array | None = None) -> None:
+        super().__init__()
+        self._rows = rows
+        self._factor = factor
+        self.layers = [None]
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        """tokens: (1, rows) ids; returns (1, rows, vocab)."""
+        held = tokens.astype(mx.float32).reshape(1, 1, -1, 1)
+        if cache is not None:
+            cache[0].update_and_fetch(held, held)
+        logits = mx.take(self._rows, tokens % CONTEXTS, axis=0)
+        if self._factor is None:
+            return logits
+        (logits,) = mx.depends([logits], [self._factor @ self._factor])
+        return logits
+
+
+class TableDrafter:
+    """Draws its proposals from a table."""
+
+    name = "table"
+    has_distribution = True
+
+    def __init__(self, rows: mx.array) -> None:
+        self._rows = rows
+        self._newest = 0
+
+    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+        """Only the newest token matters."""
+        self._newest = tokens[-1]
+        return True
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        token = mx.array([self._newest])
+        for step in range(limit):
+            token = pen.draw(mx.take(self._rows, token % CONTEXTS, axis=0)[0])
+            if step < limit - 1 and not pen.goes_on():
+                break
+        return pen.proposals()
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        self._newest = tokens[-1]
+
+    def prefetch(self) -> None:
+        """There is no step worth starting early."""
+
+    def finish(self) -> None:
+        """There is no cache."""
+
+
+def tables(vocab_size: int) -> tuple[mx.array, mx.array]:
+    """Target's and drafter's rows, (CONTEXTS, vocab_size): a normal bulk, a few hundred plausible tokens, a handful of likely
+    ones; the drafter's with some noise."""
+    generator = np.random.default_rng(vocab_size)
+    target = generator.normal(0.0, 2.0, (CONTEXTS, vocab_size))
+    for row in target:
+        row[generator.integers(vocab_size, size=300)] += generator.exponential(3.0, 300)
+        row[generator.integers(vocab_size, size=3)] += 12.0
+    draft = target + generator.normal(0.0, 0.7, target.shape)
+    made = mx.array(target.astype(np.float32)), mx.array(draft.astype(np.float32))
+    mx.eval(made)
+    return made
+
+
+def milliseconds(work: Callable[[], object], count: int) -> float:
+    """Of one of `count` that `work` does."""
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1e3 / count
+
+
+def draw_of_mlx_lm(rows: mx.array, count: int) -> float:
+    """Milliseconds of its sampler for one draw, the log-probabilities given."""
+    sampler = make_sampler(TEMPERATURE)
+    row = rows[:1] - mx.logsumexp(rows[:1], axis=-1, keepdims=True)
+    mx.eval(row)
+
+    def draws() -> None:
+        for _ in range(count):
+            mx.eval(sampler(row))
+
+    return milliseconds(draws, count)
+
+
+def token_of_mlx_lm(model: Table, count: int) -> float:
+    """Milliseconds of a token in `generate_step`."""
+    steps = generate_step(mx.array(PROMPT), model, max_tokens=count + 1, sampler=make_sampler(TEMPERATURE))
+    next(steps)
+    return milliseconds(lambda: list(steps), count)
+
+
+def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> float:
+    """Milliseconds of a round, the analysis of the last one included."""
+    options = DecodingOptions(
+        rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
+    )
+    rounds = decode(model, PROMPT, drafter, options)
+    next(rounds)
+    return milliseconds(lambda: list(islice(rounds, count)), count)
+
+
+def factor_of(wanted: float) -> mx.array:
+    """A matrix whose square takes so many milliseconds."""
+    size = 512
+    while True:
+        factor = mx.random.normal((size, size))
+        mx.eval(factor, factor @ factor)
+        took = min(milliseconds(lambda factor=factor: mx.eval(factor @ factor), 1) for _ in range(5))
+        if took > 0.9 * wanted:
+            return factor
+        size = max(size + 16, int(size * min(2.0, (wanted / took) ** (1 / 3))))
+
+
+def pairs(model: Table, drafter: TableDrafter, rule: Rule, rounds: int, repeats: int) -> tuple[float, float]:
+    """Milliseconds of a bare round, and what analysing adds."""
+    measured = [[round_of(model, drafter, rule, analyse, rounds) for analyse in (False, True)] for _ in range(repeats)]
+    return statistics.median(bare for bare, _ in measured), statistics.median(full - bare for bare, full in measured)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocabularies", type=int, nargs="+", default=VOCABULARIES)
+    parser.add_argument("--rules", nargs="+", choices=RULES, default=RULES)
+    parser.add_argument("--rounds", type=int, default=30, help="rounds of one measurement")
+    parser.add_argument("--repeats", type=int, default=5, help="measurements, contenders interleaved")
+    parser.add_argument("--pass-milliseconds", type=float, default=60.0)
+    chosen = parser.parse_args(arguments)
+    factor = factor_of(chosen.pass_milliseconds)
+    for vocab_size in chosen.vocabularies:
+        target, draft = tables(vocab_size)
+        drafter = TableDrafter(draft)
+        free, paid = Table(target), Table(target, factor)
+        draw = statistics.median(draw_of_mlx_lm(target, 20) for _ in range(chosen.repeats))
+        token = statistics.median(token_of_mlx_lm(free, 20) for _ in range(chosen.repeats))
+        print(f"vocabulary {vocab_size:,}: mlx-lm takes {draw:.2f} ms for a draw, {token:.2f} ms for a token of its loop")
+        for rule in chosen.rules:
+            draws = GAMMA + (GAMMA + 1 if rule in ("match", "gumbel") else 1)
+            bare, added = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)
+            whole, left = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.repeats)
+            print(
+                f"  {rule:<10}bare {bare:6.2f} ms, {bare / draws / draw:.2f} of mlx-lm's draw for each of {draws}; "
+                f"analysing adds {added:6.2f} ms, and {left:6.2f} ms to a round of {whole:.0f} ms",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
