@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QAccessibleTextCursorEvent, QCursor
 from PySide6.QtWidgets import QApplication, QWidget
@@ -32,13 +34,17 @@ class VerdictHost(QObject):
     """Shows the card for what the cursor points at, and keeps it for what is pinned.
 
     Signals:
-        branch_wanted: (token ids to keep, id of the token to go on with, its text).
+        branch_wanted: (turn, token ids to keep, id of the token to go on with, its text).
     """
 
-    branch_wanted = Signal(tuple, int, str)
+    branch_wanted = Signal(int, tuple, int, str)
 
-    def __init__(self, window: QWidget, transcript: Transcript, cursor: Cursor) -> None:
+    def __init__(self, window: QWidget, transcript: Transcript, cursor: Cursor, target: Callable[[], str]) -> None:
+        """Args:
+        target: the target that answers next.
+        """
         super().__init__(window)
+        self._target = target
         self.window, self.transcript, self.cursor = window, transcript, cursor
         self.card = VerdictCard(window)
         self.card.chosen.connect(self._chosen)
@@ -199,13 +205,13 @@ class VerdictHost(QObject):
         self.card.raise_()
 
     def _can_branch(self, place: Place) -> bool:
-        """Whether the answer can go on from here otherwise: it is the newest, it has ended, and its target is still loaded."""
+        """Whether the answer can go on from here otherwise: nothing is under way, and its target answers next."""
         found, session = self._token(place), self.transcript.session
-        if found is None or place.turn != len(session.turns) - 1 or session.running is not None:
+        if found is None or session.running is not None or session.replaying:
             return False
         answer, spot = found
-        loaded = answer.request is not None and answer.request.target == session.target
-        return loaded and kept_before(answer, spot) is not None
+        same = answer.request is not None and answer.request.target == self._target()
+        return same and kept_before(answer, spot) is not None
 
     def _hint(self, place: Place, pinned: bool) -> str:
         session, found = self.transcript.session, self._token(place)
@@ -218,13 +224,11 @@ class VerdictHost(QObject):
             return "Choose an alternative to branch the answer from here"
         if session.running is not None:
             return "Alternatives can be chosen once the answer has finished"
-        if place.turn != len(session.turns) - 1:
-            return "Only the latest answer can be branched"
-        if found[0].request is None:
+        if found[0].request is None or session.replaying:
             return "A recorded answer cannot be branched"
         if kept_before(*found) is None:
             return ""
-        return "A different target is loaded, so this answer cannot be branched"
+        return "A different target is chosen, so this answer cannot be branched"
 
     @Slot(int)
     def _chosen(self, token: int) -> None:
@@ -235,7 +239,7 @@ class VerdictHost(QObject):
         answer, spot = found
         kept = kept_before(answer, spot)
         if kept is not None:
-            self.branch_wanted.emit(kept, token, _text_of(answer, spot, token))
+            self.branch_wanted.emit(place.turn, kept, token, _text_of(answer, spot, token))
 
     # Where it stands
 

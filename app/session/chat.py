@@ -24,6 +24,7 @@ from engine.chats import ChatSettings, ChatStore, Conversation, Making
 from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.errors import DraftlightError
 from engine.files.paths import traces_folder
+from engine.files.recommended_sampling import Sampling
 from engine.files.whole_file import NotWritten
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.trace import trace_name
@@ -88,6 +89,9 @@ class Chat(QObject):
         super().__init__(parent)
         self.settings = settings
         self._settings_path = settings_path
+        self._usual: Settings | None = None  # of new chats, while one out of the store has its own
+        self._own_target = ""
+        self._there: tuple[str, str] | None = None  # models that were asked for, while others are in force
         self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
@@ -123,18 +127,18 @@ class Chat(QObject):
         else:
             self._ask(text, self.settings.options(), instead_of)
 
-    @Slot(tuple, int, str)
-    def branch(self, kept: tuple[int, ...], token: int, text: str) -> None:
-        """Answers the last prompt again with what an answer began with, another token, and whatever follows from there.
+    @Slot(int, tuple, int, str)
+    def branch(self, at: int, kept: tuple[int, ...], token: int, text: str) -> None:
+        """Answers the prompt of a turn again with what its answer began with, another token, and whatever follows from there.
 
         The seed is that of the answer it leaves, so that under a drafter-invariant rule the token alone makes the difference.
         """
-        if not self.idle or not self.session.turns:
+        if not self.idle or not 0 <= at < len(self.session.turns):
             return
-        turn, options = self.session.turns[-1], self.settings.options()
+        turn, options = self.session.turns[at], self.settings.options()
         if options.seed is None:
             options = options.replace(seed=turn.answer.options.seed)
-        self._ask(None, options, len(self.session.turns) - 1, given=(*kept, token), chosen=text)
+        self._ask(None, options, at, given=(*kept, token), chosen=text)
 
     def go_on(self, at: int | None = None) -> None:
         """Goes on with an answer that ended before its end, the newest or that of a turn, beside it and under its own seed, so
@@ -173,6 +177,8 @@ class Chat(QObject):
     ) -> None:
         """Asks for an answer to a text, or without one for another answer to the prompt of a turn."""
         self._stop_measuring()
+        if self.waits_for_models:
+            self.load_models()
         settings, session = self.settings, self.session
         self._before = session.path
         self._replaced = None if instead_of is None else session.turns[instead_of]
@@ -273,18 +279,60 @@ class Chat(QObject):
         return undo
 
     def new(self) -> None:
-        """Leaves the conversation for an empty one."""
+        """Leaves the conversation for an empty one, under the settings of new chats."""
         self._leave()
         self.session.clear()
         self.kept = KeptChat()
+        self._end_own_settings()
         self._show_opened()
 
-    def show(self, conversation: Conversation) -> None:
-        """Shows a conversation out of the store."""
+    def show(self, conversation: Conversation, models: bool = True) -> None:
+        """Shows a conversation out of the store, under its own settings. Its models are loaded when they are first needed.
+
+        Args:
+            models: whether its models are among these settings.
+        """
         self._leave()
         self.session.show(stored_chat.wordings_of(conversation))
-        self.kept = KeptChat(conversation.about.id, conversation.settings)
+        self.kept = stored_chat.kept_chat(conversation)
+        self._begin_own_settings(models)
         self._show_opened()
+
+    def _begin_own_settings(self, models: bool) -> None:
+        """What the chat was held under is in force; the settings of new chats stay as they are and are what is written down."""
+        usual = self._usual if self._usual is not None else self.settings
+        there = self._there or (self.settings.target, self.settings.drafter)
+        own = stored_chat.settings_of(self.kept)
+        if not models:
+            own = {name: value for name, value in own.items() if name not in ("target", "drafter")}
+        self._usual = usual
+        self.settings = replace(usual, **own)
+        self._own_target = self.settings.target
+        self._there = None if there == (self.settings.target, self.settings.drafter) else there
+        if self.kept.lacks_model and self.kept.settings is not None:
+            theirs = self.kept.settings.target
+            self.said.emit(
+                f"The model of this chat, {target_title(theirs)}, is no longer on this computer ({theirs}). "
+                f"New answers come from {target_title(self.settings.target)}.",
+                "note",
+            )
+
+    def _end_own_settings(self) -> None:
+        """The settings of new chats are in force again, the user's changes among them."""
+        if self._usual is None:
+            return
+        there = self._there or (self.settings.target, self.settings.drafter)
+        self.settings, self._usual, self._there = self._usual, None, None
+        model = self.session.model
+        if model is not None and self.session.target == self.settings.target and model.sampling is not None:
+            self.settings = replace(self.settings, **self.settings.recommendations(model.sampling))
+        if there != (self.settings.target, self.settings.drafter):
+            self.load_models()
+
+    @property
+    def waits_for_models(self) -> bool:
+        """Whether the models in force are yet to be asked for, as those of a chat out of the store are until they are needed."""
+        return self._there is not None
 
     def _leave(self) -> None:
         """Ends what is under way; the conversation stays as it is in the store."""
@@ -293,6 +341,7 @@ class Chat(QObject):
         self.link.forget()
         if running is not None:
             self._keep_end(running)
+        self._keep_own_settings()
         self._replaced, self._before = None, ()
 
     def _show_opened(self) -> None:
@@ -309,9 +358,15 @@ class Chat(QObject):
         turns = self.session.turns
         made = stored_chat.making_of(answer, self.settings.system_prompt)
         before, turn = turns[-2] if len(turns) > 1 else None, turns[-1]
-        self.kept.settings = self.kept.settings or stored_chat.chat_settings(self.settings)
+        self.kept.settings, self.kept.lacks_model = stored_chat.chat_settings(self.settings), False
         work = partial(_begin, self.kept, before, turn, answer, made, answer.request.trace_path)
         self.keeper.write(work, self._begun, self._write_anew)
+
+    def _keep_own_settings(self) -> None:
+        """Writes down what the conversation is held under, if that has changed."""
+        chat = self.kept
+        if self.keeper is not None and chat.settings is not None:
+            self.keeper.write(partial(stored_chat.keep_settings, chat, chat.settings))
 
     def _begun(self, chat: KeptChat) -> None:
         """The conversation has a number now; the next start shows it again."""
@@ -379,8 +434,9 @@ class Chat(QObject):
         """Takes in a setting from a control; what can act in the middle of an answer does."""
         wished_again = name == "drafter" and self._put_aside is not None
         if getattr(self.settings, name) == value and not wished_again:
-            if name == "target" and self.session.model is None and not self.link.busy:
-                self.load_models()  # it failed; whatever was in the way may be gone
+            failed = self.session.model is None and not self.link.busy  # whatever was in the way may be gone
+            if name == "target" and (failed or self.waits_for_models):
+                self.load_models()
             return
         changes = {name: value}
         if name == "drafter":
@@ -388,10 +444,19 @@ class Chat(QObject):
         elif name == "target":
             changes["drafter"] = self._drafter_for(str(value))
         self.keep(**changes)
+        self._change_own_settings(name)
         if self.session.running is not None and name in LIVE:
             self.link.update(**{name: value})  # type: ignore[arg-type]
         elif name in ("target", "drafter"):
             self.load_models()
+
+    def _change_own_settings(self, name: str) -> None:
+        """What the user changes is from now on what the conversation is held under, too."""
+        before, now = self.kept.settings, stored_chat.chat_settings(self.settings)
+        if before is not None:
+            if self.kept.lacks_model and name != "target":
+                now = replace(now, target=before.target, drafter=before.drafter)
+            self.kept.settings, self.kept.lacks_model = now, self.kept.lacks_model and name != "target"
 
     def _drafter_for(self, target: str) -> str:
         """The drafter the user wishes for, or none where that fits the built-in target only."""
@@ -401,10 +466,13 @@ class Chat(QObject):
         return wished if fits else NO_DRAFTER
 
     def keep(self, **changes: object) -> None:
-        """Puts settings in force and writes them down; a drafter that only stands in is not written down."""
+        """Puts settings in force and writes them down; a drafter that only stands in is not written down, nor is what only a
+        chat out of the store is held under."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+        if self._usual is not None:
+            self._usual = replace(self._usual, **changes)  # type: ignore[arg-type]
         if self._settings_path is not None:
-            lasting = self.settings
+            lasting = self.settings if self._usual is None else self._usual
             if self._put_aside is not None and may_fit(self._put_aside, lasting.target):
                 lasting = replace(lasting, drafter=self._put_aside)
             try:
@@ -445,6 +513,7 @@ class Chat(QObject):
         there = self.session.model is not None and self.session.target == self.settings.target
         self.session.loading = self.settings.drafter if there and self.settings.drafter != NO_DRAFTER else self.settings.target
         self.session.load_step, self.session.load_fraction = "", None
+        self._there = None
         self.link.load(self.settings.target, self.settings.drafter, anyway)
 
     # Events
@@ -479,7 +548,7 @@ class Chat(QObject):
             case LoadStarted():
                 self._too_large = None
             case LoadFinished(model) if model.sampling is not None and model.sampling != self.settings.recommended:
-                self.keep(**self.settings.recommendations(model.sampling))
+                self._take_recommended(model.sampling)
             case LoadFailed(name, message):
                 self.said.emit(message, "error")
                 if self.session.model is not None and self.settings.target == name:
@@ -501,6 +570,20 @@ class Chat(QObject):
             case EngineFailed(message):
                 self.said.emit(message, "error")
 
+    def _take_recommended(self, sampling: Sampling) -> None:
+        """What the publisher of the target recommends; a chat out of the store with this target keeps its own."""
+        target, usual = self.session.target, self._usual
+        if usual is None:
+            self.keep(**self.settings.recommendations(sampling))
+            return
+        if usual.target == target:
+            self._usual = replace(usual, **usual.recommendations(sampling))
+        if self.settings.target == target:
+            own = target == self._own_target
+            changes = {"recommended": sampling} if own else self.settings.recommendations(sampling)
+            self.settings = replace(self.settings, **changes)
+        self.keep()
+
     def _stand_in(self, refused: str, message: str) -> None:
         """Another drafter for one that cannot be used: the one before, or none. The user may have chosen another meanwhile."""
         if self.settings.drafter != refused:
@@ -521,6 +604,7 @@ class Chat(QObject):
         ended = self.link.close()
         if running is not None:
             self._keep_end(running)
+        self._keep_own_settings()
         if self.keeper is not None:
             self.keeper.close()
         return ended

@@ -6,13 +6,16 @@ run one after the other, on the thread of `chat_keeper`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from app.look.wording import target_title
 from app.session.session import Answer, Turn, Wordings, missing_answer
 from app.session.settings import Settings
 from engine.chats import STATE_OF_FINISH, STATE_WORDS, ChatSettings, ChatStore, Conversation, Figures, Making, StoredMessage
 from engine.chats import State as KeptState
+from engine.drafter_kinds import NO_DRAFTER, may_fit
+from engine.model_place import is_here
 from engine.types import Finish, Message, Request
 
 FINISH_OF_STATE: dict[KeptState, Finish] = {state: finish for finish, state in STATE_OF_FINISH.items() if finish != "stop"}
@@ -24,11 +27,15 @@ class KeptChat:
 
     Attributes:
         number: None as long as it is not written down.
-        settings: what it began under.
+        settings: what it is held under; None as long as it has no settings of its own.
+        written: what of these the store has.
+        lacks_model: its own target is not on this machine, so another one answers.
     """
 
     number: int | None = None
     settings: ChatSettings | None = None
+    written: ChatSettings | None = None
+    lacks_model: bool = False
 
 
 def chat_settings(settings: Settings) -> ChatSettings:
@@ -41,6 +48,32 @@ def chat_settings(settings: Settings) -> ChatSettings:
         template=not settings.raw,
         thinking=settings.thinking,
     )
+
+
+def kept_chat(conversation: Conversation) -> KeptChat:
+    """A conversation out of the store. One from another program brings only its system prompt along."""
+    own = conversation.settings
+    if replace(own, system="") == ChatSettings() and not own.system:
+        return KeptChat(conversation.about.id)
+    lacks = not is_here(own.target)
+    return KeptChat(conversation.about.id, own, own, lacks)
+
+
+def settings_of(chat: KeptChat) -> dict[str, Any]:
+    """The window's settings by which a conversation is held as it was. Of a model that is not there the others still hold."""
+    own = chat.settings
+    if own is None:
+        return {}
+    changes: dict[str, Any] = {"system_prompt": own.system}
+    if replace(own, system="") == ChatSettings():
+        return changes
+    changes |= {"raw": not own.template, "thinking": own.thinking}
+    known = {setting.name for setting in fields(Settings)}
+    changes |= {option.name: getattr(own.options, option.name) for option in fields(own.options) if option.name in known}
+    if not chat.lacks_model:
+        drafter = own.drafter if may_fit(own.drafter, own.target) and is_here(own.drafter) else NO_DRAFTER
+        changes |= {"target": own.target, "drafter": drafter}
+    return changes
 
 
 def making_of(answer: Answer, system: str = "") -> Making:
@@ -76,7 +109,8 @@ def state_of(answer: Answer) -> KeptState:
 def begin(store: ChatStore, chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str) -> None:
     """Writes down that an answer is asked for, and whatever stands before it."""
     with store.together():
-        number = chat.number if chat.number is not None else store.create(chat.settings or made.settings)
+        held = chat.settings or made.settings
+        number = chat.number if chat.number is not None else store.create(held)
         prompt = turn.kept_as
         if prompt is None and (turn.prompt or before is None):
             prompt = store.add_message(number, _number(before), "user", turn.prompt)
@@ -84,7 +118,10 @@ def begin(store: ChatStore, chat: KeptChat, before: Turn | None, turn: Turn, ans
         assert parent is not None
         continued = None if answer.continues is None else answer.continues.kept_as
         begun = store.begin_answer(number, parent, made, continued, trace_path=path)
+        if chat.number is not None and chat.written != held:
+            store.keep_settings(number, held)
     chat.number, turn.kept_as, answer.kept_as = number, prompt, begun.message
+    chat.written = held
 
 
 def _number(turn: Turn | None) -> int | None:
@@ -92,6 +129,13 @@ def _number(turn: Turn | None) -> int | None:
     if turn is None:
         return None
     return turn.answer.kept_as if turn.answer.kept_as is not None else turn.kept_as
+
+
+def keep_settings(chat: KeptChat, settings: ChatSettings, store: ChatStore) -> None:
+    """Writes down what a conversation is held under."""
+    if chat.number is not None and chat.written != settings:
+        store.keep_settings(chat.number, settings)
+        chat.written = settings
 
 
 def finish(store: ChatStore, answer: Answer, state: KeptState, text: str, made: Making, path: str | None) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from PySide6.QtCore import QObject, Slot
 
 from app.look.banner import Banner
+from app.look.wording import target_title
 from app.session.chat import Chat
 from engine.chats import ChatStore, Conversation
 from engine.errors import DraftlightError
@@ -22,14 +23,20 @@ class ChatsController(QObject):
         self._chat, self._banner = chat, banner
         self._wanted: int | None = None
 
-    def restore(self) -> None:
-        """Shows the chat that was shown last, and takes in the traces of earlier versions."""
+    def restore(self, models: bool = True) -> None:
+        """Shows the chat that was shown last, loads the models in force then, and takes in the traces of earlier versions.
+
+        Args:
+            models: whether those of the chat are; else those of the settings.
+        """
         keeper, number = self._chat.keeper, self._chat.settings.conversation
+        if keeper is None or number is None:
+            self._chat.load_models()
+        else:
+            self._wanted = number
+            keeper.read(partial(_opened, number, None), partial(self._show_first, models), self._none_to_restore)
         if keeper is None:
             return
-        if number is not None:
-            self._wanted = number
-            keeper.read(partial(_opened, number, None), self._show_first, self._not_there)
         keeper.write(ChatStore.import_traces, self._imported)
         keeper.tidy()
 
@@ -87,16 +94,34 @@ class ChatsController(QObject):
             if shown and not self._chat.session.turns:
                 self.open(number)
 
-    def _show_first(self, conversation: Conversation) -> None:
+    def _show_first(self, models: bool, conversation: Conversation) -> None:
         """Unless the user was quicker."""
-        if not self._chat.session.turns and not self._chat.session.replaying and self._chat.kept.number is None:
-            self._show(None, conversation)
+        session = self._chat.session
+        if not session.turns and not session.replaying and self._chat.kept.number is None:
+            if self._wanted == conversation.about.id:
+                self._chat.show(conversation, models)
+        if self._chat.waits_for_models or session.model is None:
+            self._chat.load_models()
+
+    def _none_to_restore(self, message: str) -> None:
+        self._not_there(message)
+        self._chat.load_models()
 
     def _show(self, then: Callable[[], object] | None, conversation: Conversation) -> None:
-        if self._wanted == conversation.about.id and not self._chat.session.replaying:
-            self._chat.show(conversation)
-            if then is not None:
-                then()
+        chat = self._chat
+        if self._wanted != conversation.about.id or chat.session.replaying:
+            return
+        chat.show(conversation)
+        if chat.waits_for_models and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
+            model = target_title(chat.settings.target)
+            self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
+            self._banner.offer("Load now", self._load_now)
+        if then is not None:
+            then()
+
+    def _load_now(self) -> None:
+        self._banner.hide()
+        self._chat.load_models()
 
     def _not_there(self, message: str) -> None:
         self._banner.show_message(message, "note")

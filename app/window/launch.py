@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication
@@ -41,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     engine = Engine() if trace is None else LazyEngine(Engine)
     window = Window(engine, _with_arguments(settings, arguments), path, note, ChatStore)
     if trace is None:
-        window.first_painted.connect(window.chat.load_models)
-        window.first_painted.connect(window.chats.restore)
+        own_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))
+        window.first_painted.connect(partial(window.chats.restore, own_models))
         window.first_painted.connect(window.sidebar.start)
     else:
         window.replay_controller.show(trace)

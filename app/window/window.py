@@ -162,7 +162,7 @@ class Window(QMainWindow):
         self.explainer = Explainer(self.panel, self.chat)
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
         self.chats = ChatsController(self.chat, self.banner, self)
-        self.verdicts = VerdictHost(self, self.transcript, self.cursor_place)
+        self.verdicts = VerdictHost(self, self.transcript, self.cursor_place, lambda: self.settings.target)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
         self.options = SamplingPopover(self)

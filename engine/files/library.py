@@ -21,7 +21,7 @@ from engine.files import builtin
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
-from engine.files.paths import data_folder, models_folder
+from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.safetensors_header import check_safetensors
 from engine.files.whole_file import NotWritten, write_whole
 
@@ -144,11 +144,10 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
     seen: set[Path] = set()
     own = builtin.builtin_path().parent
     home = Path.home()
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", home / ".cache" / "huggingface")) / "hub")
     ollama = Path(os.environ.get("OLLAMA_MODELS", home / ".ollama" / "models"))
     sources = [
         *((path, _called(path), "Draftlight") for path in _below(models_folder()) if own != path.parent),
-        *_of_hub(hub),
+        *_of_hub(hub_cache()),
         *_of_lm_studio(home / ".lmstudio" / "models"),
         *_of_lm_studio(home / ".cache" / "lm-studio" / "models"),
         *_of_ollama(ollama),

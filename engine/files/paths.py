@@ -19,6 +19,13 @@ def traces_folder() -> Path:
     return data_folder() / "traces"
 
 
+def hub_cache() -> Path:
+    """Where the Hugging Face Hub's own programs keep what they downloaded."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("HF_HOME") or caches / "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+
+
 def models_folder() -> Path:
     """Models that Draftlight fetched lie here, one folder each."""
     return data_folder() / "models"

@@ -8,7 +8,6 @@ model is never run.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from engine.files import builtin, recommended_sampling
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
+from engine.model_place import HUB_ID
 from engine.models import adapters, gguf_model, hub, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf
@@ -37,7 +37,6 @@ __all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_
 Progress = Callable[[str, float | None], None]
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def load(
@@ -82,7 +81,7 @@ def load(
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
         report("loading the model", None)
         return _load_gguf(path, path.stem, ask)
-    if not _HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
+    if not HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
         )
@@ -156,7 +155,7 @@ def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom
         if path.is_dir() and path != adapter:
             return path
     try:
-        if _HUB_ID.fullmatch(base):
+        if HUB_ID.fullmatch(base):
             return hub.fetch(base, report, make_room, runs_on_cpu())
     except NotEnoughMemory:
         raise

@@ -424,12 +424,27 @@ def test_what_cannot_be_branched_says_why(qtbot: QtBot, open_window: Open) -> No
     engine.pause_after = None
     wait_for_answer(qtbot, window)
     assert "branch the answer" in card.hint.text(), "the card learns that the answer has ended"
-    window.cursor_place.pin(ghost(window, 1))
-    assert "Only the latest" in card.hint.text()
-    window.session.target = "/another/model"
+    engine.hold = True
+    window.chat.change("target", "/another/model")
     window.cursor_place.pin(None)
     window.cursor_place.pin(Place(1, 1, proposal=0))
     assert "A different target" in card.hint.text()
+
+
+def test_an_earlier_answer_can_be_branched_and_what_followed_stays_with_the_one_it_leaves(
+    qtbot: QtBot, open_window: Open
+) -> None:
+    window, engine = open_window()
+    window.send("Another one.")
+    wait_for_answer(qtbot, window)
+    window.cursor_place.pin(ghost(window))
+    window.verdicts.card.alternatives[1].click()
+    wait_for_answer(qtbot, window)
+    assert [turn.prompt for turn in window.session.turns] == ["Tell me a story."]
+    assert [message.content for message in engine.requests[-1].messages] == ["Tell me a story."]
+    assert engine.requests[-1].given
+    window.show_sibling(0, -1)
+    assert [turn.prompt for turn in window.session.turns] == ["Tell me a story.", "Another one."]
 
 
 def test_what_stands_in_the_text_is_no_alternative(qtbot: QtBot, open_window: Open) -> None:

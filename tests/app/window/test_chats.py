@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.session.settings import load
 from app.window.window import Window
-from engine.chats import ChatsNotSaved, ChatStore, Conversation, Listed
+from engine.chats import ChatSettings, ChatsNotSaved, ChatStore, Conversation, Listed
 from engine.codec import options_to_json
 from engine.trace import Writer
-from engine.types import RunFinished
+from engine.types import DecodingOptions, RunFinished
 from tests.app.driving import ask, wait_for_answer
 from tests.app.fakes import STORY, FakeEngine
 
@@ -246,6 +248,61 @@ def test_what_cannot_be_written_is_said_and_written_later(
     qtbot.waitUntil(lambda: "saved again" in window.banner.words.text())
     settled(qtbot, window)
     assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
+
+
+def test_a_chat_has_its_own_settings_and_new_chats_have_theirs(
+    qtbot: QtBot, show_window: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "Other-Model"
+    folder.mkdir()
+    options = DecodingOptions(rule="rejection", temperature=0.3, gamma=3, seed=11, stop=("END",))
+    with ChatStore(home) as store:
+        own = store.create(ChatSettings("Be a pirate.", str(folder), "ngram", options, template=False, thinking="off"))
+        store.add_message(own, None, "user", "Ahoy")
+        lost = store.create(ChatSettings("", "/gone/Lost-Model", "ngram", options.replace(seed=12)))
+        store.add_message(lost, None, "user", "Where is it?")
+        foreign = store.create(ChatSettings(system="From elsewhere."))
+        store.add_message(foreign, None, "user", "Hello")
+    path = tmp_path / "settings.json"
+    engine = TracingEngine()
+    window: Window = show_window(engine, path, store=partial(ChatStore, wait=0.2), temperature=0.9)
+    before, loads = window.settings, len(engine.loads)
+
+    window.chats.open(own)
+    qtbot.waitUntil(lambda: window.session.newest_prompt == "Ahoy")
+    now = window.settings
+    assert (now.system_prompt, now.target, now.drafter, now.raw, now.thinking) == (
+        "Be a pirate.",
+        str(folder),
+        "ngram",
+        True,
+        "off",
+    )
+    assert now.options() == options
+    assert window.header.temperature.value() == 0.3
+    assert len(engine.loads) == loads, "looking at a chat loads nothing"
+    assert "Other-Model, which is loaded when you send" in window.banner.words.text()
+    assert load(path)[0].temperature == 0.9, "the settings of new chats stay as they are"
+    window.chat.change("temperature", 0.4)
+    answered(qtbot, window, "And again")
+    assert engine.loads[loads:] == [(str(folder), "ngram")]
+    assert (engine.requests[-1].target, engine.requests[-1].options.seed) == (str(folder), 11)
+
+    window.chats.open(lost)
+    qtbot.waitUntil(lambda: window.session.newest_prompt == "Where is it?")
+    assert "Lost-Model, is no longer on this computer" in window.banner.words.text()
+    assert (window.settings.target, window.settings.seed) == ("builtin", 12)
+    window.chat.change("gamma", 5)
+
+    window.chats.open(foreign)
+    qtbot.waitUntil(lambda: window.session.newest_prompt == "Hello")
+    assert (window.settings.system_prompt, window.settings.seed) == ("From elsewhere.", None)
+    window.new_chat()
+    assert replace(window.settings, conversation=None) == replace(before, temperature=0.4, gamma=5), "what the user changed stays"
+    settled(qtbot, window)
+    kept = {chat.messages[0].text: chat.settings for chat in stored(home)}
+    assert kept["Ahoy"].options == options.replace(temperature=0.4)
+    assert (kept["Where is it?"].target, kept["Where is it?"].options.gamma) == ("/gone/Lost-Model", 5)
 
 
 def test_a_chat_that_was_deleted_elsewhere_is_written_anew(qtbot: QtBot, open_kept: Kept, home: Path) -> None:

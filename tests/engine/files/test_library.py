@@ -17,7 +17,7 @@ from tests.engine import gguf_files, tiny_models
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder with models of every program."""
-    for name in ("HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS"):
+    for name in ("HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", tmp_path.as_posix())
     monkeypatch.setenv("DRAFTLIGHT_HOME", (tmp_path / "draftlight").as_posix())

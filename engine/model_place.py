@@ -1,0 +1,23 @@
+"""Whether a model can be loaded without a download, by its name alone. Nothing here reads a model or imports MLX."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from engine.drafter_kinds import DRAFTERS
+from engine.files.paths import hub_cache
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""How a model of the Hugging Face Hub is called; a path may look the same."""
+
+
+def is_here(name: str) -> bool:
+    """Whether a target or a drafter of this name is on this machine, as far as its folder or file tells. What comes with
+    Draftlight counts as here, though the built-in target is downloaded when it is first used."""
+    if name == "builtin" or name in DRAFTERS or Path(name).expanduser().exists():
+        return True
+    if not HUB_ID.fullmatch(name):
+        return False
+    snapshots = hub_cache() / f"models--{name.replace('/', '--')}" / "snapshots"
+    return any(snapshots.glob("*/config.json")) or any(snapshots.glob("*/adapter_config.json"))
