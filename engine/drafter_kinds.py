@@ -82,6 +82,8 @@ class DrafterKind:
 
 NO_DRAFTER, NGRAM, HEAD, SMALL_DRAFT = "none", "ngram", "head", "builtin-draft"
 HEAD_FOLDER = "draftlight_head"
+CUT_DRAFT = "draftlight_cut"
+"""Model types that the config.json states of a head, and of a draft model that shares its target's embedding."""
 
 DRAFTERS: dict[str, DrafterKind] = {
     kind.name: kind

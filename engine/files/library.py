@@ -7,27 +7,35 @@ only once: what was found is kept in the data folder until the file or folder ch
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib.util
 import json
 import os
+import secrets
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from engine.drafter_kinds import CUT_DRAFT, HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files import builtin
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
+from engine.files.missing_parts import missing_parts
 from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.safetensors_header import check_safetensors
 from engine.files.whole_file import NotWritten, write_whole
 
-_VERSION = 1
+_VERSION = 2
 _LEVELS = 4
 """Folders below a folder that is looked through."""
+_ONLY_DRAFT = (HEAD_FOLDER, CUT_DRAFT)
 _RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _FILE_TYPES = {
@@ -53,6 +61,9 @@ _FILE_TYPES = {
     38: ("MXFP4", 4.6),
 }
 """Names of `general.file_type` (llama.cpp, `llama_ftype`), and bits of a weight in files of the type, roughly."""
+_NAMED_TYPES = sorted(_FILE_TYPES.values(), key=lambda pair: -len(pair[0]))
+OWN = "Draftlight"
+"""Where a model was found that lies in Draftlight's own folder: it may be deleted."""
 _ON_A_GPU = {
     "Q4_K_S": 6.2,
     "Q4_K_M": 7.5,
@@ -78,6 +89,7 @@ class LibraryModel:
         architecture, quantisation: in the words of its kind of file. context: tokens.
         remembers: what its layers keep: "keys", "window", "chunks" or "recurrent".
         problem: why it cannot be used, as far as its headers tell.
+        only_drafts: whether it was made to draft, by Draftlight, and cannot be a target.
     """
 
     name: str
@@ -90,6 +102,12 @@ class LibraryModel:
     remembers: str = ""
     need: int | None = None
     problem: str = ""
+    only_drafts: bool = False
+
+    @property
+    def form(self) -> str:
+        """What kind of files it has, in a word."""
+        return "drafter" if self.only_drafts else "folder" if Path(self.target).is_dir() else "GGUF"
 
 
 def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
@@ -146,10 +164,10 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
     home = Path.home()
     ollama = Path(os.environ.get("OLLAMA_MODELS", home / ".ollama" / "models"))
     sources = [
-        *((path, _called(path), "Draftlight") for path in _below(models_folder()) if own != path.parent),
+        *((path, name, source) for path, name, source in _of_a_folder(models_folder(), OWN) if own != path.parent),
         *_of_hub(hub_cache()),
-        *_of_lm_studio(home / ".lmstudio" / "models"),
-        *_of_lm_studio(home / ".cache" / "lm-studio" / "models"),
+        *_of_a_folder(home / ".lmstudio" / "models", "LM Studio"),
+        *_of_a_folder(home / ".cache" / "lm-studio" / "models", "LM Studio"),
         *_of_ollama(ollama),
         *((path, _called(path), str(folder)) for folder in folders for path in _below(folder)),
     ]
@@ -192,9 +210,10 @@ def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
             yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, "Hugging Face"
 
 
-def _of_lm_studio(folder: Path) -> Iterator[tuple[Path, str, str]]:
+def _of_a_folder(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:
+    """Those of a folder that holds one for each publisher, as LM Studio's and Draftlight's own do."""
     for path in _below(folder):
-        yield path, path.relative_to(folder).as_posix(), "LM Studio"
+        yield path, path.relative_to(folder).as_posix().removesuffix(".gguf"), source
 
 
 def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
@@ -230,7 +249,6 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
         return value if isinstance(value, int) and value > 0 else None
 
     kind, bits = _FILE_TYPES.get(entries.get("general.file_type", -1), ("", 16.0))
-    taken = 32.0 if sys.platform != "darwin" else _ON_A_GPU.get(kind, 16.0)
     heads = whole("attention.head_count")
     config = {
         "num_hidden_layers": whole("block_count"),
@@ -250,7 +268,7 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
         quantisation=kind,
         context=config["max_position_embeddings"],
         remembers=_remembers(entries),
-        need=round(plain.size / bits * taken) + cache_bytes(config, taken == 32.0),
+        need=expanded_need(plain.size, kind, bits) + cache_bytes(config, sys.platform != "darwin"),
         problem=problem,
     )
 
@@ -271,14 +289,92 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
     bits = quantised.get("bits") if isinstance(quantised, dict) else None
     types = [dtype for table in tables for dtype, shape in table.values() if len(shape) > 1]
     context = text.get("max_position_embeddings")
+    architecture = str(config.get("model_type", ""))
+    own_code = (
+        "It needs Python code of its own, and code that comes with a model is never run." if config.get("model_file") else ""
+    )
     return replace(
         plain,
-        architecture=str(config.get("model_type", "")),
+        architecture=architecture,
         quantisation=f"{bits}-bit" if bits else max(set(types), key=types.count, default=""),
         context=context if isinstance(context, int) else None,
         remembers=_remembers(text),
         need=need_of_folder(plain.name, tables, config, sys.platform != "darwin").total,
+        problem=own_code or missing_parts(folder, by_index=False).strip() or problem_of_architecture(architecture),
+        only_drafts=architecture in _ONLY_DRAFT,
     )
+
+
+def bits_of_type(name: str) -> tuple[str, float]:
+    """The quantisation that the name of a GGUF file states, and bits of a weight, roughly; of none stated "" and 16."""
+    stated = name.upper().replace("-", ".").replace("_", ".")
+    return next(((kind, bits) for kind, bits in _NAMED_TYPES if kind.replace("_", ".") in stated), ("", 16.0))
+
+
+def expanded_need(size: int, kind: str, bits: float) -> int:
+    """Bytes of memory for the weights of a GGUF file of so many bytes, roughly."""
+    return round(size / bits * (32.0 if sys.platform != "darwin" else _ON_A_GPU.get(kind, 16.0)))
+
+
+def problem_of_architecture(architecture: str) -> str:
+    """Why a folder of this model type cannot be used; empty if it can, or if it says nothing."""
+    known = _known_to_mlx_lm()
+    if not architecture or not known or architecture in known or architecture in _ONLY_DRAFT:
+        return ""
+    return f"mlx-lm has no architecture {architecture}."
+
+
+@lru_cache(maxsize=1)
+def _known_to_mlx_lm() -> frozenset[str]:
+    """Model types by mlx-lm's files, which are named after them, and its table of other names. Imports nothing of it."""
+    found = importlib.util.find_spec("mlx_lm")
+    folder = Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
+    if folder is None:
+        return frozenset()
+    names = {file.stem for file in (folder / "models").glob("*.py")}
+    with contextlib.suppress(OSError, ValueError, SyntaxError):
+        for node in ast.parse((folder / "utils.py").read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "MODEL_REMAPPING":
+                names |= set(ast.literal_eval(node.value))
+    return frozenset(names)
+
+
+def own_place(repository: str) -> Path:
+    """Where what was downloaded of a repository of the Hub lies, "owner/model" in Draftlight's own folder."""
+    return models_folder() / repository
+
+
+def check_deletable(path: Path) -> None:
+    """Raises DraftlightError unless there is something that `delete` may delete."""
+    folder = models_folder().resolve()
+    resolved = path.resolve()
+    if resolved == folder or folder not in resolved.parents:
+        raise DraftlightError(f"{path} is not in {folder}; Draftlight only deletes models from that folder.")
+    if not path.exists():
+        raise DraftlightError(f"There is no {path.name} in {folder}.")
+
+
+def delete(path: Path) -> None:
+    """Deletes a model in Draftlight's own folder, and the publisher's folder above it once that is empty.
+
+    It first leaves its place in one step, so that whoever is killed on the way leaves nothing that looks like a model.
+
+    Raises:
+        DraftlightError: it lies elsewhere, or cannot be deleted.
+    """
+    check_deletable(path)
+    folder, resolved = models_folder().resolve(), path.resolve()
+    leaving = folder / f".deleted-{secrets.token_hex(4)}"
+    try:
+        os.replace(resolved, leaving)
+        shutil.rmtree(leaving) if leaving.is_dir() else leaving.unlink()
+    except OSError as error:
+        raise DraftlightError(f"{resolved} cannot be removed: {error.strerror or error}.") from None
+    for parent in resolved.parents:
+        if parent == folder:
+            break
+        with contextlib.suppress(OSError):
+            parent.rmdir()
 
 
 def _remembers(entries: Mapping[str, Any]) -> str:

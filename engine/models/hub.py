@@ -10,23 +10,16 @@ from pathlib import Path
 from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_download
 
 from engine.errors import DraftlightError
+from engine.files.hub import FILES
+from engine.files.library import own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder
-from engine.models.model_folder import missing_parts, weight_files
+from engine.files.missing_parts import missing_parts
+from engine.models.model_folder import weight_files
 from engine.models.tokenizer_files import read_json
-
-FILES = [
-    "*.json",
-    "*.jinja",
-    "model*.safetensors",
-    "adapter*.safetensors",
-    "tokenizer.model",
-    "*.tiktoken",
-    "tiktoken.model",
-]
 
 
 def fetch(name: str, report: Callable[[str, float | None], None], make_room: MakeRoom, widened: bool) -> Path:
-    """The folder of a model, downloaded unless it is there already.
+    """The folder of a model, downloaded unless it is there already, in Draftlight's own folder or in the Hub's cache.
 
     Args:
         name: as "owner/model".
@@ -36,12 +29,14 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
     Raises:
         DraftlightError: it is not to be had, and why.
     """
+    if (own_place(name) / "config.json").is_file():
+        return own_place(name)
     report(f"downloading {name} from the Hugging Face Hub", None)
     need = None if _is_here(name) else need_ahead(name, widened)
     if need is not None:
         make_room(need)
     try:
-        folder = Path(snapshot_download(name, allow_patterns=FILES))
+        folder = Path(snapshot_download(name, allow_patterns=list(FILES)))
     except Exception as error:  # network, authorisation and repository errors of several libraries
         organisation, model = name.split("/")
         beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
@@ -74,7 +69,7 @@ def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
 def _is_here(name: str) -> bool:
     """Whether an earlier download has all of the weights."""
     try:
-        folder = Path(snapshot_download(name, allow_patterns=FILES, local_files_only=True))
+        folder = Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))
         return bool(weight_files(folder)) and not missing_parts(folder)
     except Exception:  # not cached, or only in part
         return False

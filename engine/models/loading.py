@@ -21,14 +21,16 @@ from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError, NotEnoughMemory
 from engine.files import builtin, recommended_sampling
 from engine.files.gguf_header import is_gguf, read_header
+from engine.files.hub import HUB_ID
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
+from engine.files.missing_parts import missing_parts
 from engine.files.safetensors_header import check_safetensors
 from engine.model_place import HUB_ID
 from engine.models import adapters, gguf_model, hub, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.loaded import LoadedModel
-from engine.models.model_folder import missing_parts, weight_files, without_base
+from engine.models.model_folder import weight_files, without_base
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder, read_json
 

@@ -21,10 +21,11 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.llama import LlamaModel, ModelArgs
 
+from engine.drafter_kinds import CUT_DRAFT
 from engine.errors import DraftlightError
 from engine.files.safetensors_header import check_safetensors
 
-MODEL_TYPE = "draftlight_cut"
+MODEL_TYPE = CUT_DRAFT
 
 
 class CutModel(nn.Module):

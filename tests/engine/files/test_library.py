@@ -45,7 +45,7 @@ def test_models_of_other_programs_are_found_and_can_be_loaded(home: Path) -> Non
     found = {model.source: model for model in library.find()}
     assert {source: model.name for source, model in found.items()} == {
         "Hugging Face": "org/tiny",
-        "LM Studio": "publisher/tiny-GGUF/tiny-Q4_0.gguf",
+        "LM Studio": "publisher/tiny-GGUF/tiny-Q4_0",
         "Ollama": "tiny:latest",
     }
     assert found["Hugging Face"].target.endswith("snapshots/new")
@@ -104,3 +104,16 @@ def test_what_cannot_be_used_is_listed_with_the_reason(home: Path) -> None:
     assert "split into several files" in problems["split-00001-of-00002"]
     assert "claims to have" in problems["damaged"]
     assert "is damaged" in problems["cut"]
+
+
+def test_an_interrupted_download_of_another_program_is_no_model(home: Path) -> None:
+    mine = tiny_models.write_folder(home / "mine" / "half")
+    (mine / "model.safetensors").rename(mine / "model-00001-of-00002.safetensors")
+    (half,) = (model for model in library.find([home / "mine"]) if model.source == str(home / "mine"))
+    assert "1 of 2 weight files is missing" in half.problem
+
+
+def test_an_architecture_that_mlx_lm_does_not_have_is_told_without_mlx(home: Path) -> None:
+    for architecture in ("llama", "mistral", "kimi_k2", "qwen3_next", "draftlight_head"):
+        assert library.problem_of_architecture(architecture) == ""
+    assert library.problem_of_architecture("unheard_of") == "mlx-lm has no architecture unheard_of."

@@ -2,77 +2,21 @@
 
 from __future__ import annotations
 
-import http.server
-import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 
 from engine.errors import NotEnoughMemory
+from engine.files import download
+from engine.files.hub import offer
 from engine.files.memory import MemoryNeed
 from engine.models import hub
 from engine.models.loading import load
 from engine.serving.model_slots import ModelSlots
 from tests.engine import tiny_models
 from tests.engine.fakes import FakeBackend
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-class Hub:
-    """Serves `folder` as the repository org/model, as the Hub does: /org/model/resolve/main/FILE, with ranges.
-
-    Attributes:
-        sent: bytes of each file that went out.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.sent: dict[str, int] = {}
-        sent = self.sent
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_HEAD(self) -> None:
-                self.answer(body=False)
-
-            def do_GET(self) -> None:
-                self.answer(body=True)
-
-            def answer(self, body: bool) -> None:
-                found = re.fullmatch(r"/org/model/resolve/main/([\w.-]+)", self.path)
-                path = folder / found[1] if found else None
-                if path is None or not path.is_file():
-                    self.send_response(404)
-                    self.send_header("X-Error-Code", "EntryNotFound")
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                    return
-                content = path.read_bytes()
-                wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-                part = content[int(wanted[1]) : int(wanted[2]) + 1] if wanted else content
-                self.send_response(206 if wanted else 200)
-                self.send_header("Content-Length", str(len(part)))
-                self.send_header("ETag", f'"{path.name}"')
-                self.send_header("X-Repo-Commit", COMMIT)
-                self.end_headers()
-                if body:
-                    sent[path.name] = sent.get(path.name, 0) + len(part)
-                    self.wfile.write(part)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+from tests.engine.hub_server import Hub, hub_on_the_loopback
 
 
 @pytest.fixture
@@ -82,22 +26,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    monkeypatch.setattr("tqdm.tqdm.monitor_interval", 0)  # else its progress bars leave a thread
-    running = Hub(folder)
-    for name, value in (("ENDPOINT", running.address), ("HF_HUB_CACHE", str(tmp_path / "cache")), ("HF_HUB_OFFLINE", False)):
-        monkeypatch.setattr(huggingface_hub.constants, name, value)
-    monkeypatch.setattr(
-        huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", running.address + "/{repo_id}/resolve/{revision}/{filename}"
-    )
-    api = huggingface_hub.HfApi(endpoint=running.address)
-    monkeypatch.setattr(hub, "get_safetensors_metadata", api.get_safetensors_metadata)
-
-    def download(name: str, file: str) -> str:
-        return huggingface_hub.hf_hub_download(name, file, endpoint=running.address, cache_dir=tmp_path / "cache")
-
-    monkeypatch.setattr(hub, "hf_hub_download", download)
-    yield running
-    running.close()
+    monkeypatch.setenv("DRAFTLIGHT_HOME", str(tmp_path / "home"))
+    with hub_on_the_loopback(tmp_path, monkeypatch) as running:
+        running.serve("org/model", folder)
+        yield running
 
 
 def needs(folder: Path) -> MemoryNeed:
@@ -130,9 +62,10 @@ def test_a_model_that_is_too_large_is_not_downloaded(served: Hub, monkeypatch: p
     assert served.sent["config.json"] > 0
 
 
-def test_what_cannot_be_known_beforehand_is_downloaded(served: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_known_beforehand_is_downloaded(served: Hub) -> None:
     """As other weights than safetensors."""
-    (folder / "model.safetensors").rename(folder / "weights.safetensors")
+    files = served.files["org/model"]
+    files["weights.safetensors"] = files.pop("model.safetensors")
     assert hub.need_ahead("org/model", True) is None
 
 
@@ -141,6 +74,12 @@ def test_a_model_that_is_here_is_not_asked_about(folder: Path, monkeypatch: pyte
     asked: list[MemoryNeed] = []
     load("org/model", make_room=asked.append)
     assert [need.is_ahead for need in asked] == [False]
+
+
+def test_what_draftlight_has_downloaded_itself_is_taken_without_asking_the_hub(served: Hub, folder: Path) -> None:
+    place = download.Download(offer("org/model")).run()
+    served.status = 500
+    assert load("org/model").path == place.as_posix()
 
 
 @pytest.mark.parametrize(("anyway", "total"), [(set(), 101), ({"huge"}, 101), (set(), 90)])

@@ -1,0 +1,405 @@
+"""Downloading a model from the Hub: in parts that can be interrupted at any time, and a model only once all of it is right.
+
+huggingface_hub says what there is, where, and with which digests; its own download begins every file anew after an interruption
+(2.4), so the bytes are fetched here, by ranges. What arrives lies in a folder of its own under `.downloads`, where nothing is
+taken for a model. A file is done when its digest is the Hub's, and moves to its place when all files are; config.json, without
+which a folder is no model, moves last. Nothing is remembered but these files: whoever is killed goes on where the bytes end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote, unquote
+
+from engine.errors import DraftlightError
+from engine.files.hub import HubFile, Offer, Offline, authorisation, explained, is_of_the_network
+from engine.files.library import own_place
+from engine.files.memory import size
+from engine.files.paths import models_folder
+from engine.files.whole_file import DISK_FULL
+
+RESERVE = 200_000_000
+"""Bytes that a download leaves free on the disk."""
+WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds before each new attempt after the connection broke; with the last one it is given up until the user tries again."""
+_CHUNK = 1 << 20
+_TIMEOUT = 10.0
+_RATE_SECONDS = 5.0
+_LAST = ("config.json", "adapter_config.json")
+
+
+class Stopped(DraftlightError):
+    """The download was paused or cancelled. What had arrived is kept, or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadProgress:
+    """How far a download is.
+
+    Attributes:
+        done, total: bytes. speed: bytes a second over the last seconds; 0 while nothing is known.
+        doing: "downloading", "checking" what lay there, or "waiting" for the network.
+    """
+
+    done: int
+    total: int
+    speed: float = 0.0
+    doing: str = "downloading"
+
+    @property
+    def seconds_left(self) -> float | None:
+        """As long as the rest takes at this speed; None while that is not known."""
+        return (self.total - self.done) / self.speed if self.speed > 0 else None
+
+    @property
+    def words(self) -> str:
+        """For people: "312 MB of 1.2 GB · 25 MB/s · 40 s left"."""
+        parts = [f"{size(self.done)} of {size(self.total)}"]
+        if self.doing != "downloading":
+            parts.append({"checking": "checking what is here", "waiting": "waiting for the network"}[self.doing])
+        elif (left := self.seconds_left) is not None:
+            parts += [f"{size(self.speed)}/s", f"{_duration(left)} left"]
+        return " · ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A download that was paused, interrupted or killed. `name`: as it is asked for. `done`: bytes that lie here."""
+
+    name: str
+    done: int
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def downloads_folder() -> Path:
+    """What is on its way lies here, one folder for each download. Nothing looks for models in it."""
+    return models_folder() / ".downloads"
+
+
+def unfinished() -> list[Unfinished]:
+    """Downloads that can go on, by name."""
+    found = []
+    with contextlib.suppress(OSError):
+        for folder in sorted(downloads_folder().iterdir()):
+            if many := _arrived(folder):
+                found.append(Unfinished(unquote(folder.name), many))
+    return found
+
+
+def discard(name: str) -> None:
+    """Deletes what has arrived of a download that is not under way."""
+    folder = _folder(name)
+    with contextlib.suppress(FileNotFoundError), _alone(folder, name):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _arrived(folder: Path) -> int:
+    """Bytes of a download that lie here."""
+    return sum(part.stat().st_size for part in folder.glob("*") if part.suffix in (".part", ".done"))
+
+
+def _folder(name: str) -> Path:
+    return downloads_folder() / quote(name, safe=" ")
+
+
+class Download:
+    """One model on its way. `run` is for a thread that may wait; `pause` and `cancel` for any other."""
+
+    def __init__(
+        self, offer: Offer, report: Callable[[DownloadProgress], None] | None = None, waits: tuple[float, ...] = WAITS
+    ) -> None:
+        """Args:
+        report: called on the thread of `run`, a few times a second.
+        """
+        self.offer = offer
+        self._report = report or (lambda progress: None)
+        self._waits = waits
+        self._stop = threading.Event()
+        self._cancelled = False
+        self._done = 0
+        self._arrived: deque[tuple[float, int]] = deque()
+        self._told = 0.0
+
+    @property
+    def place(self) -> Path:
+        """Where the model will lie: a folder, or a GGUF file."""
+        place = own_place(self.offer.repository)
+        return place / Path(self.offer.file).name if self.offer.file else place
+
+    def pause(self) -> None:
+        """Ends `run` soon; what has arrived is kept, and a later download goes on from there."""
+        self._stop.set()
+
+    def cancel(self) -> None:
+        """Ends `run` soon and deletes what has arrived."""
+        self._cancelled = True
+        self._stop.set()
+
+    def run(self) -> Path:
+        """Fetches what is missing; returns `place`.
+
+        Raises:
+            Stopped: `pause` or `cancel` was called.
+            Offline: the network is gone, and stayed so over every attempt. What has arrived is kept.
+            DraftlightError: the disk is full, a file arrived damaged, the model is gated: with what to do.
+        """
+        folder = _folder(self.offer.name)
+        try:
+            self._check_names()
+            with self._explaining_disk(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                with _alone(folder, self.offer.name):
+                    try:
+                        return self._run(folder)
+                    except Stopped:
+                        if self._cancelled:
+                            shutil.rmtree(folder, ignore_errors=True)
+                        raise
+        finally:
+            with contextlib.suppress(OSError):
+                if folder.is_dir() and not _arrived(folder):
+                    shutil.rmtree(folder)
+
+    def _check_names(self) -> None:
+        """Names come from the network, and become files here."""
+        for file in self.offer.files:
+            if file.name in ("", ".", "..") or file.name.startswith(".") or "\\" in file.name or "\0" in file.name:
+                raise DraftlightError(f"{self.offer.repository} contains a file with an unsafe name, {file.path!r}.")
+
+    def _run(self, folder: Path) -> Path:
+        files = sorted(self.offer.files, key=lambda file: file.size)
+        here = {file: self._at_hand(folder, file) for file in files}
+        self._done = sum(here.values())
+        self._check_room(folder, self.offer.size - self._done)
+        for file in files:
+            self._go_on()
+            if not _done_path(folder, file).exists() and not self._is_in_place(folder, file):
+                self._fetch(folder, file)
+        self._move(folder, files)
+        shutil.rmtree(folder, ignore_errors=True)
+        self._report(DownloadProgress(self.offer.size, self.offer.size))
+        return self.place
+
+    def _at_hand(self, folder: Path, file: HubFile) -> int:
+        """Bytes of a file that have arrived, those among them that an earlier download seems to have put in place."""
+        for path in (_done_path(folder, file), _part_path(folder, file)):
+            with contextlib.suppress(OSError):
+                return path.stat().st_size
+        return file.size if self._seems_in_place(file) else 0
+
+    def _seems_in_place(self, file: HubFile) -> bool:
+        with contextlib.suppress(OSError):
+            return (own_place(self.offer.repository) / file.name).stat().st_size == file.size
+        return False
+
+    def _is_in_place(self, folder: Path, file: HubFile) -> bool:
+        """Whether an earlier download has left the very same file where it belongs."""
+        if _part_path(folder, file).exists() or not self._seems_in_place(file):
+            return False
+        digest = _hasher(file)
+        with (own_place(self.offer.repository) / file.name).open("rb") as source:
+            self._read_into(digest, source)
+        if digest.hexdigest() == file.digest:
+            return True
+        self._done -= file.size
+        return False
+
+    # The network
+
+    def _fetch(self, folder: Path, file: HubFile) -> None:
+        """Completes the part of a file that is there, and has it count as done once it is right."""
+        path = _part_path(folder, file)
+        with path.open("ab+", buffering=0) as part:
+            part.seek(0)
+            digest = _hasher(file)
+            have = self._read_into(digest, part)
+            attempts = 0
+            while have < file.size:
+                before = have
+                try:
+                    have, digest = self._stream(file, part, have, digest)
+                    if have < file.size:
+                        raise ConnectionError("it ended early")
+                except Exception as error:
+                    have = part.seek(0, os.SEEK_END)
+                    if not isinstance(error, Offline) and not is_of_the_network(error):
+                        raise
+                    attempts = attempts + 1 if have == before else 1
+                    if attempts > len(self._waits):
+                        raise
+                    part.seek(0)
+                    digest = _hasher(file)
+                    self._read_into(digest, part)
+                    self._wait(self._waits[attempts - 1])
+            os.fsync(part.fileno())
+        if have != file.size or (file.digest and digest.hexdigest() != file.digest):
+            path.unlink()
+            raise DraftlightError(
+                f"{file.name} of {self.offer.repository} arrived damaged, so it was discarded; the other files are kept. "
+                "Try again. If it happens again, something on the network is altering files."
+            )
+        os.replace(path, _done_path(folder, file))
+
+    def _stream(self, file: HubFile, part: BinaryIO, have: int, digest: Any) -> tuple[int, Any]:
+        """Appends what one connection brings; returns bytes and digest of the part then."""
+        from huggingface_hub import constants, get_session, hf_hub_url, hf_raise_for_status
+
+        address = hf_hub_url(self.offer.repository, file.path, revision=self.offer.commit, endpoint=constants.ENDPOINT)
+        headers = authorisation() | {"Accept-Encoding": "identity"}
+        if have:
+            headers["Range"] = f"bytes={have}-"
+        with get_session().stream("GET", address, headers=headers, follow_redirects=True, timeout=_TIMEOUT) as response:
+            try:
+                hf_raise_for_status(response)
+            except Exception as error:
+                raise explained(error, self.offer.repository) from error
+            if have and response.status_code != 206:  # it begins at the beginning, whatever was asked for
+                self._done -= have
+                part.truncate(0)
+                have, digest = 0, _hasher(file)
+            for chunk in response.iter_bytes():
+                self._go_on()
+                if have + len(chunk) > file.size:
+                    return have + len(chunk), digest  # not the file that was announced
+                part.write(chunk)
+                digest.update(chunk)
+                have += len(chunk)
+                self._count(len(chunk), part)
+        return have, digest
+
+    def _read_into(self, digest: Any, source: BinaryIO) -> int:
+        """Hashes what lies there, from where the file stands; returns how much it was."""
+        many = 0
+        while chunk := source.read(_CHUNK):
+            self._go_on()
+            digest.update(chunk)
+            many += len(chunk)
+            self._tell("checking")
+        return many
+
+    # Time, room and stopping
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise Stopped(f"The download of {self.offer.name} was {'cancelled' if self._cancelled else 'paused'}.")
+
+    def _wait(self, seconds: float) -> None:
+        self._told = 0.0
+        self._arrived.clear()
+        self._tell("waiting")
+        self._stop.wait(seconds)
+        self._go_on()
+
+    def _count(self, many: int, part: BinaryIO) -> None:
+        now = time.monotonic()
+        self._done += many
+        self._arrived.append((now, self._done))
+        while now - self._arrived[0][0] > _RATE_SECONDS:
+            self._arrived.popleft()
+        if self._tell("downloading") and (free := os.fstatvfs(part.fileno())).f_bavail * free.f_frsize < RESERVE // 2:
+            raise OSError(errno.ENOSPC, "less than the reserve is left")
+
+    def _tell(self, doing: str) -> bool:
+        """Reports, unless that was done just now."""
+        now = time.monotonic()
+        if now - self._told < 0.2:
+            return False
+        self._told = now
+        speed = 0.0
+        if len(self._arrived) > 1 and (span := self._arrived[-1][0] - self._arrived[0][0]) > 0.5:
+            speed = (self._arrived[-1][1] - self._arrived[0][1]) / span
+        self._report(DownloadProgress(self._done, self.offer.size, speed, doing))
+        return True
+
+    def _check_room(self, folder: Path, missing: int) -> None:
+        free = shutil.disk_usage(folder).free
+        if missing and missing + RESERVE > free:
+            raise DraftlightError(
+                f"{self.offer.name} needs {size(missing)} more on the disk, and only {size(free)} are free in {models_folder()}. "
+                "Free some space, or set DRAFTLIGHT_HOME to a folder on another disk."
+            )
+
+    @contextlib.contextmanager
+    def _explaining_disk(self, folder: Path) -> Iterator[None]:
+        try:
+            yield
+        except DraftlightError:
+            raise
+        except OSError as error:
+            if is_of_the_network(error):
+                raise explained(error, self.offer.repository) from error
+            if error.errno in DISK_FULL:
+                raise DraftlightError(
+                    f"The disk is full. What has arrived of {self.offer.name} is kept. Free some space, then go on with it."
+                ) from error
+            raise DraftlightError(
+                f"{self.offer.name} cannot be stored in {folder.parent.parent}: {error.strerror or error}. Fix this, or set "
+                "DRAFTLIGHT_HOME to a folder that you may write to."
+            ) from error
+        except Exception as error:
+            raise explained(error, self.offer.repository) from error
+
+    def _move(self, folder: Path, files: list[HubFile]) -> None:
+        """Puts every file in its place; what makes a folder a model goes last, and is away while weights change."""
+        place = own_place(self.offer.repository)
+        place.mkdir(parents=True, exist_ok=True)
+        if not self.offer.file:
+            names = {file.name for file in files}
+            if any(_done_path(folder, file).exists() for file in files if file.name not in _LAST):
+                for name in _LAST:
+                    if name in names and (place / name).is_file():
+                        last = next(file for file in files if file.name == name)
+                        if not _done_path(folder, last).exists():  # the same as before: it leaves and comes back
+                            os.replace(place / name, _done_path(folder, last))
+                        else:
+                            (place / name).unlink()
+            for old in place.glob("model*.safetensors*"):
+                if old.name not in names:
+                    old.unlink()
+        for file in sorted(files, key=lambda file: file.name in _LAST):
+            if (done := _done_path(folder, file)).exists():
+                os.replace(done, place / file.name)
+
+
+def _part_path(folder: Path, file: HubFile) -> Path:
+    """Named after the digest: a part of an older state of the file is not taken for one of this."""
+    return folder / f"{file.name}.{(file.digest or 'unknown')[:16]}.part"
+
+
+def _done_path(folder: Path, file: HubFile) -> Path:
+    return _part_path(folder, file).with_suffix(".done")
+
+
+def _hasher(file: HubFile) -> Any:
+    """What the Hub states of a file: its SHA-256, or for one that is in git itself the SHA-1 of git's header and the file."""
+    if len(file.digest) == 40:
+        return hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
+    return hashlib.sha256()
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Keeps two processes from downloading the same at once. The system lets go of the lock of a process that was killed."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DraftlightError(f"{name} is being downloaded already, by another Draftlight.") from None
+        yield

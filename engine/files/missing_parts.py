@@ -1,0 +1,45 @@
+"""Which of a model folder's weight files are missing, so that an interrupted download is not taken for a model."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+WEIGHTS = "model*.safetensors"
+"""The files that mlx-lm reads the weights from."""
+_INDEX = "model.safetensors.index.json"
+_NUMBERED = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
+_SHOWN = 4
+
+
+def missing_parts(folder: Path, by_index: bool = True) -> str:
+    """Sentences to append: which weight files are missing by the index or by the numbers in the names. Empty if none is.
+
+    Args:
+        by_index: asked only once a model could not be loaded: mlx-lm reads no index, and one may be left over from before a
+            conversion.
+    """
+    names = {file.name for file in folder.glob(WEIGHTS)}
+    expected = set(_indexed(folder)) if by_index else set()
+    for match in filter(None, map(_NUMBERED.fullmatch, names)):
+        expected |= {f"{match[1]}-{part:05}-of-{match[2]}.safetensors" for part in range(1, int(match[2]) + 1)}
+    missing = sorted(name for name in expected if not (folder / name).is_file())
+    if not missing:
+        return ""
+    files = f"{len(missing)} of {len(expected | names)} weight files {'is' if len(missing) == 1 else 'are'} missing"
+    return f" {files}: {listed(missing)}. Download the model again."
+
+
+def _indexed(folder: Path) -> list[str]:
+    try:
+        files = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [str(name) for name in files.values()] if isinstance(files, dict) else []
+
+
+def listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
