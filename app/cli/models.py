@@ -1,15 +1,17 @@
-"""`draftlight models`: what is on this machine, fetching, checking and removing it."""
+"""`draftlight models`: what is on this machine and on the Hub, fetching, checking and deleting it."""
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from app.session import settings as stored
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
-from engine.files import builtin, library
+from engine.files import builtin, download, hub, library
 from engine.files.memory import available_memory, size
 from engine.files.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
@@ -23,7 +25,8 @@ def show_models(folders: Iterable[Path] = ()) -> int:
     path = builtin.builtin_path()
     state = f"{path.stat().st_size / 1e6:,.0f} MB" if path.is_file() else "not downloaded yet"
     print(f"builtin  {builtin.NAME}  {state}")
-    models, free = library.find(folders), available_memory()
+    settings, _ = stored.load(stored.settings_path())
+    models, free = library.find([*folders, *map(Path, settings.model_folders)]), available_memory()
     rows = [
         (
             model.name,
@@ -39,28 +42,128 @@ def show_models(folders: Iterable[Path] = ()) -> int:
         for model in models
     ]
     if rows:
-        titles = ("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target")
-        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-        for row in (titles, *rows):
-            print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        _print_table(("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target"), rows)
         if free is not None:
             print(f"! needs more memory than the {size(free)} that are free")
+    for begun in download.unfinished():
+        print(f"unfinished: {begun.name}, {size(begun.done)} have arrived. Go on: draftlight models download {begun.name}")
+    return 0
+
+
+def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    for row in (titles, *rows):
+        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def add_folder(folder: Path, remove: bool) -> int:
+    """Have a folder looked through from now on, or no longer."""
+    path = stored.settings_path()
+    settings, _ = stored.load(path)
+    name = str(folder.expanduser().resolve())
+    if not remove and not Path(name).is_dir():
+        raise DraftlightError(f"{name} is not a folder.")
+    others = tuple(known for known in settings.model_folders if known != name)
+    stored.save(path, replace(settings, model_folders=others if remove else (*others, name)))
+    print(f"{name} is {'no longer ' if remove else ''}looked through")
+    return 0
+
+
+def search_hub(words: Sequence[str]) -> int:
+    """List what the Hub has of this name; of a whole name, what can be downloaded of it."""
+    text = " ".join(words)
+    if hub.HUB_ID.fullmatch(text):
+        free = available_memory()
+        rows = [
+            (
+                offer.name,
+                size(offer.size),
+                offer.quantisation,
+                "" if offer.need is None else f"{size(offer.need)}{'!' if free is not None and offer.need > free else ''}",
+                offer.problem,
+            )
+            for offer in hub.offers(text)
+        ]
+        if not rows:
+            raise DraftlightError(f"{text} has neither safetensors for mlx-lm nor GGUF files.")
+        _print_table(("download", "size", "weights", "memory", "problem"), rows)
+        return 0
+    found = hub.search(text)
+    if not found:
+        print(f"The Hugging Face Hub has no model with {text!r} in its name.", file=sys.stderr)
+        return 1
+    listed = [
+        (
+            model.name,
+            model.form,
+            model.architecture,
+            "" if model.parameters is None else f"{model.parameters / 1e9:.2g} billion",
+            f"{model.downloads:,}",
+            model.problem or ("gated" if model.gated else ""),
+        )
+        for model in found
+    ]
+    _print_table(("model", "files", "architecture", "parameters", "downloads", "note"), listed)
     return 0
 
 
 def download_model(name: str) -> int:
-    """Fetch the built-in target unless it is there."""
-    if name != "builtin":
-        raise DraftlightError(f"Only builtin can be downloaded, not {name}. Other models are loaded from where they are stored.")
-    steps: set[str] = set()
+    """Fetch the built-in target unless it is there, or a model of the Hub; go on with it if it had been begun."""
+    if name == "builtin":
+        steps: set[str] = set()
 
-    def report(step: str, fraction: float | None) -> None:
-        """Prints each step to standard error when it begins, and ignores how far (`fraction`, 0 to 1) it has come."""
-        if step not in steps:
-            steps.add(step)
-            print(step, file=sys.stderr)
+        def report(step: str, fraction: float | None) -> None:
+            """Prints each step to standard error when it begins, and ignores how far (`fraction`, 0 to 1) it has come."""
+            if step not in steps:
+                steps.add(step)
+                print(step, file=sys.stderr)
 
-    print(builtin.fetch_builtin(report))
+        print(builtin.fetch_builtin(report))
+        return 0
+    offer = hub.offer(name)
+    free = available_memory()
+    if offer.need is not None and free is not None and offer.need > free:
+        print(f"{offer.name} will need about {size(offer.need)} of memory; {size(free)} are free now.", file=sys.stderr)
+    line = _ProgressLine(offer.name)
+    try:
+        place = download.Download(offer, line.show).run()
+    except KeyboardInterrupt:
+        print(f"\npaused; draftlight models download {offer.name} goes on", file=sys.stderr)
+        raise
+    finally:
+        line.end()
+    print(place)
+    return 0
+
+
+class _ProgressLine:
+    """How far a download is, on standard error: over the same line in a terminal, else every ten seconds."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._last = -10.0
+        self._shown = False
+
+    def show(self, progress: download.DownloadProgress) -> None:
+        """Takes the place of what was shown before."""
+        terminal = sys.stderr.isatty()
+        if terminal or time.monotonic() - self._last >= 10:
+            self._last, self._shown = time.monotonic(), True
+            line = f"{self._name}: {progress.words}"
+            print(f"\r\x1b[K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """What comes next begins on a line of its own."""
+        if self._shown and sys.stderr.isatty():
+            print(file=sys.stderr)
+
+
+def discard_download(name: str) -> int:
+    """Delete what has arrived of an unfinished download."""
+    if name not in {begun.name for begun in download.unfinished()}:
+        raise DraftlightError(f"There is no unfinished download of {name}.")
+    download.discard(name)
+    print(f"discarded {name}")
     return 0
 
 
@@ -93,23 +196,20 @@ def check_model(name: str, drafter: str) -> int:
         engine.close()
 
 
-def remove_model(name: str) -> int:
-    """Delete a model from the models folder, and nothing outside it."""
-    folder = models_folder().resolve()
+def delete_model(name: str, sure: bool) -> int:
+    """Delete a model from the models folder, and nothing outside it, once the user has confirmed."""
     path = builtin.builtin_path().parent if name == "builtin" else Path(name).expanduser()
     if not path.is_absolute():
-        path = folder / path
-    resolved = path.resolve()
-    if resolved == folder or folder not in resolved.parents:
-        raise DraftlightError(f"{name} is not in {folder}; Draftlight only deletes models from that folder.")
-    if not path.exists():
-        raise DraftlightError(f"There is no {name} in {folder}.")
-    try:
-        if resolved.is_dir():
-            shutil.rmtree(resolved)
-        else:
-            resolved.unlink()
-    except OSError as error:
-        raise DraftlightError(f"{resolved} cannot be removed: {error.strerror or error}.") from None
-    print(f"removed {resolved}")
+        path = models_folder() / path
+        if not path.exists() and path.with_name(f"{path.name}.gguf").exists():
+            path = path.with_name(f"{path.name}.gguf")
+    library.check_deletable(path)
+    if not sure:
+        if not sys.stdin.isatty():
+            raise DraftlightError(f"Nothing was deleted: there is nobody to ask. Add --yes to delete {path}.")
+        if input(f"Delete {path}? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("nothing deleted")
+            return 1
+    library.delete(path)
+    print(f"deleted {path.resolve()}")
     return 0

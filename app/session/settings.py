@@ -43,6 +43,8 @@ class Settings:
         recommended: the sampling that the target's publisher recommends, kept to tell whether the user has set another.
         conversation: number of the chat that is shown again at the next start; None begins with an empty one.
         sidebar: whether the list of chats is shown, where there is room for it.
+        model_folders: folders that are looked through for models besides the usual ones.
+        recent_models: targets that were used last, the latest first.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
 
@@ -74,11 +76,13 @@ class Settings:
     raw: bool = False
     conversation: int | None = None
     sidebar: bool = True
+    model_folders: tuple[str, ...] = ()
+    recent_models: tuple[str, ...] = ()
     export_folder: str = ""
     export_kind: str = "html"
 
     def __post_init__(self) -> None:
-        for name in ("geometry", "stop", "charts"):
+        for name in ("geometry", "stop", "charts", "model_folders", "recent_models"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         if isinstance(self.recommended, list):
@@ -98,6 +102,9 @@ class Settings:
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
         for name in ("system_prompt", "export_folder", "export_kind"):
             _check(isinstance(getattr(self, name), str), name, getattr(self, name))
+        for name in ("model_folders", "recent_models"):
+            texts = getattr(self, name)
+            _check(isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts), name, texts)
         number = self.conversation
         _check(number is None or (isinstance(number, int) and not isinstance(number, bool)), "conversation", number)
         _check(all(name in CHARTS for name in self.charts), "charts", self.charts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import json
 import os
 import pty
@@ -23,6 +24,7 @@ from app.cli import models as cli_models
 from app.cli.entry import main
 from app.cli.terminal import STYLES, RoundPainter, status_line, wants_colour
 from engine.errors import DraftlightError
+from engine.files import download
 from engine.metrics import summarise
 from engine.provenance import version
 from engine.requests.bench import BenchRequest
@@ -32,6 +34,7 @@ from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposa
 from engine.worker import Engine
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE, FakeBackend
+from tests.engine.hub_server import hub_on_the_loopback
 
 ROOT = Path(__file__).parents[3]
 
@@ -598,23 +601,82 @@ def test_checking_a_model_says_whether_it_and_a_drafter_can_be_used(models: Path
     assert "broken is not a model" in capsys.readouterr().err
 
 
-def test_removing_deletes_only_inside_the_models_folder(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deleting_asks_and_stays_inside_the_models_folder(
+    models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     outside = models.parent / "precious"
     outside.mkdir()
     (models / "link").symlink_to(outside, target_is_directory=True)
     for name in ("../precious", str(outside), ".", "..", "", "link", "missing"):
-        assert main(["models", "remove", name]) == 1, name
+        assert main(["models", "delete", name, "--yes"]) == 1, name
     assert outside.is_dir()
     assert (models / "mine").is_dir()
     capsys.readouterr()
-    assert main(["models", "remove", "mine"]) == 0
-    assert capsys.readouterr().out == f"removed {models / 'mine'}\n"
+    assert main(["models", "delete", "mine"]) == 1
+    assert "there is nobody to ask" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", Terminal("n\ny\n"))
+    assert main(["models", "delete", "mine"]) == 1
+    assert (models / "mine").is_dir()
+    assert main(["models", "delete", "mine"]) == 0
+    assert capsys.readouterr().out.endswith(f"deleted {models / 'mine'}\n")
     assert not (models / "mine").exists()
 
 
-def test_only_the_built_in_model_can_be_downloaded(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["models", "download", "large"]) == 1
-    assert "Only builtin" in capsys.readouterr().err
+def test_a_model_is_searched_downloaded_and_listed(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    with hub_on_the_loopback(tmp_path, monkeypatch) as served:
+        served.serve("org/tiny", tiny_models.write_folder(tmp_path / "served"), config={"model_type": "llama"}, downloads=1234)
+        assert main(["models", "search", "tiny"]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split() == ["org/tiny", "safetensors", "llama", "1,234"]
+        assert main(["models", "search", "org/tiny"]) == 0
+        assert capsys.readouterr().out.splitlines()[1].startswith("org/tiny  1 MB")
+        assert main(["models", "search", "nothing of the kind"]) == 1
+        capsys.readouterr()
+        monkeypatch.setattr("engine.files.download.WAITS", ())
+        served.breaks["model.safetensors"] = [1000]
+        counted = download.Download._count
+        monkeypatch.setattr(download.Download, "_count", _interrupt)
+        assert main(["models", "download", "org/tiny"]) == 130
+        assert "draftlight models download org/tiny goes on" in capsys.readouterr().err
+        assert main(["models", "list"]) == 0
+        assert "unfinished: org/tiny, 1 MB have arrived" in capsys.readouterr().out
+        assert main(["models", "download", "org/tiny", "--discard"]) == 0
+        monkeypatch.setattr(download.Download, "_count", counted)
+        served.breaks.clear()
+        assert main(["models", "download", "org/tiny"]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == str(models / "org" / "tiny")
+    assert main(["models", "list"]) == 0
+    assert "org/tiny" in capsys.readouterr().out
+    with hub_on_the_loopback(tmp_path, monkeypatch) as served:
+        served.status = 503
+        assert main(["models", "search", "tiny"]) == 1
+    assert "Try again later" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    """Someone who can be asked."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _interrupt(*arguments: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_folder_is_looked_through_once_it_was_added(
+    models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", (models.parent / "nobody").as_posix())
+    other = tiny_models.write_folder(models.parent / "elsewhere" / "other")
+    assert main(["models", "add-folder", str(models.parent / "missing")]) == 1
+    for more, there in (([], True), (["--remove"], False)):
+        assert main(["models", "add-folder", str(other.parent), *more]) == 0
+        capsys.readouterr()
+        assert main(["models", "list"]) == 0
+        assert (str(other) in capsys.readouterr().out) == there
 
 
 # The window
