@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from engine.drafter_kinds import DRAFTERS
+from engine.files.hub import HUB_ID
+from engine.files.library import own_place
 from engine.files.paths import hub_cache
-
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-"""How a model of the Hugging Face Hub is called; a path may look the same."""
 
 
 def is_here(name: str) -> bool:
@@ -19,5 +17,7 @@ def is_here(name: str) -> bool:
         return True
     if not HUB_ID.fullmatch(name):
         return False
+    if (own_place(name) / "config.json").is_file():
+        return True
     snapshots = hub_cache() / f"models--{name.replace('/', '--')}" / "snapshots"
     return any(snapshots.glob("*/config.json")) or any(snapshots.glob("*/adapter_config.json"))

@@ -28,6 +28,7 @@ FILES = (
 )
 """What mlx-lm reads of a repository. Code and pickled weights are not among them."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+"""How a model of the Hub is called; a path may look the same."""
 MOST_FOUND = 50
 _TIMEOUT = 10.0
 _PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")

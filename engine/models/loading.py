@@ -25,7 +25,6 @@ from engine.files.hub import HUB_ID
 from engine.files.memory import MakeRoom, need_of_folder, need_of_gguf
 from engine.files.missing_parts import missing_parts
 from engine.files.safetensors_header import check_safetensors
-from engine.model_place import HUB_ID
 from engine.models import adapters, gguf_model, hub, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf
