@@ -176,7 +176,7 @@ class RuleBarsView(QWidget):
         names = [QFontMetricsF(_bold(self.font())).horizontalAdvance(RULE_TITLES[rule]) for rule in EXPECTED_RULES]
         if not self.flat:
             return QRectF(max(names) + gap, index * self._row, round(170 * self._scale), self._row)
-        wide = round(44 * self._scale)
+        wide = round(32 * self._scale)  # the three fit into the narrowest window
         left = sum(names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + 16 * self._scale)
         return QRectF(left, 0, wide, self._row)
 

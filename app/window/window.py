@@ -9,7 +9,15 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QCloseEvent,
+    QFontMetrics,
+    QGuiApplication,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -628,7 +636,8 @@ class Window(QMainWindow):
         self.replay_controller.bar.set_look(theme, scale)
         self.verdicts.set_look(theme, scale)
         self.pages.set_look(theme, scale)
-        self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, round(356 * scale)))))
+        lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # one face's are a fifth taller than another's at one size
+        self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, 25 * lines))))
         self._divide()
         self._make_room()
 

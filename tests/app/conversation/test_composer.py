@@ -59,11 +59,13 @@ def test_send_is_whole_in_the_smallest_window(qtbot: QtBot, open_window: Open, t
     wait_for_answer(qtbot, window)
     window.edit_last()
     window.composer.set_text(text)
-    QApplication.processEvents()
     composer = window.composer
-    for part in (composer.send, composer.edit, composer.edit_note, composer.hint):
-        assert whole(part, window), part.objectName()
+    parts = (composer.send, composer.edit, composer.edit_note, composer.hint)
+    qtbot.waitUntil(lambda: all(whole(part, window) for part in parts))
+    qtbot.waitUntil(lambda: window.stack.height() > 1.5 * composer.edit.fontMetrics().lineSpacing())  # the conversation's room
+    bars = window.header.strip.bars
+    qtbot.waitUntil(lambda: whole(bars, window))
+    for part in parts:
         assert part.height() >= part.minimumSizeHint().height() or part is composer.edit
     areas = [QRect(part.mapTo(window, QPoint(0, 0)), part.size()) for part in (composer.edit_note, composer.edit, composer.send)]
     assert not any(above.intersects(below) for above, below in pairwise(areas))
-    assert window.stack.height() > 1.5 * composer.edit.fontMetrics().lineSpacing(), "something is left of the conversation"
