@@ -101,6 +101,7 @@ def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         assert QCoreApplication.instance() is there, "makes a Qt application, which every later test would get: ask for qapp"
         return
     request.getfixturevalue("qapp")
+    from PySide6.QtGui import QCursor
     from PySide6.QtWidgets import QApplication
     from shiboken6 import isValid
 
@@ -128,6 +129,7 @@ def nothing_of_qt_left(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         gc.collect()  # a window in a reference cycle is garbage, not a leak
         settle()
 
+    QCursor.setPos(0, 0)  # a window that opens under the pointer is hovered from the start
     QApplication.setFont(font)  # a window sets it for its text size, and widgets made without a window take it over
 
     problems = [f"QTimer still active, started at {where}" for timer, where in alive(timers) if timer.isActive()]
