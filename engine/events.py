@@ -106,6 +106,8 @@ class RunStarted(RunEvent):
     """Whether the prompt was written in the model's chat template; else the last message's text is the prompt as it stands."""
     in_thought: bool = False
     """Whether the prompt's end has opened a thought, in which the answer begins."""
+    given_ids: tuple[int, ...] = ()
+    """The tokens the answer begins with."""
 
 
 @dataclass(frozen=True, slots=True)

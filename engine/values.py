@@ -333,6 +333,7 @@ class Request:
         conversation: requests with the same value may share a prompt cache.
         trace_path: where the trace goes; None writes it to the data folder.
         given: ids of the tokens the answer begins with, decided already; the first round goes on behind them.
+        given_text: where no ids are given, the text the answer begins with; what it adds in tokens is added to `max_tokens`.
         template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
             So does a model that has no chat template.
         thinking: whether the model is to think first, where its chat template has a switch for that.
@@ -345,6 +346,7 @@ class Request:
     conversation: str = ""
     trace_path: str | None = None
     given: tuple[int, ...] = ()
+    given_text: str = ""
     template: bool = True
     thinking: Thinking = "auto"
 

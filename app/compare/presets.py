@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.compare.comparison import ColumnSetup, Setup
+from app.session.session import Turn
 from app.session.settings import Settings
 from engine.drafter_kinds import DRAFTERS, NGRAM, NO_DRAFTER, default_drafter, may_fit
 from engine.types import Rule
@@ -118,6 +119,21 @@ def _three_times(settings: Settings) -> Setup:
 def _story_code(settings: Settings) -> Setup:
     columns = (_column(settings, prompt=STORY), _column(settings, prompt=CODE))
     return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER, own_prompts=True, unfiltered=True)
+
+
+ANSWER_WORDS = (
+    "The prompt, settings and seed of the answer you chose, and the same without a drafter. The messages before it are left out."
+)
+
+
+def setup_of(turn: Turn, settings: Settings) -> Setup:
+    """A comparison that begins with the settings of an answer: beside it the same without a drafter, or with one."""
+    answer, options = turn.answer, turn.answer.options
+    drafter = answer.drafter if may_fit(answer.drafter, settings.target) else NO_DRAFTER
+    other = NO_DRAFTER if drafter != NO_DRAFTER else default_drafter(settings.target, NGRAM)
+    columns = tuple(ColumnSetup(options.rule, name, options.gamma, options.temperature) for name in (drafter, other))
+    raw = answer.request is not None and not answer.request.template
+    return Setup(turn.prompt, columns, options.seed, min(options.max_tokens, ANSWER), template=not raw)
 
 
 PRESETS: tuple[Preset, ...] = (

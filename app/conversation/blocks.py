@@ -17,6 +17,7 @@ from app.conversation.text_flow import Flow
 from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
 from app.session.session import Answer
+from engine.chats import EDITED_WORDS
 from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, hidden_kinds
 from engine.lens.pieces import folded as with_folds
@@ -307,6 +308,8 @@ class AnswerBlock(Block):
 
 def settings_words(answer: Answer) -> list[str]:
     """What an answer was made with; what changed on the way stands in its order, joined by arrows."""
+    if answer.edited:
+        return [EDITED_WORDS]
     drafters = dict.fromkeys([answer.drafter, *(change.drafter for change in answer.changes)])
     gammas = dict.fromkeys([answer.options.gamma, *(change.gamma for change in answer.changes)])
     given = () if answer.request is None else answer.request.given
@@ -337,6 +340,8 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
         words.append((f"  {FINISH_WORDS[answer.finish]}", dim, False))
         if summary.proposals and answer.invariant and answer.options.seed is not None:
             words.append((f"  {INVARIANT}", dim, False))
+    elif answer.edited:
+        words.append(("No figures, since nobody generated this version", dim, False))
     elif answer.ending:
         words.append((f"  {answer.ending}", dim, False))
     if answer.state == "failed":

@@ -17,7 +17,7 @@ from app.look.theme import Theme
 from app.look.widgets import tint
 from app.session.session import Session, Turn
 
-Wish = Literal["copy", "edit", "regenerate", "continue", "new chat", "delete"]
+Wish = Literal["copy", "edit", "regenerate", "continue", "replay", "compare", "new chat", "delete"]
 Message = tuple[int, bool]
 """Index of a turn, and whether its prompt is meant, not its answer."""
 PlacedAnswer = tuple[int, AnswerBlock, float]
@@ -25,9 +25,11 @@ PlacedPrompt = tuple[int, UserBlock, float]
 """A message in view: its turn, its block, and where the top of that stands in the view."""
 TITLES: dict[Wish, tuple[str, str]] = {
     "copy": ("Copy prompt", "Copy answer"),
-    "edit": ("Edit prompt", ""),
+    "edit": ("Edit prompt", "Edit answer…"),
     "regenerate": ("", "Regenerate"),
     "continue": ("", "Continue answer"),
+    "replay": ("", "Replay"),
+    "compare": ("", "Compare with other settings"),
     "new chat": ("", "New chat up to here"),
     "delete": ("Delete prompt and what follows", "Delete answer and what follows"),
 }
@@ -175,8 +177,21 @@ class MessageTools(QObject):
             if wish == "delete":
                 menu.addSeparator()
             action = menu.addAction(title, partial(self.wanted.emit, wish, at, prompt))
-            there = wish != "regenerate" or bool(turn.prompt)
-            action.setEnabled(there and (idle or wish == "copy"))
+            action.setEnabled(_can(wish, turn, prompt) and (idle or wish == "copy"))
+
+
+def _can(wish: Wish, turn: Turn, prompt: bool) -> bool:
+    """Whether there is what a wish needs."""
+    if prompt:
+        return True
+    match wish:
+        case "regenerate" | "compare":
+            return bool(turn.prompt)
+        case "replay":
+            return turn.answer.trace_path is not None and not turn.answer.running
+        case "edit" | "copy":
+            return not turn.answer.missing
+    return True
 
 
 def _show(answers: list[AnswerBlock], turns: list[Turn]) -> bool:

@@ -20,7 +20,7 @@ from app.session.session import Answer, Session, Turn, Wordings
 from app.session.session import Path as Way
 from app.session.settings import Settings
 from app.session.stored_chat import KeptChat
-from engine.chats import ChatSettings, ChatStore, Conversation, Making
+from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Making
 from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.errors import DraftlightError
 from engine.files.paths import traces_folder
@@ -146,11 +146,27 @@ class Chat(QObject):
         at = self._last if at is None else at
         if not self.idle or not 0 <= at < len(self.session.turns):
             return
-        answer = self.session.turns[at].answer
-        if answer.may_go_on and answer.ids:
-            options = self.settings.options()
+        answer, options = self.session.turns[at].answer, self.settings.options()
+        if answer.edited:
+            self._ask(None, options, at, continues=answer)
+        elif answer.may_go_on and answer.ids:
             options = options.replace(seed=answer.options.seed, max_tokens=len(answer.ids) + options.max_tokens)
             self._ask(None, options, at, given=answer.ids, continues=answer)
+
+    def edit_answer(self, at: int, text: str) -> None:
+        """Puts a text of the user beside the answer of a turn, and shows it: what is asked next builds on it."""
+        if not self.idle or not 0 <= at < len(self.session.turns):
+            return
+        model_answer = self.session.turns[at].answer
+        answer = self.session.add_edited(at, text)
+        if self.keeper is not None:
+            turn, before = self.session.turns[at], self.session.turns[at - 1] if at else None
+            made = replace(
+                stored_chat.making_of(model_answer, self.settings.system_prompt), figures=Figures(), failure="", edited=True
+            )
+            work = partial(stored_chat.add_edited, self.kept, before, turn, answer, text, made)
+            self.keeper.write(work, self._begun, self._write_anew)
+        self.changed.emit()
 
     @property
     def _last(self) -> int:
@@ -198,6 +214,7 @@ class Chat(QObject):
             conversation=f"window-{session.conversation}",
             trace_path=None if self.keeper is None else str(traces_folder() / trace_name(datetime.now(UTC))),
             given=given,
+            given_text=continues.text.text if continues is not None and continues.edited else "",
             template=not settings.raw,
             thinking=settings.thinking,
         )

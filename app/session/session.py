@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.look.wording import seconds
@@ -68,6 +68,7 @@ class Answer:
         continues: the answer that it goes on with.
         unread: only its text is known yet; its rounds are in the trace.
         ending: how it ended where no `finish` says so, in words.
+        edited: the user has written its text by hand, after an answer of the model.
     """
 
     options: DecodingOptions
@@ -98,6 +99,7 @@ class Answer:
     continues: Answer | None = field(default=None, compare=False, repr=False)
     unread: bool = False
     ending: str = ""
+    edited: bool = False
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -107,7 +109,9 @@ class Answer:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it ended before its end, and its tokens are known, so that it can go on from there."""
+        """Whether it ended before its end, and its tokens are known, so that it can go on from there; what the user wrote can."""
+        if self.edited:
+            return True
         early = self.finish in ("cancelled", "length") or bool(self.ending)
         return early and not self.running and self.request is not None and (self.unread or bool(self.rounds))
 
@@ -400,6 +404,14 @@ class Session:
         self.turns = self.turns[: at + 1]
         return answer
 
+    def add_edited(self, at: int, text: str) -> Answer:
+        """Adds a text that the user has written in place of the answer of a turn, and shows it; the others stay beside it."""
+        before = self.turns[at].answer
+        answer = self.add_answer(at, before.options, before.drafter, before.model)
+        answer.state, answer.edited, answer.shows_thought = "finished", True, before.shows_thought
+        answer.text.begin(text)
+        return answer
+
     def choose(self, at: int, by: int, prompts: bool = False) -> Turn | None:
         """Shows the answer of a turn, or the prompt in its place, made so many before or after; None without one."""
         turn = self.turns[at]
@@ -511,6 +523,8 @@ class Session:
                     answer.text.open_thought()
                 if event.given:
                     answer.text.begin(event.given, answer.chosen)
+                if event.given_ids and answer.request is not None:
+                    answer.request = replace(answer.request, given=event.given_ids)
                 if self.model is not None and self.target != "builtin" and not self.replaying:
                     answer.model = self.model.name
             case PrefillProgress(_, done, total):

@@ -93,13 +93,15 @@ def making_of(answer: Answer, system: str = "") -> Making:
             prompt_tokens=figures.prompt_tokens,
             seconds_to_first_token=figures.seconds_to_first_token,
         )
-    return Making(answer.model, settings, figures, answer.message)
+    return Making(answer.model, settings, figures, answer.message, answer.edited)
 
 
 def state_of(answer: Answer) -> KeptState:
     """How an answer stands; one that still runs counts as stopped."""
     if answer.state == "failed":
         return "failed"
+    if answer.edited:
+        return "complete"
     return STATE_OF_FINISH[answer.finish] if answer.finish is not None else "stopped"
 
 
@@ -108,20 +110,40 @@ def state_of(answer: Answer) -> KeptState:
 
 def begin(store: ChatStore, chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str) -> None:
     """Writes down that an answer is asked for, and whatever stands before it."""
+    held = chat.settings or made.settings
     with store.together():
-        held = chat.settings or made.settings
-        number = chat.number if chat.number is not None else store.create(held)
-        prompt = turn.kept_as
-        if prompt is None and (turn.prompt or before is None):
-            prompt = store.add_message(number, _number(before), "user", turn.prompt)
-        parent = prompt if prompt is not None else _number(before)
-        assert parent is not None
+        number, prompt, parent = _place_for_answer(store, chat, held, before, turn)
         continued = None if answer.continues is None else answer.continues.kept_as
         begun = store.begin_answer(number, parent, made, continued, trace_path=path)
         if chat.number is not None and chat.written != held:
             store.keep_settings(number, held)
     chat.number, turn.kept_as, answer.kept_as = number, prompt, begun.message
     chat.written = held
+
+
+def _place_for_answer(
+    store: ChatStore, chat: KeptChat, held: ChatSettings, before: Turn | None, turn: Turn
+) -> tuple[int, int | None, int]:
+    """Numbers of the conversation, of the prompt if there is one, and of the message that an answer of a turn follows; what is
+    not there yet is made."""
+    number = chat.number if chat.number is not None else store.create(held)
+    prompt = turn.kept_as
+    if prompt is None and (turn.prompt or before is None):
+        prompt = store.add_message(number, _number(before), "user", turn.prompt)
+    parent = prompt if prompt is not None else _number(before)
+    assert parent is not None
+    return number, prompt, parent
+
+
+def add_edited(
+    chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, text: str, made: Making, store: ChatStore
+) -> KeptChat:
+    """Writes down an answer that the user has written."""
+    with store.together():
+        number, prompt, parent = _place_for_answer(store, chat, chat.settings or made.settings, before, turn)
+        kept_as = store.add_message(number, parent, "assistant", text, made=made)
+    chat.number, turn.kept_as, answer.kept_as = number, prompt, kept_as
+    return chat
 
 
 def _number(turn: Turn | None) -> int | None:
@@ -256,6 +278,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         message=made.failure,
         trace_path=message.trace,
         kept_as=message.id,
+        edited=made.edited,
         unread=message.trace is not None,
         shows_thought=False,
         continues=None if message.continues is None else answers.get(message.continues),

@@ -8,11 +8,12 @@ from functools import partial
 from PySide6.QtCore import Signal, Slot
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from app.compare.presets import PRESETS
+from app.compare.presets import ANSWER_WORDS, PRESETS, setup_of
 from app.compare.view import CompareView
 from app.look.command import Command
 from app.look.theme import Theme
 from app.session.engine_link import EngineLink
+from app.session.session import Turn
 from app.session.settings import Settings
 from engine.lens.pieces import Ghosts
 
@@ -56,6 +57,12 @@ class Pages(QStackedWidget):
             view.show_preset(preset)
         view.bar.start.setFocus()
         self.turned.emit()
+
+    def compare_answer(self, turn: Turn) -> None:
+        """Shows the comparison with the prompt and settings of an answer, unless one is under way."""
+        self.open_compare()
+        if self.compare is not None and not self.compare.running:
+            self.compare.show_setup(setup_of(turn, self._settings()), ANSWER_WORDS)
 
     def _make(self) -> CompareView:
         view = self.compare = CompareView(self._link, self._settings)

@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.conversation.answer_editor import AnswerEditor
 from app.conversation.composer import Composer
 from app.conversation.find import FindBar
 from app.conversation.link_question import LinkQuestion
@@ -306,6 +307,20 @@ class Window(QMainWindow):
             self.composer.set_text(self.session.turns[at].prompt)
             self._set_edited(at)
 
+    def edit_answer(self, at: int) -> None:
+        """Lets the user write another version of an answer."""
+        answer = self.session.turns[at].answer
+        editor = AnswerEditor(answer.text.text, themes.reading_font(self.settings.text_scale), self)
+        editor.kept.connect(partial(self._keep_edited, answer))
+        editor.open()
+
+    def _keep_edited(self, answer: Answer, text: str) -> None:
+        """The chat may be another one by now."""
+        at = next((at for at, turn in enumerate(self.session.turns) if turn.answer is answer), None)
+        if at is not None:
+            self._leave_editing_if_any()
+            self.chat.edit_answer(at, text)
+
     @Slot(int, int, bool)
     def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
         """Shows the answer, or the wording of a prompt, before or behind the one that shows in a turn."""
@@ -340,7 +355,11 @@ class Window(QMainWindow):
         elif not chat.idle:
             return
         elif wish == "edit":
-            self.edit(at)
+            self.edit(at) if prompt else self.edit_answer(at)
+        elif wish == "replay":
+            self.replay_controller.open(Path(turn.answer.trace_path or ""))
+        elif wish == "compare":
+            self.pages.compare_answer(turn)
         elif wish == "delete":
             self._leave_editing_if_any()
             undo = chat.delete(at, prompt)

@@ -12,6 +12,7 @@ from engine.chats.exchange.reading import ReadChats, read_chats
 from engine.chats.store import KEPT_DAYS, Begun, ChatStore
 from engine.chats.values import (
     CONTINUABLE,
+    EDITED_WORDS,
     STATE_OF_FINISH,
     STATE_WORDS,
     ChatSettings,
@@ -29,6 +30,7 @@ from engine.chats.values import (
 
 __all__ = [
     "CONTINUABLE",
+    "EDITED_WORDS",
     "KEPT_DAYS",
     "STATE_OF_FINISH",
     "STATE_WORDS",

@@ -38,6 +38,7 @@ STATE_WORDS: dict[State, str] = {
     "interrupted": "interrupted: Draftlight ended before the answer did",
     "failed": "failed",
 }
+EDITED_WORDS = "edited by hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,15 @@ def figures_of(summary: Summary, prompt_tokens: int | None = None, seconds_to_fi
 class Making:
     """How an answer was made: by what model, called `model`, under what settings, and in what figures.
 
-    The seed is in the options. `failure` is what the user was told where the answer failed.
+    The seed is in the options. `failure` is what the user was told where the answer failed. `edited`: the user has written the
+    text by hand, after an answer of this making.
     """
 
     model: str = ""
     settings: ChatSettings = field(default_factory=ChatSettings)
     figures: Figures = field(default_factory=Figures)
     failure: str = ""
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +283,7 @@ def making_to_json(made: Making) -> dict[str, Any]:
         "settings": settings_to_json(made.settings),
         "figures": plain(made.figures),
         **({"failure": made.failure} if made.failure else {}),
+        **({"edited": True} if made.edited else {}),
     }
 
 
@@ -294,6 +298,7 @@ def making_from_json(value: object) -> Making | None:
         settings=settings_from_json(value.get("settings")),
         figures=Figures(**{each.name: _number(known.get(each.name)) for each in fields(Figures)}),
         failure=_text(value.get("failure")),
+        edited=value.get("edited") is True,
     )
 
 

@@ -25,7 +25,7 @@ from engine.files.paths import traces_folder
 from engine.lens.thoughts import opened_by
 from engine.metrics import Totals, violations
 from engine.serving.backend import Backend
-from engine.serving.branching import Beginning, beginning
+from engine.serving.branching import Beginning, beginning, with_given_ids
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
 from engine.serving.prompt import prompt_of, uses_template
@@ -78,6 +78,7 @@ def turns(
         if shared_since is not None:
             clock.leave_out(shared_since)  # this answer's own loading too: what one loads is there for the others
         prompt = prompt_of(target, request)
+        request = with_given_ids(target, request)
         given = beginning(target, request.given, request.options, len(prompt))
     except Closing:
         emit(_cancelled(run))
@@ -151,6 +152,7 @@ class _AnswerRun:
                 self._numerics.logits,
                 self._template,
                 self._template and opened_by(self._target.tokenizer.decode(self._prompt[-16:])),
+                self._given.ids,
             )
         )
         finish: Finish | None = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import DraftlightError
 from engine.rounds.text_stream import AnswerText
-from engine.types import DecodingOptions
+from engine.types import DecodingOptions, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,15 @@ class Beginning:
 
     ids: tuple[int, ...] = ()
     text: str = ""
+
+
+def with_given_ids(target: Any, request: Request) -> Request:
+    """A request whose answer begins with a text, with the tokens of that text."""
+    if request.given or not request.given_text:
+        return request
+    ids = tuple(target.tokenizer.encode(request.given_text, allow_special=True))
+    longest = request.options.max_tokens + len(ids)
+    return replace(request, given=ids, options=request.options.replace(max_tokens=longest))
 
 
 def beginning(target: Any, given: Sequence[int], options: DecodingOptions, prompt_tokens: int) -> Beginning:

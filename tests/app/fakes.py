@@ -191,7 +191,7 @@ class FakeEngine:
         self._run, self._next, self._wishes = (run_id, request), 0, {}
         options = request.options if request.options.seed is not None else request.options.replace(seed=4242)
         self._in_force = {"rule": options.rule, "gamma": options.gamma, "drafter": request.drafter}
-        given = "".join(f"[{token}]" for token in request.given)
+        given = "".join(f"[{token}]" for token in request.given) or request.given_text
         self.say(RunStarted(run_id, options, 40, request.drafter, None, given), PrefillProgress(run_id, 40, 40))
         return run_id
 

@@ -32,7 +32,7 @@ class FakeTokenizer:
         text += {"auto": "", "on": "<think>", "off": "<think></think>"}[thinking] if self.switches_thinking else ""
         return [ord(letter) for letter in text]
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, allow_special: bool = False) -> list[int]:
         return [ord(letter) for letter in text]
 
     def raw_prompt(self, text: str) -> list[int]:

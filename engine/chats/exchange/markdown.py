@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from engine.chats.values import STATE_WORDS, Conversation, StoredMessage
+from engine.chats.values import EDITED_WORDS, STATE_WORDS, Conversation, StoredMessage
 
 _NAMES = {"user": "You", "assistant": "Assistant"}
 
@@ -39,6 +39,7 @@ def _figures(message: StoredMessage) -> str:
         "" if figures.alpha is None else f"alpha {figures.alpha:.2f}",
         "" if figures.tau is None else f"tau {figures.tau:.2f}",
         "" if message.state == "complete" else STATE_WORDS[message.state],
+        EDITED_WORDS if message.made.edited else "",
     ]
     told = " · ".join(filter(None, parts))
     return f"*{told}*" if told else ""

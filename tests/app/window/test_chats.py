@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from app.conversation.answer_editor import AnswerEditor
+from app.conversation.blocks import settings_words
 from app.session.settings import load
 from app.window.window import Window
-from engine.chats import ChatSettings, ChatsNotSaved, ChatStore, Conversation, Listed
+from engine.chats import ChatSettings, ChatsNotSaved, ChatStore, Conversation, Figures, Listed
 from engine.codec import options_to_json
 from engine.trace import Writer
 from engine.types import DecodingOptions, RunFinished
@@ -200,6 +203,53 @@ def test_a_stopped_answer_goes_on_where_it_ended_also_after_a_restart(qtbot: QtB
     assert engine.requests[-1].options.seed == 4242, "so that it becomes what it would have been"
     assert engine.requests[-1].options.max_tokens == len(ids) + again.settings.max_tokens
     assert len(again.session.turns[0].answers) == 2
+
+
+def test_an_answer_that_is_edited_stands_beside_it_and_is_what_follows_builds_on(
+    qtbot: QtBot, open_kept: Kept, home: Path
+) -> None:
+    window, engine = open_kept()
+    answered(qtbot, window, "One")
+    answered(qtbot, window, "Two")
+    window.transcript.wanted.emit("edit", 0, False)
+    (editor,) = window.findChildren(AnswerEditor)
+    assert editor.edit.toPlainText() == STORY
+    assert not editor.keep.isEnabled(), "there is nothing to keep yet"
+    editor.edit.setPlainText("Mine.")
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    (turn,) = window.session.turns
+    assert (turn.answer.text.text, turn.shown, len(turn.answers)) == ("Mine.", 1, 2)
+    assert settings_words(turn.answer) == ["edited by hand"]
+    answered(qtbot, window, "Three")
+    assert [message.content for message in engine.requests[-1].messages] == ["One", "Mine.", "Three"]
+    again, engine = reopened(qtbot, window, open_kept)
+    turn = again.session.turns[0]
+    assert [turn.prompt for turn in again.session.turns] == ["One", "Three"]
+    assert (turn.answer.text.text, turn.answer.edited) == ("Mine.", True)
+    assert again.session.turns[1].answer.text.text == STORY
+    again.transcript.wanted.emit("continue", 0, False)
+    wait_for_answer(qtbot, again)
+    assert engine.requests[-1].given_text == "Mine."
+    assert again.session.turns[0].answer.text.text == f"Mine.{STORY}"
+    again.show_sibling(0, -2)
+    assert [turn.prompt for turn in again.session.turns] == ["One", "Two"], "what followed the answer is still there"
+    made = [message.made for message in stored(home)[0].messages if message.text == "Mine."]
+    assert made[0] is not None and made[0].edited and made[0].figures == Figures()
+
+
+def test_any_answer_with_a_trace_can_be_replayed_and_compared(qtbot: QtBot, open_kept: Kept) -> None:
+    window, _ = open_kept(seed=5, temperature=0.7)
+    answered(qtbot, window, "One")
+    answered(qtbot, window, "Two")
+    window.transcript.wanted.emit("replay", 0, False)
+    assert window.session.replaying and window.session.newest_prompt == "One"
+    window.replay_controller.leave()
+    assert [turn.prompt for turn in window.session.turns] == ["One", "Two"]
+    window.transcript.wanted.emit("compare", 0, False)
+    assert window.pages.comparing is not None
+    setup = window.pages.comparing.setup
+    assert (setup.prompt, setup.seed) == ("One", 5)
+    assert [(column.drafter, column.temperature) for column in setup.columns] == [("head", 0.7), ("none", 0.7)]
 
 
 def test_what_is_deleted_comes_back_with_undo(qtbot: QtBot, open_kept: Kept, home: Path) -> None:

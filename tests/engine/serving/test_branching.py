@@ -127,6 +127,16 @@ def test_the_trace_the_text_and_the_cache_know_what_was_given(engine: tuple[Engi
     assert made[0].read[2] == [], "the branch's own cache serves a branch of it"
 
 
+def test_a_text_is_given_as_its_tokens_and_leaves_the_answer_its_length(engine: tuple[Engine, list[FakeBackend]]) -> None:
+    started, _, finished = outcome(engine[0], given_text="aX")
+    assert started is not None and isinstance(finished, RunFinished)
+    assert (started.given, started.given_ids, started.options.max_tokens) == ("aX", (ord("a"), ord("X")), 8)
+    by_ids = outcome(engine[0], given=(ord("a"), ord("X")))[2]
+    assert isinstance(by_ids, RunFinished)
+    assert finished.text.startswith(by_ids.text)
+    assert len(finished.text) == len(by_ids.text) + 2
+
+
 def test_an_end_token_is_nothing_to_go_on_with(engine: tuple[Engine, list[FakeBackend]]) -> None:
     _, rounds, failed = outcome(engine[0], given=(127,))
     assert rounds == []

@@ -1,0 +1,79 @@
+"""Editing the text of an answer: what is written stands beside the answer, which stays as it is."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtGui import QFont, QKeyEvent
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app.look.placing import part_on_screen
+from app.look.widgets import named, spaced
+
+WORDS = (
+    "What you keep stands beside the answer as another version, and your next messages build on it. It has no rounds and no "
+    "figures, because nobody generated it."
+)
+
+
+class TextOfAnswer(QPlainTextEdit):
+    """Signals:
+    submitted: Enter was pressed with Ctrl, which is Command on a Mac.
+    """
+
+    submitted = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if enter and event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.submitted.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class AnswerEditor(QDialog):
+    """Signals:
+    kept: (text) the user wants this text as another version.
+    """
+
+    kept = Signal(str)
+
+    def __init__(self, text: str, font: QFont, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._before = text
+        self.setObjectName("answerEditor")
+        self.setWindowTitle("Edit answer")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        words = QLabel(WORDS)
+        words.setWordWrap(True)
+        self.edit = TextOfAnswer(text)
+        self.edit.setFont(font)
+        self.edit.setTabChangesFocus(True)
+        named(self.edit, "answerText", "Text of the answer", "Ctrl+Enter keeps it, Escape leaves the answer as it is.")
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        self.keep = self.buttons.addButton("Keep as another version", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.keep.setToolTip("Ctrl+Enter")
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        self.edit.textChanged.connect(self._show_state)
+        self.edit.submitted.connect(self.keep.click)
+        column = spaced(QVBoxLayout(self), 12, (20, 18, 20, 16))
+        column.addWidget(words)
+        column.addWidget(self.edit, 1)
+        column.addWidget(self.buttons)
+        room = part_on_screen(parent)
+        line = self.edit.fontMetrics().lineSpacing()
+        wide = min(room.width() - 60, round(self.edit.fontMetrics().averageCharWidth() * 84))
+        self.resize(wide, min(room.height() - 80, 200 + line * max(8, min(24, len(text) // 60 + text.count("\n")))))
+        self._show_state()
+        self.edit.setFocus()
+
+    @Slot()
+    def _show_state(self) -> None:
+        text = self.edit.toPlainText()
+        self.keep.setEnabled(bool(text.strip()) and text != self._before)
+
+    @Slot()
+    def accept(self) -> None:
+        """Keeps the text."""
+        self.kept.emit(self.edit.toPlainText())
+        super().accept()
