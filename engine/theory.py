@@ -13,6 +13,7 @@ its bound (1 - TV) / (1 + TV)); Sun et al., ICLR 2025 (block verification).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,23 +64,26 @@ def gumbel_probability(p: ArrayLike, q: ArrayLike) -> float:
 def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
     """The probabilities of match, gumbel and rejection (in this order) at one position: the three functions above, faster.
 
-    Sums the rows in float32. The gumbel value is never too small and at most 2e-6 too large (besides rounding), see
-    `_agreement_by_groups`.
+    Of long rows match is within 1e-9 and rejection within 1e-6 (unlikely tokens are multiplied and compared in float32). The
+    gumbel value is never too small and at most 2e-6 too large (besides rounding), see `_by_groups`.
 
     p_row, q_row: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
     p, q, p_total, q_total = _checked(p_row, q_row)
-    if np.count_nonzero(p) + np.count_nonzero(q) < p.size:
+    if np.count_nonzero(p > 0) + np.count_nonzero(q > 0) < p.size:
         possible = np.flatnonzero(np.maximum(p, q))
         p, q = p[possible], q[possible]
-    match = _probability(_inner(p, q) / (p_total * q_total))
-    rejection = _probability(np.minimum(p / p_total, q / q_total).sum(dtype=np.float64))
-    gumbel = None
     if p.size > _GROUPED_FROM:
-        gumbel = _agreement_by_groups(p.astype(np.float32, copy=False), q.astype(np.float32, copy=False), p_total, q_total)
-    if gumbel is None:
-        gumbel = _agreement(p.astype(np.float64) / p_total, q.astype(np.float64) / q_total)
-    return match, gumbel, rejection
+        p, q = p.astype(np.float32), q.astype(np.float32)  # copies
+        alone = np.flatnonzero(np.maximum(p, q) > _ALONE)
+        p_alone, q_alone = p[alone].astype(np.float64) / p_total, q[alone].astype(np.float64) / q_total
+        p[alone] = q[alone] = 0.0
+        match = float((p_alone * q_alone).sum()) + float(np.einsum("i,i->", p, q)) / (p_total * q_total)
+        gumbel, rejection = _by_groups(p_alone, q_alone, p, q, p_total, q_total)
+    else:
+        p, q = p.astype(np.float64) / p_total, q.astype(np.float64) / q_total
+        match, rejection, gumbel = float((p * q).sum()), float(np.minimum(p, q).sum()), _agreement(p, q)
+    return _probability(match), gumbel, _probability(rejection)
 
 
 def block_thresholds(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> tuple[Floats, Floats]:
@@ -185,27 +189,28 @@ def _agreement(p: Floats, q: Floats) -> float:
         return _probability((1.0 / (at_least / p + below / q)).sum())
 
 
-def _agreement_by_groups(p: NDArray[np.float32], q: NDArray[np.float32], p_total: float, q_total: float) -> float | None:
-    """As `_agreement`, with the unlikely tokens gathered by r = p / q; None where that would not be exact enough.
+def _by_groups(
+    p_alone: Floats, q_alone: Floats, p: NDArray[np.float32], q: NDArray[np.float32], p_total: float, q_total: float
+) -> tuple[float, float]:
+    """As `_agreement`, with the unlikely tokens gathered by r = p / q where that is exact enough; and sum_i min(p_i, q_i), which
+    gathering does not change: in every group p is the smaller one throughout or q is, up to what the totals are off by.
 
-    Tokens above 1e-4 on either side stay alone. The others are gathered where r agrees to 7 bits after the leading one, and
-    every group counts as one token. The exact value lies between two that are quickly computed. It is sum_i q_i f(r_i) with
+    The others stay alone. The unlikely ones are gathered where r agrees to 7 bits after the leading one, and every group counts
+    as one token. The exact value lies between two that are quickly computed. It is sum_i q_i f(r_i) with
     f(r) = r / D(r) and D(r) = sum_j max(p_j, r q_j). D is convex in every r_j, so gathering a group at its mean can only lower
     D, and moving its mass out to the two borders of the group (means kept) can only raise it. f is concave, because its slope
     P(r_j >= r) / D(r)^2 falls with r. So gathering can only raise the result and moving out can only lower it. Where the two
-    differ by more than EXPECTED_TOLERANCE, which takes flat rows that nearly agree, the answer is None.
-    """
-    alone = np.flatnonzero(np.maximum(p, q) > _ALONE)
-    p_alone, q_alone = p[alone].astype(np.float64), q[alone].astype(np.float64)
-    p, q = p.copy(), q.copy()
-    p[alone] = q[alone] = 0.0
+    differ by more than EXPECTED_TOLERANCE, which takes flat rows that nearly agree, no token is gathered.
 
+    p_alone, q_alone: (tokens,) probabilities of those above 1e-4 on either side. p, q: (vocabulary,), 0 for those; to be divided
+    by the totals.
+    """
     # The leading bits of a positive float32, as an integer, number its octave and the part of the octave.
     dropped_bits = 23 - _GROUPS_PER_OCTAVE_BITS
     smallest = np.finfo(np.float32).tiny
     numbers = ((p + smallest) / (q + smallest)).view(np.int32) >> dropped_bits
     first = int(numbers.min())
-    index = (numbers - first).astype(np.intp)
+    index = np.subtract(numbers, first, dtype=np.intp)
     p_groups, q_groups = np.bincount(index, p), np.bincount(index, q)
     used = np.flatnonzero(p_groups + q_groups)
     p_groups, q_groups = p_groups[used], q_groups[used]
@@ -216,12 +221,16 @@ def _agreement_by_groups(p: NDArray[np.float32], q: NDArray[np.float32], p_total
     q_upper = np.clip((p_groups - lower_border * q_groups) / (upper_border - lower_border), 0.0, q_groups)
     p_upper = np.minimum(upper_border * q_upper, p_groups)
 
-    gathered = _agreement(np.concatenate([p_alone, p_groups]) / p_total, np.concatenate([q_alone, q_groups]) / q_total)
-    moved_out = _agreement(
-        np.concatenate([p_alone, p_groups - p_upper, p_upper]) / p_total,
-        np.concatenate([q_alone, q_groups - q_upper, q_upper]) / q_total,
-    )
-    return gathered if gathered - moved_out <= EXPECTED_TOLERANCE else None
+    def together(p_others: NDArray[Any], q_others: NDArray[Any]) -> float:
+        """The agreement of the tokens that stay alone and of others, weights to be divided by the totals."""
+        return _agreement(np.concatenate([p_alone, p_others / p_total]), np.concatenate([q_alone, q_others / q_total]))
+
+    rejection = float(np.minimum(p_alone, q_alone).sum() + np.minimum(p_groups / p_total, q_groups / q_total).sum())
+    gathered = together(p_groups, q_groups)
+    moved_out = together(np.concatenate([p_groups - p_upper, p_upper]), np.concatenate([q_groups - q_upper, q_upper]))
+    if gathered - moved_out <= EXPECTED_TOLERANCE:
+        return gathered, rejection
+    return together(p.astype(np.float64), q.astype(np.float64)), rejection
 
 
 def _inner(p: NDArray[np.floating], q: NDArray[np.floating]) -> float:

@@ -18,6 +18,8 @@ from engine import theory
 from engine.types import Candidate, DecodingOptions, Expected
 
 TOP = 5
+PART = 256
+"""Values of one part, in each of which the largest is found before the largest of all are."""
 BORDER_RANGE = 1.0
 """Borders farther away than so many units of a logit are not told: no last bit reaches them."""
 
@@ -30,11 +32,15 @@ class Row:
 
     Attributes:
         probabilities: (vocab,) float32.
+        only: the token that has all of it, if one has.
+        logarithms: (vocab,) float32, logarithms of the probabilities up to a constant that is none smaller than -200.
+        log_total: the constant.
     """
 
     probabilities: Floats
     only: int | None = None
-    """The token that has all of it, if one has."""
+    logarithms: Floats | None = None
+    log_total: float = 0.0
 
     @cached_property
     def top(self) -> tuple[int, ...]:
@@ -47,24 +53,35 @@ class Row:
 
     @property
     def entropy(self) -> float:
-        """In nats."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = self.probabilities * np.log(self.probabilities)
-        return max(0.0, -float(np.nansum(terms, dtype=np.float64)))  # 0 log 0 counts as 0
+        """In nats, within 1e-5: the logarithms are those that the probabilities were made from, and sums are float32."""
+        if self.logarithms is None:
+            return 0.0
+        return max(0.0, self.log_total - float((self.probabilities * self.logarithms).sum()))
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
         """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
         return tuple(Candidate(token, text_of(token), self.of(token)) for token in self.top if self.of(token) > 0)
 
 
-def rows(logits: Floats, inverse_temperature: float) -> list[Row]:
-    """The distributions of (rows, vocab) float32 logits; -inf is probability 0."""
-    scores = logits - logits.max(axis=-1, keepdims=True)  # before the scaling, so that no temperature is too small
+LEAST = np.float32(-200.0)
+"""A logarithm of which float32's exponential is 0 already."""
+
+
+def row(logits: Floats, inverse_temperature: float) -> Row:
+    """The distribution of (vocab,) float32 logits; -inf is probability 0."""
+    scores = logits - logits.max()  # before the scaling, so that no temperature is too small
     with np.errstate(over="ignore"):
         scores *= np.float32(inverse_temperature)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=-1, keepdims=True)
-    return [Row(row) for row in scores]
+    np.maximum(scores, LEAST, out=scores)  # -inf times a probability of 0 is not a number
+    probabilities = np.exp(scores)
+    total = probabilities.sum()
+    probabilities /= total
+    return Row(probabilities, logarithms=scores, log_total=math.log(total))
+
+
+def rows(logits: Floats, inverse_temperature: float) -> list[Row]:
+    """The distributions of (rows, vocab) float32 logits, made one by one: each stays in the processor's cache meanwhile."""
+    return [row(each, inverse_temperature) for each in logits]
 
 
 def one_hot(token: int, vocab_size: int) -> Row:
@@ -84,17 +101,30 @@ def coupled_acceptance(p: Row, q: Row, token: int) -> float:
 
 
 def top_ids(values: Floats, count: int = TOP) -> tuple[int, ...]:
-    """Ids of the largest values, largest first, ties to the lowest id."""
+    """Ids of the largest values, largest first, ties to the lowest id.
+
+    Of interleaved parts of the values so many have a maximum of at least some limit, hence so many values are as large. What is
+    above the limit lies in fewer parts: a few hundred values at most are sorted, whatever the vocabulary.
+    """
     count = min(count, len(values))
-    best = np.argpartition(values, len(values) - count)[len(values) - count :]
-    return tuple(int(token) for token in sorted(best, key=lambda token: (-values[token], token)))
+    parts = len(values) // PART
+    if parts <= count:
+        best = np.argsort(-values, kind="stable")[:count]
+        return tuple(int(token) for token in best)
+    largest = values[: parts * PART].reshape(PART, parts).max(axis=0)
+    limit = np.partition(largest, parts - count)[parts - count]
+    above = np.flatnonzero(values > limit)
+    best = above[np.argsort(-values[above], kind="stable")][:count]
+    if len(best) < count:
+        best = np.concatenate([best, np.flatnonzero(values == limit)[: count - len(best)]])
+    return tuple(int(token) for token in best)
 
 
 def margin(scores: Floats) -> float:
     """Gap between the two largest of (vocab,) scores; infinite if only one token is possible."""
     if len(scores) < 2:
         return float("inf")
-    second, first = np.partition(scores, len(scores) - 2)[-2:]
+    first, second = (scores[token] for token in top_ids(scores, 2))
     return float(first - second)
 
 
