@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QComboBox
@@ -11,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.window.window import Window
 from tests.app.fakes import FakeEngine
 
+Measured = TypeVar("Measured")
 Open = Callable[..., tuple[Window, FakeEngine]]
 
 
@@ -47,3 +49,15 @@ def settle() -> None:
     """Lets layouts that follow from one another come to rest."""
     for _ in range(6):
         QApplication.processEvents()
+
+
+def at_rest(qtbot: QtBot, measure: Callable[[], Measured]) -> Measured:
+    """What is measured, once it is the same three times in a row: figures and layouts may follow some milliseconds later."""
+    last: list[Measured] = []
+
+    def rests() -> bool:
+        last.append(measure())
+        return len(last) > 2 and last[-1] == last[-2] == last[-3]
+
+    qtbot.waitUntil(rests)
+    return last[-1]

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from app.window.window import Window
 from engine.drafter_kinds import DRAFTERS
 from engine.types import RULES
-from tests.app.driving import Open, ask, choose, settle, status, wait_for_answer
+from tests.app.driving import Open, ask, at_rest, choose, settle, status, wait_for_answer
 
 
 def places(window: Window) -> dict[str, tuple[int, int, int, int]]:
@@ -122,7 +122,7 @@ def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, open
         settle()
         return [(widget.mapTo(window, QPoint(0, 0)), widget.width()) for widget in watched]
 
-    before = where()
+    before = at_rest(qtbot, where)
     for drafter in DRAFTERS:
         window.chat.change("drafter", drafter)
         assert where() == before, drafter
