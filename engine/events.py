@@ -108,6 +108,8 @@ class RunStarted(RunEvent):
     """Whether the prompt's end has opened a thought, in which the answer begins."""
     given_ids: tuple[int, ...] = ()
     """The tokens the answer begins with."""
+    dropped: int = 0
+    """How many of the oldest messages, not counting the system prompt, were left out because the context is too small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,25 @@ class RunFinished(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class RunFailed(RunEvent):
-    """The answer so far stays valid; `message` says what the user can do."""
+    """The answer so far stays valid; `message` says what the user can do. `may_drop`: the conversation is too long for the
+    context, and would not be without its oldest turns."""
 
     message: str
+    may_drop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCounted:
+    """How long a prompt is, as `Engine.count_prompt` was asked; see `engine.serving.prompt.Prompt`. Both are None where that is
+    not known: no target is loaded, or its chat template refuses the messages.
+
+    `limit`: how many tokens the target reads at most, the answer included.
+    """
+
+    count_id: int
+    tokens: int | None
+    limit: int | None
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,5 +303,6 @@ Event = (
     | TrainingTold
     | TrainingMeasured
     | TaskEnd
+    | PromptCounted
     | EngineFailed
 )

@@ -20,6 +20,8 @@ Origin = Literal["accepted", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other"]
 Thinking = Literal["auto", "on", "off"]
 """Whether a model is to think before it answers; "auto" is as its chat template has it."""
+Overflow = Literal["stop", "drop"]
+"""What happens where a conversation is too long for the context: the answer is refused, or the oldest turns are left out."""
 Gamma = int | Literal["auto"]
 """How many tokens are proposed in a round at most; auto asks after each whether one more pays."""
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]
@@ -36,6 +38,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 THINKINGS: tuple[Thinking, ...] = get_args(Thinking)
 FINISHES: tuple[Finish, ...] = get_args(Finish)
+OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The parts of a round's time, in their order: the fields of `Milliseconds` after the total."""
 MAX_GAMMA = 64
@@ -337,6 +340,9 @@ class Request:
         template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
             So does a model that has no chat template.
         thinking: whether the model is to think first, where its chat template has a switch for that.
+        overflow: what happens where the conversation is too long for the context.
+        dropped: how many messages were left out for the answer before. They stay out as long as something has to, so that what is
+            read of the others can be kept.
     """
 
     messages: tuple[Message, ...]
@@ -349,6 +355,8 @@ class Request:
     given_text: str = ""
     template: bool = True
     thinking: Thinking = "auto"
+    overflow: Overflow = "stop"
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

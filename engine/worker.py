@@ -33,6 +33,7 @@ from engine.serving.answer import answer
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask, Run
 from engine.serving.model_slots import EVERY, Closing, ModelSlots
+from engine.serving.prompt_counter import PromptCounter
 from engine.serving.repeats import SampleTask
 from engine.serving.time_sharing import take_turns
 from engine.training.job import TrainTask
@@ -84,6 +85,7 @@ class Engine:
         self._ids = itertools.count(1)
         self._closing = threading.Event()
         self._anyway: set[str] = set()
+        self._counter = PromptCounter(self._emit)
         self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -102,6 +104,15 @@ class Engine:
     def submit(self, request: Request) -> int:
         """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
         return self._enqueue((Run(next(self._ids), request),))
+
+    def count_prompt(self, request: Request) -> int:
+        """Count what the loaded target would read for a request, and return the id of the PromptCounted event that will say it.
+
+        It is counted at once, also while an answer is under way. Of counts that wait only the newest is made.
+        """
+        number = next(self._ids)
+        self._counter.count(number, request)
+        return number
 
     def prove(self, request: ProveRequest) -> int:
         """Queue checks of a pair and return their task id. They end with one TaskFinished or TaskFailed event."""
@@ -187,8 +198,9 @@ class Engine:
             runs = list(self._runs.values())
         for run in runs:
             run.stop()
+        self._counter.close()
         self._thread.join(timeout)
-        ended = not self._thread.is_alive()
+        ended = not self._thread.is_alive() and self._counter.ended(timeout)
         if ended:
             atexit.unregister(self.close)
         return ended
@@ -241,7 +253,7 @@ class Engine:
             try:
                 if backend is None or slots is None:
                     backend = make_backend()
-                    slots = ModelSlots(backend, self._emit, self._proceed, self._anyway)
+                    slots = ModelSlots(backend, self._emit, self._proceed, self._anyway, self._counter.use)
                 if isinstance(command, LongTask):
                     command.carry_out(backend, slots, self._emit)
                 elif isinstance(command, tuple):

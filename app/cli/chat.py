@@ -13,7 +13,7 @@ from app.cli.saved_answer import SavedAnswer
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
 from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
-from engine.lens.shared_wording import no_template
+from engine.lens.shared_wording import left_out, no_template
 from engine.metrics import Totals
 from engine.types import (
     DrafterRefused,
@@ -71,6 +71,8 @@ def chat(
     if isinstance(end, RunFailed):
         print(f"draftlight: {end.message}{notes.hint}", file=sys.stderr)
         return 1
+    if notes.full and saving is not None:
+        print("draftlight: `draftlight chat --continue --when-full drop` goes on without the oldest turns.", file=sys.stderr)
     return INTERRUPTED if interrupted() else 0
 
 
@@ -145,12 +147,14 @@ class _Notes:
 
     Attributes:
         hint: a sentence to add to the message of a failed answer, with a blank before it; empty where there is nothing to add.
+        full: the answer ended because the context is full, and older turns could be left out.
     """
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._model: ModelInfo | None = None
         self.hint = ""
+        self.full = False
 
     def take(self, event: Event) -> None:
         """Remembers what model was loaded, and speaks when the answer starts."""
@@ -161,6 +165,14 @@ class _Notes:
                     self._say(f"the chat template of {model.name} has no switch for thinking, so --thinking changes nothing.")
             case LoadFailed(may_force=True) | DrafterRefused(may_force=True):
                 self.hint = " The option for that is --anyway."
+            case RunFailed(may_drop=True):
+                self.hint = " The option that leaves out the oldest turns is --when-full drop."
+            case RunFinished(finish="context") if len(self._request.messages) > 2:
+                self.full = True
+            case RunStarted(dropped=dropped) if dropped and self._model is not None:
+                messages = [message for message in self._request.messages if message.role != "system"]
+                turns = sum(message.role == "user" for message in messages[:dropped])
+                self._say(f"{left_out(turns)}, because {self._model.name} reads at most {self._model.context_length:,} tokens.")
             case RunStarted(template=False) if self._request.template and self._model is not None:
                 unused = ", and the system prompt is not used" if self._request.messages[0].role == "system" else ""
                 self._say(f"{no_template(self._model.name)}{unused}.")

@@ -11,7 +11,7 @@ from app.cli.shared_options import add_anyway, add_kv_bits, add_models, changed_
 from engine.drafter_kinds import default_drafter
 from engine.errors import DraftlightError
 from engine.files import recommended_sampling
-from engine.types import MAX_GAMMA, RULES, THINKINGS, DecodingOptions, Message, Request
+from engine.types import MAX_GAMMA, OVERFLOWS, RULES, THINKINGS, DecodingOptions, Message, Request
 
 if TYPE_CHECKING:
     from engine.chats import ChatSettings
@@ -51,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--raw",
         action="store_true",
         help="go on with the prompt as it stands, without the model's chat template; so do models that have none",
+    )
+    parser.add_argument(
+        "--when-full",
+        dest="overflow",
+        choices=OVERFLOWS,
+        help="where a conversation is too long for the model: stop and say so, or drop its oldest turns (default: stop)",
     )
     parser.add_argument("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})")
     parser.add_argument(
@@ -123,6 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
             drafter=settings.drafter,
             template=settings.template,
             thinking=settings.thinking,
+            overflow=settings.overflow,
         )
         return chat(
             request if saving is None else saving.request,
@@ -175,4 +182,5 @@ def _settings(arguments: argparse.Namespace, before: ChatSettings | None) -> Cha
         options=changed_by(options, arguments),
         template=before.template and not arguments.raw,
         thinking=arguments.thinking or before.thinking,
+        overflow=arguments.overflow or before.overflow,
     )

@@ -91,6 +91,8 @@ class SavedAnswer:
             given=given,
             template=settings.template,
             thinking=settings.thinking,
+            overflow=settings.overflow,
+            dropped=next((each.made.dropped for each in reversed(path) if each.made is not None), 0),
         )
 
     def take(self, event: Event) -> None:
@@ -100,7 +102,8 @@ class SavedAnswer:
                 self._made = replace(self._made, model=model.name)
             case RunStarted():
                 self._started, self._text = event, event.given
-                self._made = replace(self._made, settings=replace(self._made.settings, options=event.options))
+                settings = replace(self._made.settings, options=event.options)
+                self._made = replace(self._made, settings=settings, dropped=event.dropped)
             case RoundFinished(_, round):
                 self._totals.add(round)
                 self._text += round.text

@@ -99,6 +99,7 @@ class UserBlock(Block):
         self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)
         self.origin = QPointF(self.bubble.left() + PAD, 8)
         self.below = 0.0
+        self.above = ""
         self.height = self.bubble.height() + GAP * 0.75
 
     def reserve(self, below: float) -> None:
@@ -107,8 +108,22 @@ class UserBlock(Block):
             self.height += below - self.below
             self.below = below
 
+    def divide(self, words: str) -> bool:
+        """Stands below a line with these words across the column, or below none; returns whether that is new."""
+        if words == self.above:
+            return False
+        room = self.flow.divider_room + GAP / 2
+        down = room * (bool(words) - bool(self.above))
+        self.above = words
+        self.bubble.translate(0, down)
+        self.origin = self.origin + QPointF(0, down)
+        self.height += down
+        return True
+
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
         """Draws the bubble and the prompt in it, with any selected text highlighted."""
+        if self.above:
+            paint_line(painter, self.above, self.width, self.flow, self.style.theme)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self.style.theme.raised))
         painter.drawRoundedRect(self.bubble, 13, 13)
@@ -369,6 +384,21 @@ def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
     crosses = left - 4 < seam.x < left + wide + 4  # then it begins below the words
     top = middle + metrics.height() / 2 if crosses else middle
     painter.fillRect(QRectF(round(seam.x) - 2, top, 2, seam.bottom - top), colour)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setFont(flow.divider_font)
+    painter.setPen(QColor(theme.dim))
+    painter.drawText(QPointF(left, middle + metrics.ascent() / 2 - 1), words)
+
+
+def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: Theme) -> None:
+    """A thin line across the column with words in its middle, at the top of a block."""
+    metrics = QFontMetricsF(flow.divider_font)
+    words = metrics.elidedText(words, Qt.TextElideMode.ElideRight, width - 40)
+    wide = metrics.horizontalAdvance(words)
+    left, middle = (width - wide) / 2, round(flow.divider_room / 2)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    for start, end in ((0.0, left - 8), (left + wide + 8, width)):
+        painter.fillRect(QRectF(start, middle, end - start, 1), QColor(theme.correction))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(flow.divider_font)
     painter.setPen(QColor(theme.dim))

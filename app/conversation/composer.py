@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import FocusFrame, named, spaced
+from app.look.widgets import ElidedLabel, FocusFrame, named, spaced
+from app.look.wording import DEFINITIONS
 
 MAX_LINES = 9
 SHARE = 0.5
@@ -75,20 +76,24 @@ class Composer(QWidget):
         self.frame.setCursor(Qt.CursorShape.IBeamCursor)
         self.edit_note = QLabel("Editing the last prompt. Press Esc to cancel.")
         self.edit_note.setObjectName("editNote")
-        self.hint = QLabel()
+        self.hint = ElidedLabel()
         self.hint.setObjectName("composerHint")
+        self.hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.context = QLabel()
+        named(self.context, "contextUse", "Context use")
         self.send = self._button("sendButton", "Send", "send", "Send the message (Enter)")
         self.stop = self._button("stopButton", "Stop", "stop", "Stop the answer (Esc)")
-        self.send.clicked.connect(self._send)
+        self.send.clicked.connect(self.submit)
         self.stop.clicked.connect(self.stopped)
-        self.edit.submitted.connect(self._send)
+        self.edit.submitted.connect(self.submit)
         self.edit.recalled.connect(self.recalled)
         self.edit.textChanged.connect(self._refresh)
         inner = spaced(QVBoxLayout(self.frame), 8, (14, 10, 10, 9))
         inner.addWidget(self.edit_note)
         inner.addWidget(self.edit)
-        row = QHBoxLayout()
+        row = spaced(QHBoxLayout(), 12)
         row.addWidget(self.hint, 1)
+        row.addWidget(self.context)
         row.addWidget(self.send)
         row.addWidget(self.stop)
         inner.addLayout(row)
@@ -138,6 +143,19 @@ class Composer(QWidget):
         """What to know while writing; empty for what the keys do."""
         self.hint.setText(words or ("Esc to stop" if self._running else "Enter to send, Shift+Enter for a new line"))
 
+    def show_context(self, words: str, why: str = "") -> None:
+        """How full the context is; empty where that is not known. `why`: what will come of it, where it does not fit."""
+        if words == self.context.text() and why == self.context.accessibleDescription():
+            return
+        self.context.setText(words)
+        self.context.setAccessibleDescription(why or words)
+        self.context.setToolTip(f"<p>{why or DEFINITIONS['context']}</p>")
+        self.context.setVisible(bool(words))
+        if self.context.property("warns") != bool(why):
+            self.context.setProperty("warns", bool(why))
+            self.context.style().unpolish(self.context)
+            self.context.style().polish(self.context)
+
     def set_editing(self, what: str) -> None:
         """Shows the note that something is being edited, "the last prompt"; an empty text hides it."""
         self.edit_note.setText(f"Editing {what}. Press Esc to cancel.")
@@ -150,7 +168,9 @@ class Composer(QWidget):
         if self._theme is not None:
             self.send.setIcon(themes.icon("send", self._theme.on_accent if ready else self._theme.faint))
 
-    def _send(self) -> None:
+    @Slot()
+    def submit(self) -> None:
+        """Sends what is written, if an answer can be asked for."""
         if self.text.strip() and not self._running:
             self.sent.emit(self.text if self._raw else self.text.strip())
 

@@ -131,10 +131,11 @@ class MessageTools(QObject):
             if many > 1:
                 switch = self._next(left, prompts=True)
                 switch.show_place(at, place, many, running)
-                switch.move(column.right() - switch.width() + 4, round(top + prompt.bubble.height() + 1))
+                switch.move(column.right() - switch.width() + 4, round(top + prompt.bubble.bottom() + 1))
             if not running and prompt.prompt:
                 x = column.left() + round(prompt.bubble.left()) - size - 4
-                messages.append(((at, True), max(0, x), round(top + min(prompt.bubble.height(), 2 * size) / 2 - size / 2)))
+                middle = top + prompt.bubble.top() + min(prompt.bubble.height(), 2 * size) / 2
+                messages.append(((at, True), max(0, x), round(middle - size / 2)))
         for kind in left.values():
             for switch in kind:
                 switch.hide()

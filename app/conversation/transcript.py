@@ -44,6 +44,7 @@ from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 from app.session.token_walk import spot_of
 from engine.lens.pieces import Ghosts, Kind, Spot, hidden_kinds
+from engine.lens.shared_wording import left_out
 
 MEASURE = 74
 """Letters of English text that a line of the column holds: between 65 and 75 are read most easily."""
@@ -270,6 +271,11 @@ class Transcript(QAbstractScrollArea):
             [block for block in self._blocks if isinstance(block, AnswerBlock)],
             [block for block in self._blocks if isinstance(block, UserBlock)],
         )
+        unseen = self.session.unseen
+        words = self.unseen_words
+        for turn, block in enumerate(self._blocks[::2]):
+            if isinstance(block, UserBlock) and block.divide(words if words and turn == unseen else ""):
+                self.viewport().update()
         top = TOP
         for index, block in enumerate(self._blocks):
             if index == 1 and self._shows_tokens:
@@ -285,6 +291,12 @@ class Transcript(QAbstractScrollArea):
             bar.setValue(bar.maximum())
         self._following = following
         self._place_buttons()
+
+    @property
+    def unseen_words(self) -> str:
+        """That the model did not see the oldest turns for the newest answer; empty where it saw all."""
+        unseen = self.session.unseen
+        return f"{left_out(unseen)}: the context is too small for all" if unseen else ""
 
     @property
     def _shows_tokens(self) -> bool:
@@ -570,6 +582,7 @@ class Transcript(QAbstractScrollArea):
         text = ""
         for index, turn in enumerate(self.session.turns):
             text += "\n" if text else ""
+            text += f"({self.unseen_words})\n" if index and index == self.session.unseen else ""
             text += f"You: {turn.prompt}\n{turn.answer.model or 'Answer'}: "
             found.append(text)
             text += self._words_of(index)

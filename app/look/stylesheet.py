@@ -86,6 +86,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
         background: transparent; border: none; color: {theme.text}; font-size: {px(16)}; placeholder-text-color: {theme.faint};
         selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
     #composerHint {{ color: {theme.faint}; font-size: {px(12)}; }}
+    #contextUse {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #contextUse[warns="true"] {{ color: {theme.rejected}; font-weight: 600; }}
     #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}
     QPushButton#sendButton, QPushButton#stopButton {{
         border-radius: 9px; padding: 0 {px(14)}; min-height: {px(30)}; font-weight: 600; border: 2px solid transparent; }}

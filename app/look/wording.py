@@ -45,7 +45,8 @@ DEFINITIONS = {
     "comparison, loading and the other answers' turns do not count.",
     "invariant": f"Same with any drafter: under {' and '.join(RULE_TITLES[rule] for rule in INVARIANT_RULES)} the target draws "
     "with noise that depends only on the seed and the position, so another drafter gives the same text, except at near-ties.",
-    "context": "Tokens in the target's cache, out of its context length.",
+    "context": "Tokens of the conversation and of what you are writing, out of those that the model reads at most. The answer "
+    "takes part of them too.",
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from app.session.session import Answer, Session, Turn
 from engine.drafter_kinds import NO_DRAFTER
-from engine.exports.tables import given_text, messages_of, options_of, prompt_text, prompt_tokens, table_of
+from engine.exports.tables import dropped_of, given_text, messages_of, options_of, prompt_text, prompt_tokens, table_of
 from engine.lens.thoughts import opened_by
 from engine.trace import Trace
 from engine.types import (
@@ -167,7 +167,12 @@ class Replay:
             given, logits = given_text(self.trace), table_of(self.trace.header.get("target")).get("logits")
             known = logits if isinstance(logits, str) else None
             within = opened_by(prompt_text(self.trace))
-            self._tell(RunStarted(REPLAY_RUN, self._options, read, self._drafter(), path, given, known, in_thought=within))
+            dropped = dropped_of(self.trace)
+            self._tell(
+                RunStarted(
+                    REPLAY_RUN, self._options, read, self._drafter(), path, given, known, in_thought=within, dropped=dropped
+                )
+            )
             self._tell(PrefillProgress(REPLAY_RUN, read, read))
         due = len([change for change in self._changes if change.index < self.shown])
         for round_ in self.trace.rounds[self.shown : shown]:

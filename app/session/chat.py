@@ -37,6 +37,7 @@ from engine.types import (
     LoadFailed,
     LoadFinished,
     LoadStarted,
+    Message,
     Request,
     RunFailed,
     RunFinished,
@@ -57,6 +58,7 @@ class Chat(QObject):
         session: what the views show. settings: what is in force from the next answer on.
         keeper: writes the conversation down as it goes; None where that is not wanted.
         kept: what the store knows of the conversation.
+        may_drop: the newest answer was refused because the conversation is too long, and would not be without its oldest turns.
 
     Signals:
         received: (events) the session has taken them in.
@@ -95,6 +97,7 @@ class Chat(QObject):
         self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
+        self.may_drop = False
         self._replaced: Turn | None = None
         self._before: Way = ()
         self.kept = KeptChat()
@@ -205,22 +208,20 @@ class Chat(QObject):
         else:
             answer = session.add_turn(text, options, settings.drafter, model, instead_of)
         answer.chosen, answer.continues = chosen, continues
+        answer.dropped = session.turns[-2].answer.dropped if len(session.turns) > 1 else 0
         answer.shows_thought = False
-        request = Request(
-            messages=session.messages(settings.system_prompt),
+        request = replace(
+            self._request(session.messages(settings.system_prompt), answer.dropped),
             options=answer.options,
-            target=settings.target,
-            drafter=settings.drafter,
             conversation=f"window-{session.conversation}",
             trace_path=None if self.keeper is None else str(traces_folder() / trace_name(datetime.now(UTC))),
             given=given,
             given_text=continues.text.text if continues is not None and continues.edited else "",
-            template=not settings.raw,
-            thinking=settings.thinking,
         )
         answer.request = request
         self._keep_begun(answer)
         self.seed_drawn.emit(None)
+        self.may_drop = False
         try:
             answer.run_id = self.link.submit(request)
         except DraftlightError as error:
@@ -228,6 +229,29 @@ class Chat(QObject):
             self._keep_end(answer)
             self.unanswered.emit(str(error))
         self.changed.emit()
+
+    def _request(self, messages: tuple[Message, ...], dropped: int) -> Request:
+        """What the settings ask for. `dropped`: how many messages were left out for the answer before."""
+        settings = self.settings
+        return Request(
+            messages=messages,
+            options=settings.options(),
+            target=settings.target,
+            drafter=settings.drafter,
+            template=not settings.raw,
+            thinking=settings.thinking,
+            overflow=settings.overflow,
+            dropped=dropped,
+        )
+
+    def draft_request(self, draft: str, instead_of: int | None = None) -> Request | None:
+        """What sending a draft would ask for, without a draft the conversation as it is; None for neither. `instead_of` is as in
+        `send`."""
+        before = self.session.turns[:instead_of]
+        messages = self.session.messages_before(draft, self.settings.system_prompt, instead_of)
+        if not draft and not before:
+            return None
+        return self._request(messages, before[-1].answer.dropped if before else 0)
 
     def regenerate(self, same_seed: bool = False, at: int | None = None) -> None:
         """Answers the last prompt again, or that of a turn; the answer there is stays as a sibling. The seed can be that of this
@@ -582,7 +606,8 @@ class Chat(QObject):
                 self.finished.emit(f"Answer finished: {FINISH_WORDS[finish]}")
                 if trace_error:
                     self.said.emit(f"{trace_error} The answer is complete, but its metrics cannot be exported.", "note")
-            case RunFailed(_, message):
+            case RunFailed(_, message, may_drop):
+                self.may_drop = may_drop
                 self.unanswered.emit(message)
             case EngineFailed(message):
                 self.said.emit(message, "error")

@@ -14,6 +14,7 @@ from engine.types import (
     Event,
     Gamma,
     LoadFailed,
+    PromptCounted,
     Request,
     Rule,
     RunFailed,
@@ -39,6 +40,9 @@ class EngineLike(Protocol):
 
     def submit(self, request: Request) -> int:
         """Queues an answer and returns its run id, which its events carry."""
+
+    def count_prompt(self, request: Request) -> int:
+        """Counts the tokens of a prompt; see `engine.worker.Engine.count_prompt`."""
 
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
         """Queues answers that are decoded in turns, and returns their run ids in the order of the requests."""
@@ -67,9 +71,11 @@ class EngineLink(QObject):
     Signals:
         received: a list of events, oldest first, without those of forgotten runs.
         compared: a list of events of the newest comparison or sampling.
+        counted: (PromptCounted) the prompt that was counted last.
     """
 
     received = Signal(list)
+    counted = Signal(object)
     compared = Signal(list)
 
     def __init__(self, engine: EngineLike, parent: QObject | None = None) -> None:
@@ -79,6 +85,7 @@ class EngineLink(QObject):
         self._compared: tuple[int, ...] = ()
         self._loads = 0
         self._running = 0
+        self._counting: int | None = None
         self._timer = QTimer(self, interval=IDLE_MS)
         self._timer.timeout.connect(self._drain)
         self._timer.start()
@@ -108,6 +115,11 @@ class EngineLink(QObject):
         self._running += 1
         self._timer.setInterval(BUSY_MS)
         return self._run
+
+    def count_prompt(self, request: Request) -> None:
+        """Has the tokens of a prompt counted, in place of one that is still to be counted."""
+        self._counting = self._engine.count_prompt(request)
+        self._timer.setInterval(BUSY_MS)
 
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
         """Starts answers that take turns; events of an earlier comparison are dropped from now on."""
@@ -157,17 +169,25 @@ class EngineLink(QObject):
             return
         current, compared = [], []
         for event in events:
+            if isinstance(event, PromptCounted):
+                self._take_count(event)
+                continue
             self._count(event)
             run = getattr(event, "run_id", getattr(event, "task_id", None))
             if run in self._compared:
                 compared.append(event)
             elif run is None or run == self._run:
                 current.append(event)
-        self._timer.setInterval(BUSY_MS if self.busy else IDLE_MS)
+        self._timer.setInterval(BUSY_MS if self.busy or self._counting is not None else IDLE_MS)
         if current:
             self.received.emit(current)
         if compared:
             self.compared.emit(compared)
+
+    def _take_count(self, event: PromptCounted) -> None:
+        if event.count_id == self._counting:
+            self._counting = None
+            self.counted.emit(event)
 
     def _count(self, event: Event) -> None:
         match event:

@@ -36,6 +36,10 @@ class LazyEngine:
         """As `EngineLike.submit`; starts the engine."""
         return self.engine.submit(request)
 
+    def count_prompt(self, request: Request) -> int:
+        """As `EngineLike.count_prompt`; starts the engine."""
+        return self.engine.count_prompt(request)
+
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
         """As `EngineLike.compare`; starts the engine."""
         return self.engine.compare(request)

@@ -67,6 +67,7 @@ class Answer:
         kept_as: its number in the store of chats, None for an answer that is not kept there.
         continues: the answer that it goes on with.
         unread: only its text is known yet; its rounds are in the trace.
+        dropped: how many of the oldest messages the model does not see, because its context is too small.
         ending: how it ended where no `finish` says so, in words.
         edited: the user has written its text by hand, after an answer of the model.
     """
@@ -98,6 +99,7 @@ class Answer:
     kept_as: int | None = None
     continues: Answer | None = field(default=None, compare=False, repr=False)
     unread: bool = False
+    dropped: int = 0
     ending: str = ""
     edited: bool = False
 
@@ -112,7 +114,7 @@ class Answer:
         """Whether it ended before its end, and its tokens are known, so that it can go on from there; what the user wrote can."""
         if self.edited:
             return True
-        early = self.finish in ("cancelled", "length") or bool(self.ending)
+        early = self.finish in ("cancelled", "length", "context") or bool(self.ending)
         return early and not self.running and self.request is not None and (self.unread or bool(self.rounds))
 
     @property
@@ -163,6 +165,12 @@ class Answer:
     def invariant(self) -> bool:
         """Whether another drafter would give the same text for this seed, up to near-ties."""
         return all(rule in INVARIANT_RULES for rule in self.rules)
+
+
+def _told(turn: Turn) -> list[Message]:
+    """What a model reads of a turn that is over."""
+    both = (Message("user", turn.prompt), Message("assistant", turn.answer.text.text))
+    return [message for message in both if message.content]
 
 
 def missing_answer() -> Answer:
@@ -337,14 +345,6 @@ class Session:
         """The traces of this conversation, oldest first."""
         return [turn.answer.trace_path for turn in self.turns if turn.answer.trace_path]
 
-    @property
-    def context_used(self) -> int:
-        """Tokens in the target's cache after the newest round of the newest answer that has one."""
-        for turn in reversed(self.turns):
-            if turn.answer.cache_length:
-                return turn.answer.cache_length
-        return 0
-
     def baseline(self, answer: Answer) -> Baseline | None:
         """The measured plain run to compare an answer with; None for an answer that is one itself."""
         if answer.request is None or is_plain(answer):
@@ -483,11 +483,28 @@ class Session:
 
     def messages(self, system: str = "") -> tuple[Message, ...]:
         """The conversation up to and with the newest prompt, for a request."""
-        messages = [Message("system", system)] if system.strip() else []
-        for turn in self.turns[:-1]:
-            both = (Message("user", turn.prompt), Message("assistant", turn.answer.text.text))
-            messages += [message for message in both if message.content]
-        return (*messages, Message("user", self.turns[-1].prompt))
+        return self.messages_before(self.turns[-1].prompt, system, len(self.turns) - 1)
+
+    def messages_before(self, prompt: str, system: str = "", at: int | None = None) -> tuple[Message, ...]:
+        """All turns, or those before the one at an index, and behind them a prompt unless it is empty, for a request."""
+        told = [Message("system", system)] if system.strip() else []
+        for turn in self.turns[:at]:
+            told += _told(turn)
+        return (*told, Message("user", prompt)) if prompt else tuple(told)
+
+    def turns_of(self, messages: int) -> int:
+        """How many turns so many messages from the beginning of the conversation are."""
+        turns = 0
+        while messages > 0 and turns < len(self.turns):
+            messages -= len(_told(self.turns[turns]))
+            turns += 1
+        return turns
+
+    @property
+    def unseen(self) -> int:
+        """How many of the oldest turns the model did not see for the newest answer."""
+        answer = self.answer
+        return self.turns_of(answer.dropped) if answer is not None else 0
 
     def apply(self, event: Event) -> None:
         """Takes in one event. Events of runs that are not the newest answer's are ignored."""
@@ -518,7 +535,7 @@ class Session:
             case RunStarted(_, options, prompt_tokens, drafter, trace_path):
                 answer.state, answer.options, answer.drafter = "reading", options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
-                answer.rules, answer.logits = [options.rule], event.logits
+                answer.rules, answer.logits, answer.dropped = [options.rule], event.logits, event.dropped
                 if event.in_thought:
                     answer.text.open_thought()
                 if event.given:

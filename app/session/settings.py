@@ -16,7 +16,7 @@ from engine.files.recommended_sampling import BUILTIN, Sampling
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import THINKINGS, DecodingOptions, Gamma, Rule, Thinking
+from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Thinking
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
 PanelPage = Literal["rounds", "charts", "table", "rules"]
@@ -40,6 +40,7 @@ class Settings:
         seed: None draws a new seed for each answer.
         thinking: whether the model is to think first, where its chat template has a switch for that.
         raw: messages are texts to go on with, without the model's chat template.
+        overflow: what happens when a conversation no longer fits the context.
         recommended: the sampling that the target's publisher recommends, kept to tell whether the user has set another.
         conversation: number of the chat that is shown again at the next start; None begins with an empty one.
         sidebar: whether the list of chats is shown, where there is room for it.
@@ -74,6 +75,7 @@ class Settings:
     system_prompt: str = ""
     thinking: Thinking = "auto"
     raw: bool = False
+    overflow: Overflow = "stop"
     conversation: int | None = None
     sidebar: bool = True
     model_folders: tuple[str, ...] = ()
@@ -109,6 +111,7 @@ class Settings:
         _check(number is None or (isinstance(number, int) and not isinstance(number, bool)), "conversation", number)
         _check(all(name in CHARTS for name in self.charts), "charts", self.charts)
         _check(self.thinking in THINKINGS, "thinking", self.thinking)
+        _check(self.overflow in OVERFLOWS, "overflow", self.overflow)
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
         known = {option.name for option in fields(DecodingOptions)}
         _check(

@@ -47,6 +47,7 @@ def chat_settings(settings: Settings) -> ChatSettings:
         options=settings.options(),
         template=not settings.raw,
         thinking=settings.thinking,
+        overflow=settings.overflow,
     )
 
 
@@ -81,7 +82,9 @@ def making_of(answer: Answer, system: str = "") -> Making:
     request, summary, result = answer.request, answer.tally.summary, answer.result
     settings = ChatSettings(system=system, drafter=answer.drafter, options=answer.options)
     if request is not None:
-        settings = ChatSettings(system, request.target, answer.drafter, answer.options, request.template, request.thinking)
+        settings = ChatSettings(
+            system, request.target, answer.drafter, answer.options, request.template, request.thinking, request.overflow
+        )
     figures = Figures(prompt_tokens=answer.prefill[1] or None, seconds_to_first_token=answer.seconds_to_first_token)
     if summary.rounds:
         figures = Figures(
@@ -93,7 +96,7 @@ def making_of(answer: Answer, system: str = "") -> Making:
             prompt_tokens=figures.prompt_tokens,
             seconds_to_first_token=figures.seconds_to_first_token,
         )
-    return Making(answer.model, settings, figures, answer.message, answer.edited)
+    return Making(answer.model, settings, figures, answer.message, answer.edited, answer.dropped)
 
 
 def state_of(answer: Answer) -> KeptState:
@@ -280,6 +283,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         kept_as=message.id,
         edited=made.edited,
         unread=message.trace is not None,
+        dropped=made.dropped,
         shows_thought=False,
         continues=None if message.continues is None else answers.get(message.continues),
     )
@@ -295,6 +299,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
             drafter=made.settings.drafter,
             template=made.settings.template,
             thinking=made.settings.thinking,
+            overflow=made.settings.overflow,
         )
     answers[message.id] = answer
     return answer

@@ -48,6 +48,13 @@ CHOICES: tuple[tuple[str, str, str, tuple[tuple[str, object], ...]], ...] = (
         (("In the model's chat template", False), ("Raw text to continue", True)),
     ),
     (
+        "overflow",
+        "When the context is full",
+        "What happens once the conversation is too long for the model: you are told, or the model no longer sees the oldest "
+        "turns. They stay in the chat.",
+        (("Stop and say so", "stop"), ("Leave out the oldest turns", "drop")),
+    ),
+    (
         "kv_bits",
         "K/V cache",
         "Fewer bits for the target's keys and values take less memory in long conversations, and change its text a little.",

@@ -1,14 +1,14 @@
-"""The line at the bottom: what is going on, how full the context is, and how many ghosts the text shows."""
+"""The line at the bottom: what is going on, and how many ghosts the text shows."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, named, spaced
-from app.look.wording import DEFINITIONS, GHOST_TITLES, drafter_title, seconds
+from app.look.wording import GHOST_TITLES, drafter_title, seconds
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
 from engine.lens.pieces import GHOST_STEPS, Ghosts
@@ -22,22 +22,17 @@ class StatusStrip(QWidget):
         super().__init__()
         self.setObjectName("statusStrip")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._room_for_context = True
         self._shown: Ghosts = "all"
         self.line = ElidedLabel()
         named(self.line, "statusLine", "Status")
         self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.context = QLabel()
-        named(self.context, "contextUse", "Context use")
-        self.context.setToolTip(DEFINITIONS["context"])
         self.ghosts = QToolButton()
         self.ghosts.setObjectName("ghostsToggle")
         self.ghosts.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.ghosts.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         row = spaced(QHBoxLayout(self), 18, (16, 3, 12, 3))
         row.addWidget(self.line, 1)
-        for widget in (self.context, self.ghosts):
-            row.addWidget(widget)
+        row.addWidget(self.ghosts)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the button that shows ghosts."""
@@ -58,19 +53,11 @@ class StatusStrip(QWidget):
         self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
     def show_session(self, session: Session, instead: str = "") -> None:
-        """The state of the session, or of what is shown instead of it; the context is the chat's and goes with its state."""
+        """The state of the session, or of what is shown instead of it."""
         text = instead or phase_text(session)
         if text != self.line.text():
             self.line.setText(text)
             self.line.setAccessibleDescription(text)
-        length = None if instead or session.model is None or session.replaying else session.model.context_length
-        self.context.setText(f"Context {session.context_used:,} of {length:,}" if length else "")
-        self.context.setVisible(self._room_for_context and bool(length))
-
-    def set_room(self, width: int, scale: float) -> None:
-        """Leaves out the context where there is no room for it."""
-        self._room_for_context = width >= 760 * scale
-        self.context.setVisible(self._room_for_context and bool(self.context.text()))
 
 
 def _ghosts_label(shown: Ghosts) -> str:

@@ -51,6 +51,7 @@ from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
+from app.session.context_meter import ContextMeter
 from app.session.cursor import Cursor
 from app.session.engine_link import EngineLike
 from app.session.session import Answer
@@ -70,9 +71,10 @@ from app.window.trace_reader import TraceReader
 from engine.chats import ChatStore
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.rule_comparison import WARM
-from engine.types import Event, RoundFinished
+from engine.types import Event, RoundFinished, RunFinished
 
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
+LEAVE_OUT = "Leave out the oldest turns"
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
@@ -170,6 +172,7 @@ class Window(QMainWindow):
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explainer = Explainer(self.panel, self.chat)
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
+        self.context = ContextMeter(self.chat, lambda: (self.composer.text, self._edited), self)
         self.chats = ChatsController(self.chat, self.banner, self)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place, lambda: self.settings.target)
         self.panel.charts.set_open(self.settings.charts)
@@ -234,6 +237,8 @@ class Window(QMainWindow):
         self.pages.exported.connect(lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind))
         self.options.changed.connect(chat.change)
         self.composer.sent.connect(self.send)
+        self.composer.edit.textChanged.connect(self.context.touch)
+        self.context.shown.connect(self.composer.show_context)
         self.composer.stopped.connect(chat.stop)
         self.composer.recalled.connect(self.edit_last)
         self.welcome.chosen.connect(self.send)
@@ -479,6 +484,14 @@ class Window(QMainWindow):
             self.composer.set_text(self.chat.withdraw())
             turns = self.session.turns
             self._set_edited(next((at for at, turn in enumerate(turns) if turn is before), None))
+        if self.chat.may_drop:
+            again = self.regenerate if before is newest else self.composer.submit
+            self.banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))
+
+    def _leave_out_oldest(self, then: Callable[[], object]) -> None:
+        """From now on the oldest turns are left out where the context is full."""
+        self.chat.change("overflow", "drop")
+        then()
 
     @Slot(str, object)
     def _wish(self, name: str, value: object) -> None:
@@ -486,10 +499,17 @@ class Window(QMainWindow):
         if name in ("target", "drafter"):
             self.banner.hide()
 
+    def _offer_more_room(self) -> None:
+        """The newest answer ended because the context is full."""
+        self.banner.show_message("The context is full, so the answer ends here. It can go on without the oldest turns.", "note")
+        self.banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, self.go_on))
+
     # From the chat to the views
 
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
+        if any(isinstance(event, RunFinished) and event.finish == "context" for event in events) and len(self.session.turns) > 1:
+            self._offer_more_room()
         if not all(isinstance(event, RoundFinished) for event in events):
             self.transcript.viewport().update()
             self._show_note()
@@ -559,6 +579,7 @@ class Window(QMainWindow):
         self.transcript.sync()
         self.verdicts.touch()
         self.panel.touch()
+        self.context.touch()
         self._show_status()
         self.header.strip.show_rules(rule_bars(session, self.settings))
         waiting = session.model is None and session.loading is not None
@@ -808,7 +829,6 @@ class Window(QMainWindow):
             self.sidebar.setVisible(there)
             self._divide()
         self.banner.check()
-        self.status.set_room(width, scale)
         self.header.set_room(width, self.height(), scale)
         self._align()
 
@@ -897,6 +917,7 @@ class Window(QMainWindow):
             self.hide()
             self._clock.stop()
             self.panel.stop()
+            self.context.stop()
             self.sidebar.stop()
             self.replay_controller.stop()
             self.verdicts.stop()

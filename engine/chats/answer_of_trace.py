@@ -55,6 +55,7 @@ def making_of(trace: Trace, noted: Making | None = None) -> Making:
         settings=settings if noted is None else replace(noted.settings, options=settings.options),
         figures=figures_of(summary, _number(told.get("prompt_tokens")), _number(told.get("seconds_to_first_token"))),
         failure=_text(told.get("error")),
+        dropped=dropped if isinstance(dropped := _table(header.get("prompt")).get("dropped"), int) else 0,
     )
 
 

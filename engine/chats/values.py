@@ -14,13 +14,13 @@ from typing import Any, Literal, get_args
 from engine.codec import options_from_json, options_to_json, plain
 from engine.drafter_kinds import NO_DRAFTER
 from engine.metrics import Summary
-from engine.types import THINKINGS, DecodingOptions, Finish, Message, Thinking
+from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Message, Overflow, Thinking
 
 Role = Literal["user", "assistant"]
 State = Literal["running", "complete", "stopped", "length", "context", "interrupted", "failed"]
 ROLES: tuple[Role, ...] = get_args(Role)
 STATES: tuple[State, ...] = get_args(State)
-CONTINUABLE: tuple[State, ...] = ("stopped", "length", "interrupted")
+CONTINUABLE: tuple[State, ...] = ("stopped", "length", "context", "interrupted")
 """An answer in one of these states can go on where it ended."""
 STATE_OF_FINISH: dict[Finish, State] = {
     "eos": "complete",
@@ -48,7 +48,7 @@ class ChatSettings:
     Attributes:
         system: the system prompt, empty for none.
         target, drafter: names or paths, as in `engine.types.Request`.
-        template, thinking: as there.
+        template, thinking, overflow: as there.
     """
 
     system: str = ""
@@ -57,6 +57,7 @@ class ChatSettings:
     options: DecodingOptions = field(default_factory=DecodingOptions)
     template: bool = True
     thinking: Thinking = "auto"
+    overflow: Overflow = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ class Making:
     """How an answer was made: by what model, called `model`, under what settings, and in what figures.
 
     The seed is in the options. `failure` is what the user was told where the answer failed. `edited`: the user has written the
-    text by hand, after an answer of this making.
+    text by hand, after an answer of this making. `dropped`: how many of the oldest messages it does not take into account, as
+    `engine.types.RunStarted` says.
     """
 
     model: str = ""
@@ -98,6 +100,7 @@ class Making:
     figures: Figures = field(default_factory=Figures)
     failure: str = ""
     edited: bool = False
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +263,8 @@ def settings_from_json(value: object) -> ChatSettings:
         kept["template"] = value["template"]
     if value.get("thinking") in THINKINGS:
         kept["thinking"] = value["thinking"]
+    if value.get("overflow") in OVERFLOWS:
+        kept["overflow"] = value["overflow"]
     return ChatSettings(**kept, options=_options(value.get("options")))
 
 
@@ -284,6 +289,7 @@ def making_to_json(made: Making) -> dict[str, Any]:
         "figures": plain(made.figures),
         **({"failure": made.failure} if made.failure else {}),
         **({"edited": True} if made.edited else {}),
+        **({"dropped": made.dropped} if made.dropped else {}),
     }
 
 
@@ -299,6 +305,7 @@ def making_from_json(value: object) -> Making | None:
         figures=Figures(**{each.name: _number(known.get(each.name)) for each in fields(Figures)}),
         failure=_text(value.get("failure")),
         edited=value.get("edited") is True,
+        dropped=dropped if isinstance(dropped := value.get("dropped"), int) else 0,
     )
 
 

@@ -226,6 +226,12 @@ def prompt_text(trace: Trace) -> str:
     return text if isinstance(text, str) else ""
 
 
+def dropped_of(trace: Trace) -> int:
+    """How many of the oldest messages were left out of the prompt."""
+    dropped = table_of(trace.header.get("prompt")).get("dropped")
+    return dropped if isinstance(dropped, int) else 0
+
+
 def messages_of(trace: Trace) -> list[tuple[str, str]]:
     """The conversation that the answer continues, as (role, text)."""
     messages = table_of(trace.header.get("prompt")).get("messages")

@@ -12,6 +12,12 @@ from engine.types import INVARIANT_RULES, Finish, Rule
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 
+
+def left_out(turns: int) -> str:
+    """Which turns the model does not see."""
+    return "The model no longer sees " + ("the oldest turn" if turns == 1 else f"the oldest {turns:,} turns")
+
+
 FINISH_WORDS: dict[Finish, str] = {
     "eos": "end of answer",
     "stop": "stop sequence reached",

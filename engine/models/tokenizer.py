@@ -93,7 +93,10 @@ class Tokenizer:
         out, as in those models' own tokenizers.
         """
         text = text.encode("utf-8", "replace").decode()
-        ids: list[int] = (self._full if allow_special else self._plain).encode(text, add_special_tokens=False).ids
+        backend = self._full if allow_special else self._plain
+        ids: list[int] = backend.encode_batch_fast([text], add_special_tokens=False)[
+            0
+        ].ids  # `encode` would hold other threads up
         return ids
 
     def raw_prompt(self, text: str) -> list[int]:

@@ -28,7 +28,7 @@ from engine.serving.backend import Backend
 from engine.serving.branching import Beginning, beginning, with_given_ids
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
-from engine.serving.prompt import prompt_of, uses_template
+from engine.serving.prompt import ContextFull, Prompt, prompt_of, uses_template
 from engine.trace import Writer, trace_name
 from engine.types import (
     SEED_LIMIT,
@@ -77,14 +77,14 @@ def turns(
         clock = Clock()
         if shared_since is not None:
             clock.leave_out(shared_since)  # this answer's own loading too: what one loads is there for the others
-        prompt = prompt_of(target, request)
         request = with_given_ids(target, request)
-        given = beginning(target, request.given, request.options, len(prompt))
+        prompt = prompt_of(target, request)
+        given = beginning(target, request.given, request.options, len(prompt.ids))
     except Closing:
         emit(_cancelled(run))
         raise
     except Exception as error:
-        emit(RunFailed(run.id, explain(error, "preparing the answer")))
+        emit(RunFailed(run.id, explain(error, "preparing the answer"), isinstance(error, ContextFull) and error.may_drop))
         return
     yield from _AnswerRun(
         run, request, target, drafter, prompt, given, backend, slots, emit, clock, shared_since is None
@@ -100,7 +100,7 @@ class _AnswerRun:
         request: Request,
         target: Any,
         drafter: LoadedDrafter,
-        prompt: list[int],
+        prompt: Prompt,
         given: Beginning,
         backend: Backend,
         slots: ModelSlots,
@@ -112,9 +112,10 @@ class _AnswerRun:
         self._request = request
         self._target = target
         self._drafter = drafter
-        self._prompt = prompt
+        self._prompt = prompt.ids
+        self._dropped = prompt.dropped
         self._given = given
-        self._read = [*prompt, *given.ids]
+        self._read = [*prompt.ids, *given.ids]
         self._template = uses_template(target, request.template)
         self._backend = backend
         self._slots = slots
@@ -153,6 +154,7 @@ class _AnswerRun:
                 self._template,
                 self._template and opened_by(self._target.tokenizer.decode(self._prompt[-16:])),
                 self._given.ids,
+                self._dropped,
             )
         )
         finish: Finish | None = None
@@ -303,6 +305,7 @@ class _AnswerRun:
                 "messages": plain(request.messages if self._template else request.messages[-1:]),
                 "template": self._template,
                 "thinking": request.thinking,
+                "dropped": self._dropped,
                 "text": self._target.tokenizer.decode(self._prompt),
                 "ids": self._prompt,
             },

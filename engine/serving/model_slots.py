@@ -42,6 +42,7 @@ class ModelSlots:
         emit: takes the events.
         proceed: called often while loading; raises Closing to break it off.
         anyway: names of models that are loaded however little memory there is; with `EVERY` among them, all are.
+        loaded: takes every target that is loaded.
 
     Attributes:
         caches: the current target's caches by conversation.
@@ -53,11 +54,13 @@ class ModelSlots:
         emit: Callable[[Event], None],
         proceed: Callable[[], None],
         anyway: Set[str] = frozenset(),
+        loaded: Callable[[Any], None] = lambda target: None,
     ) -> None:
         self._backend = backend
         self._emit = emit
         self._proceed = proceed
         self._anyway = anyway
+        self._loaded = loaded
         self._target: Any = None
         self._target_name: str | None = None
         self._drafters: OrderedDict[str, LoadedDrafter] = OrderedDict()
@@ -94,6 +97,7 @@ class ModelSlots:
         self._drafters.clear()
         self.caches.clear()
         self._backend.settle()  # else what the one before took stays with MLX
+        self._loaded(target)
         self._emit(LoadFinished(described, time.perf_counter() - began))
         return target
 

@@ -1,12 +1,34 @@
-"""What a model reads for a conversation: the messages in its chat template, or a text as it stands."""
+"""What a model reads for a conversation: the messages in its chat template, or a text as it stands, as far as they fit."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from engine.errors import DraftlightError
 from engine.types import Message, Request, Thinking
+
+ANSWER_SHARE = 4
+"""Where turns are left out, an answer has room for its greatest length, but for no more than this part of the context."""
+
+
+class ContextFull(DraftlightError):
+    """A conversation is too long for the context. `may_drop`: it would not be without its oldest turns."""
+
+    def __init__(self, message: str, may_drop: bool) -> None:
+        super().__init__(message)
+        self.may_drop = may_drop
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The token ids to read. `dropped`: how many messages of the request they leave out, the oldest but for the system prompt."""
+
+    ids: list[int]
+    dropped: int = 0
 
 
 def uses_template(target: Any, template: bool = True) -> bool:
@@ -17,22 +39,80 @@ def uses_template(target: Any, template: bool = True) -> bool:
 def prompt_ids(target: Any, messages: Sequence[Message], template: bool = True, thinking: Thinking = "auto") -> list[int]:
     """Token ids of a conversation. Without a template, those of the last message's text alone, which the model goes on with."""
     if uses_template(target, template):
-        read = target.tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, thinking=thinking)
+        asks = bool(messages) and messages[-1].role == "user"
+        read = target.tokenizer.apply_chat_template(list(messages), add_generation_prompt=asks, thinking=thinking)
     else:
         read = target.tokenizer.raw_prompt(messages[-1].content)
     return [int(token) for token in read]
 
 
-def prompt_of(target: Any, request: Request) -> list[int]:
-    """Token ids that a request has the model read. Raises DraftlightError where there are none, or too many."""
+def prompt_of(target: Any, request: Request) -> Prompt:
+    """What a request has the model read. Raises DraftlightError where that is nothing, and ContextFull where it is too much."""
     if not request.messages:
         raise DraftlightError("There is nothing to answer: the conversation is empty.")
-    prompt = prompt_ids(target, request.messages, request.template, request.thinking)
-    if not prompt:
+    prompt = fitted(target, request)
+    if not prompt.ids:
         raise DraftlightError("The prompt is empty. Type some text first.")
-    if len(prompt) >= target.context_length:
-        raise DraftlightError(
-            f"The conversation is {len(prompt):,} tokens long, but {target.name} reads at most {target.context_length:,}. "
-            "Start a new chat or shorten the message."
+    given, limit = len(request.given), target.context_length
+    if len(prompt.ids) + given < limit:
+        return prompt
+    starts = _turn_starts(target, request)
+    shortest = len(_read(target, request, starts[-1])) if starts else len(prompt.ids)
+    if not starts or shortest + given >= limit:
+        what = "The message and the answer so far are" if given else "The message alone is"
+        raise ContextFull(
+            f"{what} {shortest + given:,} tokens long, but {target.name} reads at most {limit:,}. Shorten the message, or choose "
+            "a model with a larger context.",
+            may_drop=False,
         )
-    return prompt
+    raise ContextFull(
+        f"The conversation is {len(prompt.ids) + given:,} tokens long, but {target.name} reads at most {limit:,}. Leave out the "
+        "oldest turns, shorten the message, or start a new chat.",
+        may_drop=True,
+    )
+
+
+def fitted(target: Any, request: Request) -> Prompt:
+    """The prompt of a request, too long or not.
+
+    Where the request wants the oldest turns dropped, they are as soon as the answer would find no room (`ANSWER_SHARE`), and
+    then so many that as much room again is left: each time that others are dropped, the whole prompt is read anew.
+    """
+
+    @cache
+    def length(dropped: int) -> int:
+        """Tokens without so many messages."""
+        return len(_read(target, request, dropped))
+
+    starts = _turn_starts(target, request) if request.overflow == "drop" else ()
+    given = len(request.given)
+    share = target.context_length // ANSWER_SHARE
+    room = target.context_length - given - max(1, min(request.options.max_tokens - given, share))
+    dropped = 0
+    if starts and length(0) > room:
+        if request.dropped in starts and length(request.dropped) <= room:
+            dropped = request.dropped
+        else:
+            ends = (room - share, room)
+            places = (bisect_left(starts, True, key=lambda start: length(start) <= end) for end in ends)
+            dropped = next((starts[place] for place in places if place < len(starts)), starts[-1])
+    return Prompt(_read(target, request, dropped), dropped)
+
+
+def _opening(request: Request) -> int:
+    """How many messages stand before the conversation: the system prompt, if there is one."""
+    return sum(message.role == "system" for message in request.messages[:1])
+
+
+def _turn_starts(target: Any, request: Request) -> tuple[int, ...]:
+    """How many messages can be left out: all before a prompt. Nothing can where only the last message is read."""
+    if not uses_template(target, request.template):
+        return ()
+    messages = request.messages[_opening(request) :]
+    return tuple(place for place, message in enumerate(messages) if place and message.role == "user")
+
+
+def _read(target: Any, request: Request, dropped: int) -> list[int]:
+    kept = _opening(request)
+    messages = request.messages[:kept] + request.messages[kept + dropped :]
+    return prompt_ids(target, messages, request.template, request.thinking)

@@ -47,7 +47,7 @@ class _Source:
         self._request, self._task, self._backend = request, task, backend
         self._target = slots.target(request.target)
         self._drafter = slots.drafter(request.drafter).renewed()
-        self._prompt = prompt_of(self._target, request)
+        self._prompt = prompt_of(self._target, request).ids
         self._cache: Any = None
 
     def draw(self, place: int, index: int) -> Sample | None:

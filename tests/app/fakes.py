@@ -20,6 +20,7 @@ from engine.types import (
     ModelInfo,
     Origin,
     PrefillProgress,
+    PromptCounted,
     Proposal,
     Request,
     Round,
@@ -150,13 +151,14 @@ class FakeEngine:
     """Answers each request with `rounds`, one per call of `events`, of long answers several; wishes take effect in the next call.
 
     Attributes:
-        requests, loads, forced: what it was asked for. closed: whether it was closed.
+        requests, counts, loads, forced: what it was asked for. closed: whether it was closed.
         hold: rounds are held back while it is True. pause_after: no more rounds of an answer than that.
     """
 
     def __init__(self, rounds: Iterable[Round] | None = None) -> None:
         self.rounds = list(story_rounds() if rounds is None else rounds)
         self.requests: list[Request] = []
+        self.counts: list[Request] = []
         self.loads: list[tuple[str, str]] = []
         self.forced: list[str] = []
         self.stopped: list[int] = []
@@ -184,6 +186,14 @@ class FakeEngine:
 
     def ignore_memory(self, *names: str) -> None:
         self.forced.extend(names)
+
+    def count_prompt(self, request: Request) -> int:
+        """A token for each word."""
+        self.counts.append(request)
+        words = sum(len(message.content.split()) for message in request.messages)
+        number = -len(self.counts)
+        self.say(PromptCounted(number, words, MODEL.context_length))
+        return number
 
     def submit(self, request: Request) -> int:
         self.requests.append(request)

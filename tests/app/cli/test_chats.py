@@ -88,6 +88,25 @@ def test_an_answer_that_was_cut_goes_on_where_it_ended(
     assert "The last answer cannot go on (complete). Give a prompt" in capsys.readouterr().err
 
 
+def test_a_full_context_is_refused_or_the_oldest_turns_are_left_out(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fake model reads a thousand letters."""
+    run("chat", "a" * 400, "--max-tokens", "4")
+    assert main(("chat", "--continue", "b" * 600)) == 1
+    refused = capsys.readouterr().err
+    assert "but builtin reads at most 1,000." in refused and "--when-full drop" in refused
+    run("chat", "--continue", "c" * 600, "--when-full", "drop")
+    said = capsys.readouterr().err
+    assert "The model no longer sees the oldest 2 turns, because builtin reads at most 1,000 tokens." in said
+    last = kept(home)[-1]
+    assert last.made is not None and (last.made.dropped, last.made.settings.overflow) == (4, "drop")
+    assert last.trace is not None
+    assert len(read(last.trace).header["prompt"]["ids"]) == 600 + len("<user><assistant>")
+    run("chat", "--continue", "d")
+    assert "oldest 2 turns" in capsys.readouterr().err, "the conversation keeps the choice, and what is out stays out"
+
+
 def test_a_failed_answer_is_kept_as_far_as_it_came(backend: FakeBackend, home: Path, caplog: pytest.LogCaptureFixture) -> None:
     backend.fail_at = {2: RuntimeError("device lost")}
     assert main(["chat", "hi"]) == 1

@@ -303,7 +303,7 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 
 CHAT_ONLY = {
     *("prompt", "target", "drafter", "system", "raw", "thinking", "thoughts", "ghosts", "json_lines", "anyway"),
-    *("continued", "save"),
+    *("continued", "save", "overflow"),
 }
 
 

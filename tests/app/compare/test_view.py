@@ -329,7 +329,6 @@ def test_what_was_found_before_a_change_of_the_settings_says_so(qtbot: QtBot, op
     view.bar.prompt.setPlainText("Another prompt")
     assert view.outdated and BEFORE_CHANGES in view.parting.words.text()
     assert window.status.line.text() == "Changed since this comparison. Start compares again"
-    assert not window.status.context.isVisible(), "it is the chat's"
     view.bar.prompt.setPlainText(prompt)
     assert not view.outdated and view.parting.words.text() == found
 

@@ -37,6 +37,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     assert [box.currentText() for box in window.options.choices.values()] == [
         "As the model has it",
         "In the model's chat template",
+        "Stop and say so",
         "Full precision",
     ]
 

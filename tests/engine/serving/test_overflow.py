@@ -1,0 +1,160 @@
+"""Conversations that are too long for the context: refused with a way on, or read without their oldest turns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from engine.serving.prompt import ContextFull, fitted, prompt_of
+from engine.trace import read
+from engine.types import DecodingOptions, Event, Message, PromptCounted, Request, RunFailed, RunFinished, RunStarted
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE, FakeBackend, FakeTarget, FakeTokenizer
+
+LIMIT = 1000
+OPTIONS = DecodingOptions(max_tokens=40, seed=1)
+
+
+def talk(*lengths: int, system: str = "") -> tuple[Message, ...]:
+    """Turns of so many letters: prompts, each but the last with an answer of the same length."""
+    messages = [Message("system", system)] if system else []
+    for length in lengths:
+        messages += [Message("user", "u" * length), Message("assistant", "a" * length)]
+    return tuple(messages[:-1])
+
+
+def tokens(messages: tuple[Message, ...]) -> int:
+    """Of the fake template: a token for each letter, roles in brackets, and the opening of the answer."""
+    return sum(len(message.role) + 2 + len(message.content) for message in messages) + len("<assistant>")
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine(FakeBackend)
+    yield engine
+    engine.close()
+
+
+def events_until(engine: Engine, kind: type) -> list[Event]:
+    seen: list[Event] = []
+    while not any(isinstance(event, kind) for event in seen):
+        assert engine.wait(PATIENCE)
+        seen += engine.events()
+    return seen
+
+
+def asked(engine: Engine, request: Request) -> tuple[RunStarted, RunFinished]:
+    engine.submit(request)
+    seen = events_until(engine, RunFinished)
+    (started,) = (event for event in seen if isinstance(event, RunStarted))
+    (finished,) = (event for event in seen if isinstance(event, RunFinished))
+    return started, finished
+
+
+@pytest.mark.parametrize("system", ["", "Be brief."])
+def test_the_oldest_turns_are_left_out_until_answer_and_some_more_fit(system: str) -> None:
+    request = Request(talk(*[100] * 8, system=system), OPTIONS, overflow="drop")
+    prompt = prompt_of(FakeTarget("chat"), request)
+    opening = request.messages[: bool(system)]
+    kept = (*opening, *request.messages[len(opening) + prompt.dropped :])
+    assert prompt.dropped and kept[len(opening)].role == "user" and kept[-1] == request.messages[-1]
+    assert len(prompt.ids) == tokens(kept)
+    assert "".join(map(chr, prompt.ids)) == FakeTokenizer().decode(FakeTokenizer().apply_chat_template(kept))
+    assert len(prompt.ids) <= LIMIT - OPTIONS.max_tokens - LIMIT // 4, "room is left for turns to come"
+    one_more = (*opening, *request.messages[len(opening) + prompt.dropped - 2 :])
+    assert tokens(one_more) > LIMIT - OPTIONS.max_tokens - LIMIT // 4, "and no turn is left out in vain"
+
+
+def test_nothing_is_left_out_before_it_has_to_be() -> None:
+    fits = talk(100, 100, 100, 100)
+    assert tokens(fits) <= LIMIT - OPTIONS.max_tokens < tokens(talk(100, 100, 100, 100, 100))
+    assert prompt_of(FakeTarget("chat"), Request(fits, OPTIONS, overflow="drop")).dropped == 0
+    over = Request(talk(100, 100, 100, 100, 100), OPTIONS)
+    assert fitted(FakeTarget("chat"), over).dropped == 0, "unless the user wants that, nothing is"
+
+
+def test_what_was_left_out_for_the_answer_before_stays_out_as_long_as_that_is_enough() -> None:
+    """Otherwise the beginning of the prompt changes with every turn, and all of it has to be read again."""
+    target, lengths, dropped, changes = FakeTarget("chat"), [60], 0, 0
+    for _ in range(40):
+        request = Request(talk(*lengths), OPTIONS, overflow="drop", dropped=dropped)
+        now = prompt_of(target, request)
+        assert len(now.ids) + OPTIONS.max_tokens <= LIMIT
+        changes += now.dropped != dropped
+        dropped = now.dropped
+        lengths.append(60)
+    assert dropped > 50
+    assert changes <= 40 / 2, "at most every second turn"
+    smaller = Request(talk(*lengths[:3]), OPTIONS, overflow="drop", dropped=dropped)
+    assert prompt_of(target, smaller).dropped == 0, "a conversation that fits again is read whole"
+
+
+def test_a_conversation_that_is_too_long_is_refused_with_the_ways_on(engine: Engine) -> None:
+    long = talk(300, 300, 300)
+    engine.submit(Request(long, OPTIONS, target="chat"))
+    (failed,) = (event for event in events_until(engine, RunFailed) if isinstance(event, RunFailed))
+    assert failed.may_drop
+    assert failed.message == (
+        f"The conversation is {tokens(long):,} tokens long, but chat reads at most 1,000. Leave out the oldest turns, "
+        "shorten the message, or start a new chat."
+    )
+
+
+@pytest.mark.parametrize("overflow", ["stop", "drop"])
+@pytest.mark.parametrize("before", [(), (100, 100)])
+def test_leaving_turns_out_is_not_offered_where_the_message_alone_is_too_long(overflow: str, before: tuple[int, ...]) -> None:
+    request = Request(talk(*before, 1200), OPTIONS, overflow=overflow)  # type: ignore[arg-type]
+    with pytest.raises(ContextFull, match="The message alone is 1,217 tokens long, but chat reads at most 1,000") as refused:
+        prompt_of(FakeTarget("chat"), request)
+    assert not refused.value.may_drop
+
+
+def test_raw_text_is_never_cut() -> None:
+    base = FakeTarget("base", tokenizer=FakeTokenizer(None))
+    request = Request(talk(100, 100, 1200), OPTIONS, overflow="drop")
+    with pytest.raises(ContextFull, match="The message alone is 1,200 tokens") as refused:
+        prompt_of(base, request)
+    assert not refused.value.may_drop
+
+
+def test_event_and_trace_say_how_many_messages_were_left_out(engine: Engine) -> None:
+    request = Request(talk(*[100] * 8), OPTIONS, target="chat", overflow="drop")
+    started, finished = asked(engine, request)
+    assert started.dropped == fitted(FakeTarget("chat"), request).dropped > 0
+    assert finished.trace_path is not None
+    prompt = read(finished.trace_path).header["prompt"]
+    assert (prompt["dropped"], len(prompt["messages"]), len(prompt["ids"])) == (started.dropped, 15, started.prompt_tokens)
+
+
+def test_a_count_is_what_the_answer_then_reads_and_waits_for_no_answer() -> None:
+    backends: list[FakeBackend] = []
+
+    def make() -> FakeBackend:
+        backends.append(FakeBackend())
+        return backends[-1]
+
+    engine = Engine(make)
+    try:
+        engine.count_prompt(Request(talk(3)))
+        (none_loaded,) = events_until(engine, PromptCounted)
+        assert isinstance(none_loaded, PromptCounted) and (none_loaded.tokens, none_loaded.limit) == (None, None)
+        for request in (
+            Request(talk(10, 20), OPTIONS, target="chat"),
+            Request(talk(*[100] * 5), OPTIONS, target="chat", overflow="drop"),
+        ):
+            started, _ = asked(engine, request)
+            number = engine.count_prompt(request)
+            (counted,) = (event for event in events_until(engine, PromptCounted) if isinstance(event, PromptCounted))
+            assert counted == PromptCounted(number, started.prompt_tokens, LIMIT, started.dropped)
+            assert bool(started.dropped) is (request.overflow == "drop")
+        gate = backends[0].gate = threading.Semaphore(0)
+        engine.submit(Request(talk(5), OPTIONS, target="chat"))
+        number = engine.count_prompt(Request(talk(5), OPTIONS, target="chat"))
+        (counted,) = (event for event in events_until(engine, PromptCounted) if isinstance(event, PromptCounted))
+        assert counted == PromptCounted(number, tokens(talk(5)), LIMIT), "the answer has not gone on since"
+        gate.release(1000)
+        events_until(engine, RunFinished)
+    finally:
+        assert engine.close()
