@@ -68,7 +68,7 @@ def settings_of(chat: KeptChat) -> dict[str, Any]:
     changes: dict[str, Any] = {"system_prompt": own.system}
     if replace(own, system="") == ChatSettings():
         return changes
-    changes |= {"raw": not own.template, "thinking": own.thinking}
+    changes |= {"raw": not own.template, "thinking": own.thinking, "overflow": own.overflow}
     known = {setting.name for setting in fields(Settings)}
     changes |= {option.name: getattr(own.options, option.name) for option in fields(own.options) if option.name in known}
     if not chat.lacks_model:
