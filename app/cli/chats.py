@@ -135,13 +135,7 @@ def traces(store: ChatStore, days: float | None, megabytes: float | None, keep_a
     if keep_all or days is not None or megabytes is not None:
         store.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
     store.tidy()  # before the size is told
-    kept = store.retention
-    limits = [
-        "" if kept.days is None else f"for {kept.days:g} days",
-        "" if kept.bytes is None else f"up to {kept.bytes / _MEGABYTE:,.0f} MB, the newest ones",
-    ]
-    told = " and ".join(filter(None, limits)) or "forever"
-    print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {told}")
+    print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {store.retention.words}")
     return 0
 
 

@@ -126,7 +126,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
     "While finding in a chat": (Keys("Next or previous", ("Return", "Shift+Return")),),
     "In the list of chats": (
         Keys("Open, rename, delete", ("Return", "F2", "Del", "Backspace")),
-        Keys("Pin or unpin", ("P",)),
+        Keys("Pin or unpin a chat", ("P",)),
         Keys("From the search to what was found", ("Down",)),
     ),
     "In the timeline": (

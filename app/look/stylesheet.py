@@ -216,6 +216,23 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #againWords {{ color: {theme.text}; font-size: {px(13)}; }}
     #againNotes {{ color: {theme.dim}; font-size: {px(12)}; }}
     #sidebar {{ border-right: 1px solid {theme.line}; }}
+    #tracesDialog QSpinBox, #tracesDialog QTableWidget {{
+        background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px; }}
+    #tracesDialog QSpinBox {{ padding: {px(3)} {px(6)}; }}
+    #tracesDialog QSpinBox:focus, #tracesDialog QTableWidget:focus {{ border-color: {theme.accent}; }}
+    #tracesDialog QHeaderView::section {{
+        background: {theme.panel}; color: {theme.dim}; border: none; border-bottom: 1px solid {theme.line};
+        padding: {px(4)} {px(8)}; font-size: {px(11)}; text-align: left; }}
+    #tracesDialog QTableWidget::item {{ padding: 0 {px(8)}; }}
+    QRadioButton::indicator {{
+        width: {px(12)}; height: {px(12)}; border: 1px solid {theme.dim}; border-radius: {px(7)}; background: {theme.panel}; }}
+    QRadioButton::indicator:checked {{ border: {px(4)} solid {theme.accent}; width: {px(6)}; height: {px(6)}; }}
+    QRadioButton:focus {{ color: {theme.accent}; }}
+    QPushButton#tracesButton {{
+        background: transparent; border: none; border-top: 1px solid {theme.line}; border-radius: 0; color: {theme.dim};
+        font-size: {px(11)}; padding: {px(7)} {px(16)}; text-align: left; }}
+    QPushButton#tracesButton:hover {{ background: {theme.raised}; }}
+    QPushButton#tracesButton:focus {{ border: 1px solid {theme.accent}; }}
     #chatsEmpty {{ color: {theme.dim}; font-size: {px(12)}; padding: 6px 14px; }}
     QLineEdit#chatSearch, QLineEdit#chatTitle, QLineEdit#findField {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; padding: 0 {px(7)};

@@ -319,11 +319,11 @@ class Chat(QObject):
 
         return undo
 
-    def new(self) -> None:
-        """Leaves the conversation for an empty one, under the settings of new chats."""
+    def new(self, folder: str = "") -> None:
+        """Leaves the conversation for an empty one, under the settings of new chats, that will stand in a folder."""
         self._leave()
         self.session.clear()
-        self.kept = KeptChat()
+        self.kept = KeptChat(folder=folder)
         self._end_own_settings()
         self._show_opened()
 

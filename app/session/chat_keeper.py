@@ -79,9 +79,16 @@ class ChatKeeper(QObject):
         """Tries at once what waits to be written."""
         self._add(_Job(lambda store: None, None, writes=True))
 
-    def tidy(self) -> None:
-        """Has the store tidied up beside whatever else it does."""
-        self.read(lambda store: threading.Thread(target=_tidy, args=(store,), name="chats-tidy", daemon=True).start(), _nothing)
+    def tidy(self, then: Then | None = None) -> None:
+        """Has the store tidied up beside whatever else it does, and calls `then` when that is done."""
+
+        def tidied(store: ChatStore) -> None:
+            """On the thread that tidies up."""
+            _tidy(store)
+            if then is not None:
+                self._hand(then, None)
+
+        self.read(lambda store: threading.Thread(target=tidied, args=(store,), name="chats-tidy", daemon=True).start(), _nothing)
 
     @property
     def in_trouble(self) -> bool:

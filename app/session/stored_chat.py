@@ -29,6 +29,7 @@ class KeptChat:
         number: None as long as it is not written down.
         settings: what it is held under; None as long as it has no settings of its own.
         written: what of these the store has.
+        folder: the one it is put into when it is written down.
         lacks_model: its own target is not on this machine, so another one answers.
     """
 
@@ -36,6 +37,7 @@ class KeptChat:
     settings: ChatSettings | None = None
     written: ChatSettings | None = None
     lacks_model: bool = False
+    folder: str = ""
 
 
 def chat_settings(settings: Settings) -> ChatSettings:
@@ -129,7 +131,7 @@ def _place_for_answer(
 ) -> tuple[int, int | None, int]:
     """Numbers of the conversation, of the prompt if there is one, and of the message that an answer of a turn follows; what is
     not there yet is made."""
-    number = chat.number if chat.number is not None else store.create(held)
+    number = chat.number if chat.number is not None else store.create(held, folder=chat.folder)
     prompt = turn.kept_as
     if prompt is None and (turn.prompt or before is None):
         prompt = store.add_message(number, _number(before), "user", turn.prompt)

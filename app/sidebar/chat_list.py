@@ -26,6 +26,7 @@ class ChatDelegate(QStyledItemDelegate):
         """Sets colours and sizes."""
         self._theme, self._scale = theme, scale
         self._pin = themes.pixmap("pin", theme.faint, round(13 * scale))
+        self._folder, self._out = (themes.pixmap(name, theme.dim, round(15 * scale)) for name in ("folder", "left"))
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(80, round((50 if self.found else 32) * self._scale))
@@ -52,6 +53,13 @@ class ChatDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inside = area.adjusted(round(14 * scale), 0, -round(12 * scale), 0)
+        over = bool(state & (QStyle.StateFlag.State_MouseOver | QStyle.StateFlag.State_Selected))
+        focused = bool(state & QStyle.StateFlag.State_HasFocus)
+        if row.folder is not None:
+            self._frame(painter, area, over, focused)
+            self._paint_folder(painter, font, inside, row)
+            painter.restore()
+            return
         if row.about is None:
             font.setPixelSize(round(11 * scale))
             font.setWeight(QFont.Weight.DemiBold)
@@ -61,12 +69,8 @@ class ChatDelegate(QStyledItemDelegate):
             painter.drawText(low, Qt.AlignmentFlag.AlignVCenter, row.title)
             painter.restore()
             return
-        shown, focused = row.about.id == self.current, bool(state & QStyle.StateFlag.State_HasFocus)
-        over = bool(state & (QStyle.StateFlag.State_MouseOver | QStyle.StateFlag.State_Selected))
-        if shown or over or focused:
-            painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(theme.raised) if shown or over else Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(area.adjusted(6, 1, -7, -2), 7, 7)
+        shown = row.about.id == self.current
+        self._frame(painter, area, shown or over, focused)
         font.setPixelSize(round(13 * scale))
         font.setWeight(QFont.Weight.Medium if shown else QFont.Weight.Normal)
         if row.about.pinned:
@@ -81,6 +85,25 @@ class ChatDelegate(QStyledItemDelegate):
             below = QRect(inside.left(), area.center().y(), inside.width(), inside.height() // 2 - 4)
             self._words(painter, font, below, *_near_mark(row), QColor(theme.dim))
         painter.restore()
+
+    def _frame(self, painter: QPainter, area: QRect, filled: bool, focused: bool) -> None:
+        if filled or focused:
+            painter.setPen(QColor(self._theme.accent) if focused else Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(self._theme.raised) if filled else Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(area.adjusted(6, 1, -7, -2), 7, 7)
+
+    def _paint_folder(self, painter: QPainter, font: QFont, inside: QRect, row: Row) -> None:
+        """A folder with the number of its chats, or the way out of it."""
+        picture, scale = self._folder if row.folder else self._out, self._scale
+        painter.drawPixmap(inside.left(), inside.center().y() - picture.height() // 2, picture)
+        many = f"{row.many:,}" if row.folder else ""
+        font.setPixelSize(round(13 * scale))
+        painter.setFont(font)
+        wide = painter.fontMetrics().horizontalAdvance(many)
+        painter.setPen(QColor(self._theme.faint))
+        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, many)
+        line = inside.adjusted(picture.width() + round(7 * scale), 0, -wide - round(8 * scale), 0)
+        self._words(painter, font, line, row.title, (), QColor(self._theme.text))
 
     def _words(
         self, painter: QPainter, font: QFont, area: QRect, text: str, marks: tuple[tuple[int, int], ...], colour: QColor
@@ -113,12 +136,15 @@ class ChatList(QListView):
     """Signals:
     chosen: (number, message or None) the user wants to see a chat.
     deleted, pinned: (number) it is to be deleted; pinned, or no longer.
+    folder_chosen, folder_deleted: (name) a folder is to be shown, all chats if the name is empty; its chats are to leave it.
     menu_wanted: a menu for the chat with the keyboard, at a global position.
     """
 
     chosen = Signal(int, object)
     deleted = Signal(int)
     pinned = Signal(int)
+    folder_chosen = Signal(str)
+    folder_deleted = Signal(str)
     menu_wanted = Signal(object)
 
     def __init__(self, model: QAbstractItemModel) -> None:
@@ -127,7 +153,8 @@ class ChatList(QListView):
             self,
             "chatList",
             "Chats",
-            "Enter opens a chat, F2 renames it, Delete deletes it, P pins it, the menu key has everything.",
+            "Enter opens a chat or a folder, F2 renames it, Delete deletes it, P pins a chat, the menu key has everything. Chats "
+            "can be dragged onto folders.",
         )
         self.delegate = ChatDelegate(self)
         self.setItemDelegate(self.delegate)
@@ -136,6 +163,9 @@ class ChatList(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
+        self.setDefaultDropAction(Qt.DropAction.MoveAction)
+        self.setDropIndicatorShown(True)
         self.setModel(model)
         self.clicked.connect(self._choose)
 
@@ -153,14 +183,21 @@ class ChatList(QListView):
         model = self.model()
         return model.at(index) if isinstance(model, ChatsModel) else None
 
+    def folder(self) -> str | None:
+        """Name of the folder with the keyboard, empty for the way out of one."""
+        row = self._row(self.currentIndex())
+        return None if row is None else row.folder
+
     def _choose(self, index: Index) -> None:
         row = self._row(index)
-        if row is not None and row.about is not None:
+        if row is not None and row.folder is not None:
+            self.folder_chosen.emit(row.folder)
+        elif row is not None and row.about is not None:
             self.chosen.emit(row.about.id, row.message)
 
     def rename(self) -> None:
         """Lets the user write another title in place."""
-        if self.number() is not None:
+        if self.number() is not None or self.folder():
             self.edit(self.currentIndex())
 
     # Qt
@@ -173,17 +210,24 @@ class ChatList(QListView):
         return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        number = self.number()
+        number, folder = self.number(), self.folder()
         key = event.key()
-        if number is None or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+        if self.state() == self.State.EditingState:
+            event.accept()  # Enter ends the editing of a title, and reaches the list as well
+        elif (number is None and folder is None) or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             super().keyPressEvent(event)
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._choose(self.currentIndex())
         elif key == Qt.Key.Key_F2:
             self.rename()
+        elif key == Qt.Key.Key_Backspace and folder == "":
+            self.folder_chosen.emit("")
         elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
-            self.deleted.emit(number)
-        elif key == Qt.Key.Key_P:
+            if number is not None:
+                self.deleted.emit(number)
+            elif folder:
+                self.folder_deleted.emit(folder)
+        elif key == Qt.Key.Key_P and number is not None:
             self.pinned.emit(number)
         else:
             super().keyPressEvent(event)
@@ -191,9 +235,9 @@ class ChatList(QListView):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if event.reason() == QContextMenuEvent.Reason.Mouse:
             index = self.indexAt(event.pos())
-            if (row := self._row(index)) is None or row.about is None:
+            if (row := self._row(index)) is None or (row.about is None and not row.folder):
                 return
             self.setCurrentIndex(index)
             self.menu_wanted.emit(event.globalPos())
-        elif self.number() is not None:
+        elif self.number() is not None or self.folder():
             self.menu_wanted.emit(self.viewport().mapToGlobal(self.visualRect(self.currentIndex()).bottomLeft()))

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from app.sidebar.days import grouped
 from engine.chats import Hit, Listed
+
+FOLDERS, OUT = "Folders", "All chats"
+DRAGGED = "application/x-draftlight-chat"
+"""What a chat is dragged as: its number in decimal digits."""
 
 Index = QModelIndex | QPersistentModelIndex
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A heading, or a chat with what a search found in it.
+    """A heading, a folder, or a chat with what a search found in it.
 
     Attributes:
+        folder: name of a folder, empty for the row that leads out of the one that is shown; None for what is no folder.
+        many: how many chats are in the folder.
         excerpt, marks: as in `engine.chats.Hit`; empty where the title was found.
         title_marks: where the words stand in the title, if that was found.
         message: number of the message that was found.
@@ -31,23 +38,36 @@ class Row:
     marks: tuple[tuple[int, int], ...] = ()
     title_marks: tuple[tuple[int, int], ...] = ()
     message: int | None = None
+    folder: str | None = None
+    many: int = 0
 
 
 class ChatsModel(QAbstractListModel):
     """Signals:
     renamed: (number, title) the user gave a chat another title.
+    folder_renamed: (name, name) the user called a folder something else.
+    moved: (number, folder) the user dragged a chat into a folder, or out of it.
     """
 
     renamed = Signal(int, str)
+    folder_renamed = Signal(str, str)
+    moved = Signal(int, str)
 
     def __init__(self, today: Callable[[], date] = date.today) -> None:
         super().__init__()
         self._today = today
         self._rows: list[Row] = []
 
-    def show_chats(self, chats: Sequence[Listed]) -> None:
-        """All chats, under headings."""
+    def show_chats(self, chats: Sequence[Listed], folder: str | None = None) -> None:
+        """All chats below the folders, or those in a folder, under headings."""
         rows: list[Row] = []
+        if folder is None:
+            names = Counter(about.folder for about in chats if about.folder)
+            folders = [Row(name, folder=name, many=names[name]) for name in sorted(names, key=str.casefold)]
+            rows += [Row(FOLDERS), *folders] if folders else []
+        else:
+            rows.append(Row(OUT, folder=""))
+            chats = [about for about in chats if about.folder == folder]
         for heading, group in grouped(chats, self._today()):
             rows.append(Row(heading))
             rows += [Row(about.title, about) for about in group]
@@ -78,6 +98,10 @@ class ChatsModel(QAbstractListModel):
         """The row of an index; None without one."""
         return self._rows[index.row()] if index.isValid() and index.row() < len(self._rows) else None
 
+    def row_of_folder(self, folder: str) -> int | None:
+        """Where a folder stands; None if it does not."""
+        return next((at for at, row in enumerate(self._rows) if row.folder == folder), None)
+
     @property
     def chats(self) -> int:
         """How many chats there are."""
@@ -98,21 +122,58 @@ class ChatsModel(QAbstractListModel):
         if role == Qt.ItemDataRole.ToolTipRole and row.about is not None:
             return row.title
         if role == Qt.ItemDataRole.AccessibleTextRole:
+            if row.folder is not None:
+                return f"Folder {row.title}, {row.many} chats" if row.folder else OUT
             pinned = ", pinned" if row.about is not None and row.about.pinned else ""
             return f"{row.title}{pinned}" + (f". {row.excerpt}" if row.excerpt else "")
         return None
 
     def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
         row = self.at(index)
-        if row is None or row.about is None or role != Qt.ItemDataRole.EditRole:
+        if row is None or role != Qt.ItemDataRole.EditRole or (row.about is None and not row.folder):
             return False
         if str(value).strip() != row.title:
-            self.renamed.emit(row.about.id, str(value))
+            if row.about is not None:
+                self.renamed.emit(row.about.id, str(value))
+            elif row.folder and str(value).strip():
+                self.folder_renamed.emit(row.folder, str(value).strip())
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Headings cannot be chosen; chats can, and be renamed."""
+        """Headings cannot be chosen; chats and folders can, and be renamed. Chats can be dragged onto folders."""
         row = self.at(index)
-        if row is None or row.about is None:
+        if row is None or (row.about is None and row.folder is None):
             return Qt.ItemFlag.NoItemFlags
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+        chosen = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        if row.about is not None:
+            return chosen | Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemIsDragEnabled
+        return chosen | Qt.ItemFlag.ItemIsDropEnabled | (Qt.ItemFlag.ItemIsEditable if row.folder else Qt.ItemFlag(0))
+
+    def mimeTypes(self) -> list[str]:
+        """What chats are dragged as."""
+        return [DRAGGED]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        """The number of the chat that is dragged."""
+        data = QMimeData()
+        rows = [row for index in indexes if (row := self.at(index)) is not None and row.about is not None]
+        if rows and rows[0].about is not None:
+            data.setData(DRAGGED, str(rows[0].about.id).encode())
+        return data
+
+    def supportedDropActions(self) -> Qt.DropAction:
+        """A chat is in one folder at a time."""
+        return Qt.DropAction.MoveAction
+
+    def canDropMimeData(self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index) -> bool:
+        """Chats go onto folders, not between rows."""
+        onto = self.at(parent)
+        return data.hasFormat(DRAGGED) and onto is not None and onto.folder is not None
+
+    def dropMimeData(self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index) -> bool:
+        """Says which chat goes into which folder."""
+        onto = self.at(parent)
+        if onto is None or onto.folder is None or not data.hasFormat(DRAGGED):
+            return False
+        self.moved.emit(int(bytes(data.data(DRAGGED).data()).decode()), onto.folder)
+        return True

@@ -7,13 +7,24 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QPushButton,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.look.theme import Theme
-from app.look.widgets import icon_button, named, spaced, tint
+from app.look.widgets import ElidedLabel, icon_button, named, spaced, tint
+from app.look.wording import megabytes
 from app.session.chat import Chat
 from app.sidebar.chat_list import ChatList
-from app.sidebar.model import ChatsModel
+from app.sidebar.model import ChatsModel, Row
 from engine.chats import ChatStore, Hit, Listed
 
 WIDTH = 252
@@ -29,18 +40,27 @@ class Sidebar(QWidget):
     Signals:
         chosen: (number, message or None) a chat is to be shown, at a message if a search found that.
         new_wanted: an empty chat is. deleted, duplicated: (number) a chat is to be deleted or copied.
+        folder_left: (name, numbers) the chats of a folder were taken out of it.
+        traces_wanted: the user wants to see what the traces take.
+
+    Attributes:
+        folder: the folder whose chats alone are listed; None for all chats.
     """
 
     chosen = Signal(int, object)
     new_wanted = Signal()
     deleted = Signal(int)
     duplicated = Signal(int)
+    folder_left = Signal(str, tuple)
+    traces_wanted = Signal()
 
     def __init__(self, chat: Chat) -> None:
         super().__init__()
         self._chat = chat
         self._asked = 0
         self._seen: int | None = None
+        self.folder: str | None = None
+        self._folders: tuple[str, ...] = ()
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         named(self, "sidebar", "Chats")
         self.model = ChatsModel()
@@ -51,7 +71,8 @@ class Sidebar(QWidget):
         self.search.setClearButtonEnabled(True)
         self.search.installEventFilter(self)
         self.new = icon_button("new-chat", "New chat (Ctrl+N)", self.new_wanted.emit)
-        self.title = QLabel("Chats")
+        self.title = ElidedLabel("Chats")
+        self.title.setTextFormat(Qt.TextFormat.PlainText)
         self.title.setObjectName("sectionTitle")
         self.empty = QLabel()
         self.empty.setObjectName("chatsEmpty")
@@ -70,6 +91,10 @@ class Sidebar(QWidget):
         column.addLayout(row)
         column.addLayout(field)
         column.addWidget(self._below, 1)
+        self.traces = QPushButton()
+        named(self.traces, "tracesButton", "Traces", "What the traces of all chats take, and how long they are kept.")
+        self.traces.clicked.connect(self.traces_wanted)
+        column.addWidget(self.traces)
         self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
         self._typed.timeout.connect(self.read)
         self._changed = QTimer(self, singleShot=True, interval=STORED_MS)
@@ -81,7 +106,11 @@ class Sidebar(QWidget):
         self.list.deleted.connect(self.deleted)
         self.list.pinned.connect(self._turn_pin)
         self.list.menu_wanted.connect(self._open_menu)
+        self.list.folder_chosen.connect(self.show_folder)
+        self.list.folder_deleted.connect(self._empty_folder)
         self.model.renamed.connect(self._rename)
+        self.model.folder_renamed.connect(self._rename_folder)
+        self.model.moved.connect(self._move)
         chat.stored.connect(self._changed.start)
         chat.opened.connect(self._show_current)
         self._show_state()
@@ -105,26 +134,34 @@ class Sidebar(QWidget):
         if query:
             keeper.read(lambda store: store.search(query, MOST_HITS), partial(self._show_hits, self._asked), self._failed)
         else:
-            keeper.read(lambda store: store.conversations(), partial(self._show_chats, self._asked), self._failed)
+            keeper.read(_chats_and_size, partial(self._show_chats, self._asked), self._failed)
 
-    def _show_chats(self, asked: int, chats: Sequence[Listed]) -> None:
-        if asked == self._asked:
-            self._show(False, partial(self.model.show_chats, chats))
+    def _show_chats(self, asked: int, found: tuple[Sequence[Listed], int]) -> None:
+        if asked != self._asked:
+            return
+        chats, size = found
+        self._folders = tuple(sorted({about.folder for about in chats if about.folder}, key=str.casefold))
+        if self.folder not in self._folders:
+            self.folder = None
+        self.title.setText(self.folder or "Chats")
+        self.traces.setText(f"Traces: {megabytes(size)}")
+        self._show(False, partial(self.model.show_chats, chats, self.folder))
 
     def _show_hits(self, asked: int, hits: Sequence[Hit]) -> None:
         if asked == self._asked:
             self._show(True, partial(self.model.show_hits, hits))
 
     def _show(self, found: bool, fill: Callable[[], None]) -> None:
-        """Other rows; the keyboard stays on its chat, and the list where it is scrolled to."""
+        """Other rows; the keyboard stays on its chat or folder, and the list where it is scrolled to."""
         if self.list.state() == self.list.State.EditingState:
             self._changed.start()  # a title is being written
             return
-        number, scrolled = self.list.number(), self.list.verticalScrollBar().value()
+        number, folder = self.list.number(), self.list.folder()
+        scrolled = self.list.verticalScrollBar().value()
         self.list.delegate.found = found
         fill()
         self._show_current()
-        row = self.model.row_of(number)
+        row = self.model.row_of(number) if folder is None else self.model.row_of_folder(folder)
         if row is not None:
             self.list.setCurrentIndex(self.model.index(row))
         self.list.verticalScrollBar().setValue(scrolled)
@@ -178,6 +215,47 @@ class Sidebar(QWidget):
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
+    @Slot(str)
+    def show_folder(self, folder: str) -> None:
+        """Lists the chats of a folder alone, or all of them if the name is empty; the keyboard goes to the first row."""
+        self.folder = folder or None
+        self.search.clear()
+        self.list.setCurrentIndex(self.model.index(0))
+        self.read()
+
+    @Slot(int, str)
+    def _move(self, number: int, folder: str) -> None:
+        self._write(lambda store: store.move(number, folder))
+
+    @Slot(str, str)
+    def _rename_folder(self, folder: str, name: str) -> None:
+        if self.folder == folder:
+            self.folder = name
+        self._write(lambda store: store.rename_folder(folder, name))
+
+    @Slot(str)
+    def _empty_folder(self, folder: str) -> None:
+        """The folder goes; its chats stay."""
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(lambda store: store.rename_folder(folder, ""), partial(self._emptied, folder))
+
+    def _emptied(self, folder: str, numbers: tuple[int, ...]) -> None:
+        self._chat.stored.emit()
+        self.folder_left.emit(folder, numbers)
+
+    def _ask_for_folder(self, number: int) -> None:
+        """Lets the user name a folder for a chat."""
+        question = QInputDialog(self)
+        question.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        question.setWindowTitle("New folder")
+        question.setLabelText("Name of the folder:")
+        question.textValueSelected.connect(partial(self._move_to_named, number))
+        question.open()
+
+    def _move_to_named(self, number: int, folder: str) -> None:
+        if folder.strip():
+            self._move(number, folder.strip())
+
     @Slot(int, str)
     def _rename(self, number: int, title: str) -> None:
         self._write(lambda store: store.rename(number, title))
@@ -190,7 +268,7 @@ class Sidebar(QWidget):
             pinned = not found.about.pinned
             self._write(lambda store: store.pin(number, pinned))
 
-    def _write(self, work: Callable[[ChatStore], None]) -> None:
+    def _write(self, work: Callable[[ChatStore], object]) -> None:
         if self._chat.keeper is not None:
             self._chat.keeper.write(work, self._chat.tell_stored)
 
@@ -198,17 +276,36 @@ class Sidebar(QWidget):
     def _open_menu(self, where: QPoint) -> None:
         number = self.list.number()
         row = self.model.at(self.list.currentIndex())
-        if number is None or row is None or row.about is None:
+        if row is None or (row.about is None and not row.folder):
             return
         menu = QMenu(self)
+        self._fill(menu, number, row)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(where)
+
+    def _fill(self, menu: QMenu, number: int | None, row: Row) -> None:
+        """What can be done with a chat or a folder."""
+        if row.folder:
+            menu.addAction("Open", partial(self.show_folder, row.folder))
+            menu.addAction("Rename\tF2", self.list.rename)
+            menu.addSeparator()
+            menu.addAction("Remove folder, keep its chats\tDel", partial(self._empty_folder, row.folder))
+        if number is None or row.about is None:
+            return
         menu.addAction("Open", partial(self.chosen.emit, number, row.message))
         menu.addAction("Rename\tF2", self.list.rename)
         menu.addAction("Unpin\tP" if row.about.pinned else "Pin\tP", partial(self._turn_pin, number))
         menu.addAction("Duplicate", partial(self.duplicated.emit, number))
+        folders = menu.addMenu("Move to folder")
+        for folder in self._folders:
+            action = folders.addAction(folder.replace("&", "&&"), partial(self._move, number, folder))
+            action.setCheckable(True)
+            action.setChecked(folder == row.about.folder)
+        folders.addSeparator()
+        folders.addAction("New folder…", partial(self._ask_for_folder, number))
+        folders.addAction("No folder", partial(self._move, number, "")).setEnabled(bool(row.about.folder))
         menu.addSeparator()
         menu.addAction("Delete\tDel", partial(self.deleted.emit, number))
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(where)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Escape empties the search before it does anything else; Down goes to the list."""
@@ -236,3 +333,7 @@ class Sidebar(QWidget):
             self.chosen.emit(row.about.id, row.message)
         else:
             self.list.setFocus(Qt.FocusReason.TabFocusReason)
+
+
+def _chats_and_size(store: ChatStore) -> tuple[Sequence[Listed], int]:
+    return store.conversations(), store.traces.bytes()

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject, Slot
+from PySide6.QtWidgets import QWidget
 
 from app.look.banner import Banner
 from app.look.wording import target_title
 from app.session.chat import Chat
+from app.sidebar.traces_dialog import TracesDialog
 from engine.chats import ChatStore, Conversation
 from engine.errors import DraftlightError
 
@@ -18,9 +20,9 @@ from engine.errors import DraftlightError
 class ChatsController(QObject):
     """Between the store of chats and the conversation that is shown. Without a store it does nothing."""
 
-    def __init__(self, chat: Chat, banner: Banner, parent: QObject) -> None:
-        super().__init__(parent)
-        self._chat, self._banner = chat, banner
+    def __init__(self, chat: Chat, banner: Banner, window: QWidget) -> None:
+        super().__init__(window)
+        self._chat, self._banner, self._window = chat, banner, window
         self._wanted: int | None = None
 
     def restore(self, models: bool = True) -> None:
@@ -93,6 +95,29 @@ class ChatsController(QObject):
             self._chat.keeper.write(lambda store: store.restore(number), self._chat.tell_stored)
             if shown and not self._chat.session.turns:
                 self.open(number)
+
+    @Slot(str, tuple)
+    def offer_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
+        """Says that a folder is gone, with a way to bring it back."""
+        self._banner.show_message(f"The folder {folder} was removed. Its chats are still in the list.", "note")
+        self._banner.offer("Undo", partial(self._fill_folder, folder, numbers))
+
+    def _fill_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
+        self._banner.hide()
+
+        def fill(store: ChatStore) -> None:
+            """Puts the chats into the folder again, as far as they are still there."""
+            for number in numbers:
+                with contextlib.suppress(DraftlightError):
+                    store.move(number, folder)
+
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(fill, self._chat.tell_stored)
+
+    def show_traces(self) -> None:
+        """Shows what the traces take and lets the user say how long they are kept."""
+        if self._chat.keeper is not None:
+            TracesDialog(self._chat, self._window).open()
 
     def _show_first(self, models: bool, conversation: Conversation) -> None:
         """Unless the user was quicker."""

@@ -231,6 +231,8 @@ class Window(QMainWindow):
         self.sidebar.chosen.connect(self._open_chat)
         self.sidebar.deleted.connect(self.chats.delete)
         self.sidebar.duplicated.connect(self.chats.duplicate_other)
+        self.sidebar.folder_left.connect(self.chats.offer_folder)
+        self.sidebar.traces_wanted.connect(self.chats.show_traces)
         self.header.compare.clicked.connect(self.pages.toggle)
         self.pages.turned.connect(self._page_turned)
         self.pages.changed.connect(self._refresh)
@@ -445,7 +447,7 @@ class Window(QMainWindow):
         self.banner.hide()
         self.pages.open_conversation()
         self.replay_controller.leave()
-        self.chat.new()
+        self.chat.new(self.sidebar.folder or "")
         self.composer.edit.setFocus()
 
     def _set_edited(self, at: int | None) -> None:

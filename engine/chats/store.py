@@ -265,6 +265,14 @@ class ChatStore:
         """Puts it into a folder, which need not be there yet; an empty name takes it out."""
         self._change(conversation, folder=_clean(folder.strip()))
 
+    def rename_folder(self, folder: str, name: str) -> tuple[int, ...]:
+        """Calls a folder something else, which may be another folder; an empty name takes its conversations out. The numbers of
+        those that were in it."""
+        with self._database.writing() as rows:
+            inside = tuple(row[0] for row in rows.execute("SELECT id FROM conversations WHERE folder = ?", [folder]))
+            rows.execute("UPDATE conversations SET folder = ? WHERE folder = ?", (_clean(name.strip()), folder))
+            return inside
+
     def keep_settings(self, conversation: int, settings: ChatSettings) -> None:
         """Remembers what the conversation is held under from now on."""
         self._change(conversation, settings=dumped(settings_to_json(settings)))

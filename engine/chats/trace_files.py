@@ -71,6 +71,15 @@ class TraceFiles:
             query = "SELECT coalesce(sum(bytes), 0) FROM traces WHERE id IN (SELECT trace FROM messages WHERE conversation = ?)"
             return int(rows.execute(query, [conversation]).fetchone()[0])
 
+    def bytes_by_conversation(self) -> dict[int, int]:
+        """What the traces of each conversation take; those that several share count for each."""
+        query = (
+            "SELECT conversation, sum(bytes) FROM (SELECT DISTINCT m.conversation, m.trace, t.bytes FROM messages m "
+            "JOIN traces t ON t.id = m.trace) GROUP BY conversation"
+        )
+        with self._database.reading() as rows:
+            return {int(row[0]): int(row[1]) for row in rows.execute(query)}
+
     def tidy(self, retention: Retention) -> None:
         """Compresses the traces of answers that have ended, and deletes those that are too old, too many or unused."""
         self.delete_unused()

@@ -244,6 +244,15 @@ class Retention:
             if value is not None and not (isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0):
                 raise ValueError(f"{name} must be None or at least 0, not {value!r}")
 
+    @property
+    def words(self) -> str:
+        """How long they are kept, for people."""
+        limits = [
+            "" if self.days is None else f"for {self.days:g} days",
+            "" if self.bytes is None else f"up to {self.bytes / 1e6:,.0f} MB, the newest ones",
+        ]
+        return " and ".join(filter(None, limits)) or "forever"
+
 
 SETTINGS_VERSION = 1
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QImage, QKeyEvent
-from PySide6.QtWidgets import QApplication, QLineEdit
+from PySide6.QtGui import QAction, QImage, QKeyEvent
+from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
+from app.sidebar.traces_dialog import TracesDialog
 from app.window.window import Window
-from engine.chats import ChatSettings, ChatStore
+from engine.chats import ChatSettings, ChatStore, Making, Retention
+from tests.app.driving import wait_for_answer
 from tests.app.fakes import FakeEngine
 
 TITLES = ("Lighthouses", "Dinner", "Regular expressions")
@@ -122,6 +124,95 @@ def test_what_is_not_found_is_said_and_escape_brings_all_back(qtbot: QtBot, wind
     assert "“nowhere”" in window.sidebar.empty.text()
     qtbot.keyClick(window.sidebar.search, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: window.sidebar.model.chats == len(TITLES))
+
+
+def menu_of(window: Window, title: str) -> dict[str, QAction]:
+    """What can be chosen in the menu of a row, folders included, by its words before any key."""
+    go_to(window, title)
+    menu = QMenu(window)
+    row = window.sidebar.model.at(window.sidebar.list.currentIndex())
+    assert row is not None
+    window.sidebar._fill(menu, window.sidebar.list.number(), row)
+    entries = [entry for action in menu.actions() for entry in (action, *(_below(action)))]
+    return {entry.text().partition("\t")[0]: entry for entry in entries}
+
+
+def _below(action: QAction) -> list[QAction]:
+    menu = action.menu()
+    return menu.actions() if isinstance(menu, QMenu) else []
+
+
+def test_chats_go_into_folders_by_menu_and_drag_and_a_folder_lists_its_own(qtbot: QtBot, window: Window, home: Path) -> None:
+    sidebar = window.sidebar
+    menu_of(window, "Dinner")["New folder…"].trigger()
+    (question,) = sidebar.findChildren(QInputDialog)
+    question.setTextValue("Food & drink")
+    question.accept()
+    qtbot.waitUntil(lambda: titles(window)[:2] == ["Folders", "Food & drink"])
+    assert menu_of(window, "Dinner")["Food && drink"].isChecked()
+
+    number = next(at for at in range(6) if (row := sidebar.model.at(sidebar.model.index(at))) and row.title == "Lighthouses")
+    data = sidebar.model.mimeData([sidebar.model.index(number)])
+    folder = sidebar.model.index(1)
+    move = Qt.DropAction.MoveAction
+    assert not sidebar.model.canDropMimeData(data, move, -1, -1, sidebar.model.index(3)), "a chat is no folder"
+    assert sidebar.model.canDropMimeData(data, move, -1, -1, folder)
+    sidebar.model.dropMimeData(data, move, -1, -1, folder)
+    qtbot.waitUntil(lambda: (row := sidebar.model.at(sidebar.model.index(1))) is not None and row.many == 2)
+
+    go_to(window, "Food & drink")
+    qtbot.keyClick(sidebar.list, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: titles(window)[0] == "All chats")
+    assert sorted(titles(window)[2:]) == ["Dinner", "Lighthouses"]
+    window.new_chat()
+    window.send("Breakfast")
+    qtbot.waitUntil(lambda: "Breakfast" in titles(window))
+    wait_for_answer(qtbot, window)
+    go_to(window, "All chats")
+    qtbot.keyClick(sidebar.list, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: "Regular expressions" in titles(window))
+
+    go_to(window, "Food & drink")
+    qtbot.keyClick(sidebar.list, Qt.Key.Key_F2)
+    editor = sidebar.list.findChild(QLineEdit, "chatTitle")
+    assert isinstance(editor, QLineEdit)
+    editor.setText("Kitchen")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: "Kitchen" in titles(window))
+    with ChatStore(home) as store:
+        assert {about.title for about in store.conversations(folder="Kitchen")} == {"Breakfast", "Dinner", "Lighthouses"}
+
+    go_to(window, "Kitchen")
+    qtbot.keyClick(sidebar.list, Qt.Key.Key_Delete)
+    qtbot.waitUntil(lambda: "Kitchen" not in titles(window))
+    assert {"Breakfast", "Dinner", "Lighthouses"} <= {*titles(window)}, "its chats stay"
+    window.banner.action.click()
+    qtbot.waitUntil(lambda: "Kitchen" in titles(window))
+
+
+def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbot: QtBot, window: Window, home: Path) -> None:
+    with ChatStore(home) as store:
+        about = store.conversations()[0]
+        path = store.traces.new_path()
+        path.write_bytes(b"x" * 2_000_000)
+        begun = store.begin_answer(about.id, store.open(about.id).messages[-1].id, Making(), trace_path=str(path))
+        store.finish_answer(begun.message, "complete", "Long.", trace_path=str(path))
+    window.sidebar.read()
+    qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 2.0 MB")
+    window.sidebar.traces.click()
+    (dialog,) = window.findChildren(TracesDialog)
+    qtbot.waitUntil(lambda: dialog.table.rowCount() == 1)
+    cells = [dialog.table.item(0, column) for column in (0, 1)]
+    assert [cell.text() for cell in cells if cell is not None] == [about.title, "2.0 MB"]
+    assert dialog.total.text() == "2.0 MB in all, kept forever"
+    dialog.days.setValue(30)
+    assert dialog.chosen == Retention(days=30), "a number that is changed is chosen"
+    dialog.by_size.setChecked(True)
+    dialog.most.setValue(10)
+    dialog.accept()
+    qtbot.waitUntil(lambda: "0.0 MB" in window.sidebar.traces.text())  # compressed
+    with ChatStore(home) as store:
+        assert store.retention == Retention(bytes=10_000_000)
 
 
 def test_what_another_program_changes_is_seen(qtbot: QtBot, window: Window, home: Path) -> None:

@@ -1,0 +1,155 @@
+"""What the traces of the chats take on the disk, and for how long they are kept."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QUrl, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QButtonGroup,
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QRadioButton,
+    QSpinBox,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.look.fields import keep_from_wheel
+from app.look.placing import part_on_screen
+from app.look.widgets import named, spaced
+from app.look.wording import megabytes
+from app.session.chat import Chat
+from engine.chats import ChatStore, Listed, Retention
+
+WORDS = (
+    "Each answer has a trace: every round of it, for the lens, replays and exports. Messages are kept in any case, and an answer "
+    "without its trace still shows its text."
+)
+MEGABYTE = 1_000_000
+USUAL_DAYS, USUAL_MEGABYTES = 90, 1000
+Sizes = tuple[tuple[Listed, ...], dict[int, int], int, Retention, Path]
+
+
+class TracesDialog(QDialog):
+    """Sizes of traces, those of each chat and of all, and the choice of how long they are kept."""
+
+    def __init__(self, chat: Chat, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._chat = chat
+        self._folder = Path()
+        self.setObjectName("tracesDialog")
+        self.setWindowTitle("Traces")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        words = QLabel(WORDS)
+        words.setWordWrap(True)
+        self.total = QLabel("Reading the sizes.")
+        self.total.setObjectName("keysHeading")
+        self.table = QTableWidget(0, 2)
+        named(self.table, "tracesTable", "Chats by the size of their traces")
+        self.table.setHorizontalHeaderLabels(["Chat", "Traces"])
+        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        self.table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        self.table.horizontalHeader().setHighlightSections(False)
+        self.table.verticalHeader().hide()
+        self.table.setShowGrid(False)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
+        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.forever = QRadioButton("Keep all of them")
+        self.by_days, self.days, row_of_days = _limit("Keep those of the last", 1, 3650, " days")
+        self.by_size, self.most, row_of_size = _limit("Keep the newest, up to", 10, 1_000_000, " MB")
+        self.days.setValue(USUAL_DAYS)
+        self.most.setValue(USUAL_MEGABYTES)
+        self.choices = QButtonGroup(self)
+        for choice in (self.forever, self.by_days, self.by_size):
+            self.choices.addButton(choice)
+        self.forever.setChecked(True)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
+        opens = self.buttons.addButton("Show in folder", QDialogButtonBox.ButtonRole.ActionRole)
+        opens.clicked.connect(self._show_folder)
+        self.buttons.accepted.connect(self.accept)
+        self.buttons.rejected.connect(self.reject)
+        column = spaced(QVBoxLayout(self), 10, (20, 18, 20, 16))
+        for widget in (words, self.total):
+            column.addWidget(widget)
+        column.addWidget(self.table, 1)
+        column.addWidget(self.forever)
+        column.addLayout(row_of_days)
+        column.addLayout(row_of_size)
+        column.addWidget(self.buttons)
+        room = part_on_screen(parent)
+        line = self.fontMetrics().lineSpacing()
+        self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 32 * line))
+        self.forever.setFocus()
+        if chat.keeper is not None:
+            chat.keeper.read(_sizes, self._show, self.total.setText)
+
+    def _show(self, sizes: Sizes) -> None:
+        chats, by_chat, total, kept, self._folder = sizes
+        self.total.setText(f"{megabytes(total)} in all, kept {kept.words}")
+        largest = sorted((about for about in chats if by_chat.get(about.id)), key=lambda about: -by_chat[about.id])
+        self.table.setRowCount(len(largest))
+        for row, about in enumerate(largest):
+            size = QTableWidgetItem(megabytes(by_chat[about.id]))
+            size.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            self.table.setItem(row, 0, QTableWidgetItem(about.title))
+            self.table.setItem(row, 1, size)
+        if kept.days is not None:
+            self.by_days.setChecked(True)
+            self.days.setValue(round(kept.days))
+        elif kept.bytes is not None:
+            self.by_size.setChecked(True)
+            self.most.setValue(round(kept.bytes / MEGABYTE))
+
+    @property
+    def chosen(self) -> Retention:
+        """How long they are to be kept, as the controls say."""
+        if self.by_days.isChecked():
+            return Retention(days=self.days.value())
+        return Retention(bytes=self.most.value() * MEGABYTE) if self.by_size.isChecked() else Retention()
+
+    @Slot()
+    def accept(self) -> None:
+        """Keeps the choice; what is older or more than that is deleted on a thread of its own."""
+        if self._chat.keeper is not None:
+            self._chat.keeper.write(partial(_keep, self.chosen), self._chat.tell_stored)
+            self._chat.keeper.tidy(self._chat.tell_stored)
+        super().accept()
+
+    @Slot()
+    def _show_folder(self) -> None:
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._folder)))
+
+
+def _limit(words: str, least: int, most: int, unit: str) -> tuple[QRadioButton, QSpinBox, QHBoxLayout]:
+    """A choice with a number, which is chosen by changing the number."""
+    choice, number = QRadioButton(words), QSpinBox()
+    number.setRange(least, most)
+    number.setSuffix(unit)
+    number.setGroupSeparatorShown(True)
+    number.setAccessibleName(words)
+    keep_from_wheel(number)
+    number.valueChanged.connect(lambda _: choice.setChecked(True))
+    row = spaced(QHBoxLayout(), 8)
+    row.addWidget(choice)
+    row.addWidget(number)
+    row.addStretch(1)
+    return choice, number, row
+
+
+def _sizes(store: ChatStore) -> Sizes:
+    traces = store.traces
+    return store.conversations(), traces.bytes_by_conversation(), traces.bytes(), store.retention, traces.folder
+
+
+def _keep(kept: Retention, store: ChatStore) -> None:
+    store.retention = kept
