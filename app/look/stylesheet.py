@@ -202,6 +202,12 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
     #popover QAbstractSpinBox:focus {{ border: 2px solid {theme.accent}; padding: 3px 0; }}
     #popover QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
+    QPushButton#primaryButton {{
+        background: {theme.accent}; border: 1px solid {theme.accent}; border-radius: 8px; padding: 4px 14px;
+        color: {theme.on_accent}; font-weight: 600; }}
+    QPushButton#primaryButton:focus {{ border: 2px solid {theme.text}; padding: 3px 13px; }}
+    QPushButton#primaryButton:disabled {{ background: {theme.raised}; border-color: {theme.line}; color: {theme.faint}; }}
+    QPushButton#quietButton:disabled {{ color: {theme.faint}; }}
     QPushButton#quietButton, QDialogButtonBox QPushButton {{
         background: transparent; border: 1px solid {theme.line}; border-radius: 8px; padding: 4px 12px; color: {theme.text}; }}
     QPushButton#quietButton:hover, QDialogButtonBox QPushButton:hover {{ background: {theme.raised}; }}
@@ -234,12 +240,20 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QPushButton#tracesButton:hover {{ background: {theme.raised}; }}
     QPushButton#tracesButton:focus {{ border: 1px solid {theme.accent}; }}
     #chatsEmpty {{ color: {theme.dim}; font-size: {px(12)}; padding: 6px 14px; }}
-    QLineEdit#chatSearch, QLineEdit#chatTitle, QLineEdit#findField {{
+    QLineEdit#chatSearch, QLineEdit#chatTitle, QLineEdit#findField, QLineEdit#modelSearch, QLineEdit#tokenField {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; padding: 0 {px(7)};
         min-height: {px(26)}; color: {theme.text}; placeholder-text-color: {theme.faint};
         selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
-    QLineEdit#chatSearch:focus, QLineEdit#chatTitle:focus, QLineEdit#findField:focus {{ border-color: {theme.accent}; }}
+    QLineEdit#chatSearch:focus, QLineEdit#chatTitle:focus, QLineEdit#findField:focus, QLineEdit#modelSearch:focus,
+    QLineEdit#tokenField:focus {{ border-color: {theme.accent}; }}
     QListView#chatList {{ background: {theme.panel}; border: none; outline: none; }}
+    #modelsDialog {{ background: {theme.background}; }}
+    #modelsDialog QTabBar#panelTabs::tab:first {{ margin-left: 0; }}
+    #entryTitle {{ font-weight: 600; }}
+    #entryAbout {{ color: {theme.dim}; font-size: {px(12)}; }}
+    QListView#entryList {{
+        background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 10px; padding: 4px 0; outline: none; }}
+    QListView#entryList:focus {{ border-color: {theme.faint}; }}
     QListView#changeList {{ background: {theme.panel}; border: none; border-top: 1px solid {theme.line}; outline: none; }}
 
     QTableView#roundTable {{

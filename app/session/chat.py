@@ -46,6 +46,8 @@ from engine.types import (
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that act in the middle of an answer."""
+MOST_RECENT = 6
+"""Targets of the user's own that the list of targets offers."""
 
 
 class Chat(QObject):
@@ -585,6 +587,8 @@ class Chat(QObject):
     def _react(self, event: Event) -> None:
         if isinstance(event, (LoadFailed, DrafterRefused)):
             self._too_large = event if event.may_force else None
+        if isinstance(event, LoadFinished):
+            self._remember(self.session.target)
         match event:
             case LoadStarted():
                 self._too_large = None
@@ -592,6 +596,8 @@ class Chat(QObject):
                 self._take_recommended(model.sampling)
             case LoadFailed(name, message):
                 self.said.emit(message, "error")
+                if name in self.settings.recent_models and not event.may_force:
+                    self.keep(recent_models=tuple(one for one in self.settings.recent_models if one != name))
                 if self.session.model is not None and self.settings.target == name:
                     before = self.session.target  # still loaded
                     self.keep(target=before, drafter=self._drafter_for(before))
@@ -611,6 +617,13 @@ class Chat(QObject):
                 self.unanswered.emit(message)
             case EngineFailed(message):
                 self.said.emit(message, "error")
+
+    def _remember(self, target: str) -> None:
+        """Puts a target of the user's own that was loaded first among the recent ones."""
+        recent = self.settings.recent_models
+        if target not in ("", "builtin", *recent[:1]):
+            others = (one for one in recent if one != target)
+            self.keep(recent_models=(target, *others)[:MOST_RECENT])
 
     def _take_recommended(self, sampling: Sampling) -> None:
         """What the publisher of the target recommends; a chat out of the store with this target keeps its own."""

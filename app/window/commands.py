@@ -15,6 +15,7 @@ from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
 from app.session.session import Session
 from app.session.settings import PanelPage, Settings
+from app.window.models_controller import ModelsController
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
 from engine.lens.pieces import Ghosts
@@ -31,6 +32,7 @@ class Commanded(Protocol):
     replay_controller: ReplayController
     picture_menu: PictureMenu
     pages: Pages
+    models: ModelsController
 
     @property
     def settings(self) -> Settings:
@@ -183,6 +185,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("chartsAction", "Go to the charts", "Go", partial(window.open_page, "charts"), ("Ctrl+2",)),
         Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),
         Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
+        Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",)),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+,",)),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
     ]

@@ -31,7 +31,7 @@ from engine.drafter_kinds import BY_PATH, DRAFTERS
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
 """What may stand below the controls; the longest has its place even while another shows, so that nothing moves."""
-OPEN_FOLDER, OPEN_FILE = "\0folder", "\0file"
+OPEN_LIBRARY, OPEN_FOLDER, OPEN_FILE = "\0library", "\0folder", "\0file"
 
 
 class Header(QWidget):
@@ -39,7 +39,7 @@ class Header(QWidget):
 
     Signals:
         changed: (name of the setting, its new value).
-        open_model: ("target" or "drafter", "folder" or "file"): the user wants to pick one.
+        open_model: ("target" or "drafter", "library", "folder" or "file"): the user wants to pick one.
         remedy_wanted: the user wants to see the rules apart, as the button beside the bars offers.
     """
 
@@ -163,7 +163,7 @@ class Header(QWidget):
         """Brings every control to the settings, without reporting a change."""
         controls = (self.target, self.drafter, self.gamma, self.temperature, self.seed)
         blockers = [QSignalBlocker(control) for control in controls]
-        self._fill(self.target, ("builtin",), settings.target, "target")
+        self._fill(self.target, ("builtin", *settings.recent_models), settings.target, "target")
         self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter")
         self.rule.set_rule(settings.rule)
         self.gamma.setValue(0 if settings.gamma == "auto" else settings.gamma)
@@ -201,6 +201,7 @@ class Header(QWidget):
         box.setToolTip(f"{box.currentText()}\n{box.accessibleDescription()}")  # the name may be cut off
         box.updateGeometry()
         box.insertSeparator(box.count())
+        box.addItem("Models…", OPEN_LIBRARY)
         box.addItem("Open model folder…", OPEN_FOLDER)
         if kind == "drafter":
             tip = "\n".join(f"{chosen.title}: {drafter_note(chosen)}" for chosen in BY_PATH.values())
@@ -212,8 +213,8 @@ class Header(QWidget):
         if not isinstance(box, QComboBox):
             return
         kind, value = ("target" if box is self.target else "drafter"), box.itemData(index)
-        if value in (OPEN_FOLDER, OPEN_FILE):
-            self.open_model.emit(kind, "folder" if value == OPEN_FOLDER else "file")
+        if value in (OPEN_LIBRARY, OPEN_FOLDER, OPEN_FILE):
+            self.open_model.emit(kind, value[1:])
         else:
             self.changed.emit(kind, value)
 

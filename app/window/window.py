@@ -61,6 +61,7 @@ from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header, model_path
+from app.window.models_controller import ModelsController
 from app.window.pages import Pages
 from app.window.panel_splitter import PanelSplitter
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
@@ -174,6 +175,7 @@ class Window(QMainWindow):
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
         self.context = ContextMeter(self.chat, lambda: (self.composer.text, self._edited), self)
         self.chats = ChatsController(self.chat, self.banner, self)
+        self.models = ModelsController(self.chat, self.banner, self)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place, lambda: self.settings.target)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
@@ -189,6 +191,7 @@ class Window(QMainWindow):
         self.find_bar = FindBar()
         _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
         self.replay_controller.watch()
+        self.models.watch(self, self.composer.edit.viewport(), self.transcript)
         self.splitter = PanelSplitter(self.column, self.panel)
         self.sidebar = Sidebar(self.chat)
         self.header.sidebar.setVisible(self.chat.keeper is not None)
@@ -629,6 +632,7 @@ class Window(QMainWindow):
     def _show_settings(self) -> None:
         settings = self.settings
         self.header.show_settings(settings)
+        self.models.show_settings()
         self.options.show_settings(settings)
         self.status.show_ghosts(self.ghosts)
         self.panel.show_page(settings.panel_page)
@@ -677,6 +681,7 @@ class Window(QMainWindow):
         self.picture_menu.set_look(theme)
         self.replay_controller.bar.set_look(theme, scale)
         self.verdicts.set_look(theme, scale)
+        self.models.set_look(theme, scale)
         self.pages.set_look(theme, scale)
         lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # one face's are a fifth taller than another's at one size
         self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, 25 * lines))))
@@ -869,6 +874,10 @@ class Window(QMainWindow):
 
     @Slot(str, str)
     def _open_model(self, kind: str, what: str) -> None:
+        if what == "library":
+            self._show_settings()
+            self.models.open()
+            return
         title = f"Open a {'target' if kind == 'target' else 'draft'} model"
         if what == "folder":
             chosen = QFileDialog.getExistingDirectory(self, title)
@@ -923,6 +932,7 @@ class Window(QMainWindow):
             self.sidebar.stop()
             self.replay_controller.stop()
             self.verdicts.stop()
+            self.models.stop()
             self.pages.close_down()
             self.ended_in_time = self.chat.close()
             self._collector.stop()

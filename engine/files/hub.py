@@ -250,7 +250,7 @@ def explained(error: Exception, name: str) -> DraftlightError:
                 f"Accept its conditions at {page} with the account that your token belongs to, and wait until access is granted."
             )
         else:
-            what = f"Accept its conditions at {page}, then sign in with a token (hf auth login, or “Sign in…” in the window)."
+            what = f"Accept its conditions at {page}, then sign in with a token, in the window or by hf auth login."
         return Gated(f"{name} is gated: its publisher wants to be asked first. {what}", page)
     if isinstance(error, errors.RepositoryNotFoundError):
         return DraftlightError(f"There is no {name} on the Hugging Face Hub, or it is private. Check the name.")

@@ -1,0 +1,1 @@
+"""Models on this machine and on the Hub: listed, searched, downloaded, deleted. Not here: loading them."""

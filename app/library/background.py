@@ -1,0 +1,79 @@
+"""Work that waits for the disk or the network, away from the window's thread; results come back to it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from PySide6.QtCore import QObject, Signal, Slot
+
+from engine.errors import DraftlightError
+from engine.files.logs import explain
+
+Result = TypeVar("Result")
+LAST_SECONDS = 2.0
+"""How long closing waits for work that was asked to end. A thread that waits for the network longer ends with the program."""
+
+
+class Background(QObject):
+    """A thread for each piece of work, so that a search does not wait for a slow disk, nor either for a download."""
+
+    _handed = Signal()
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._done: deque[Callable[[], object]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+        self._handed.connect(self._hand_over)
+
+    def do(
+        self,
+        work: Callable[[], Result],
+        then: Callable[[Result], object],
+        failed: Callable[[DraftlightError], object],
+        what: str,
+    ) -> None:
+        """Has something done and calls `then` with its result, or `failed` with what went wrong, in words for the user.
+
+        Args:
+            what: is being done, for the log, as "listing the models".
+        """
+
+        def run() -> None:
+            """On the thread."""
+            try:
+                result = work()
+            except DraftlightError as error:
+                told: DraftlightError = error
+                self.hand(lambda: failed(told))
+            except Exception as error:
+                unexpected = DraftlightError(explain(error, what))
+                self.hand(lambda: failed(unexpected))
+            else:
+                self.hand(lambda: then(result))
+
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=run, name=what, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def hand(self, then: Callable[[], Any]) -> None:
+        """Has something called on the window's thread; may be asked for on any other."""
+        if not self._closed:
+            self._done.append(then)
+            self._handed.emit()
+
+    @Slot()
+    def _hand_over(self) -> None:
+        while self._done and not self._closed:
+            self._done.popleft()()
+
+    def close(self) -> None:
+        """Nothing is handed over any more."""
+        self._closed = True
+        self._done.clear()
+        for thread in self._threads:
+            thread.join(LAST_SECONDS / len(self._threads))

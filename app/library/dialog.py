@@ -1,0 +1,71 @@
+"""The window of models: those on this machine, and those of the Hugging Face Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Qt, Slot
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QDialog, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+
+from app.library.background import Background
+from app.library.downloads import Downloads
+from app.library.hub_page import HubPage
+from app.library.machine_page import MachinePage
+from app.look.placing import at_most_the_screen
+from app.look.theme import Theme
+from app.look.widgets import named, spaced
+from app.session.settings import Settings
+
+SIZE = QSize(860, 660)
+"""At text scale 1."""
+
+
+class ModelsDialog(QDialog):
+    """Stays beside the chat while it is open; closing it hides it, and downloads go on."""
+
+    def __init__(self, background: Background, downloads: Downloads, settings: Callable[[], Settings], parent: QWidget) -> None:
+        super().__init__(parent)
+        named(self, "modelsDialog", "Models")
+        self.setWindowTitle("Models")
+        self.machine = MachinePage(background, settings)
+        self.hub = HubPage(background, downloads, lambda: self.machine.repositories)
+        self.tabs = QTabBar()
+        named(self.tabs, "panelTabs", "Where models are", "Left and Right switch between this machine and the Hub.")
+        self.tabs.setDrawBase(False)
+        self.tabs.setExpanding(False)
+        self.pages = QStackedWidget()
+        for title, page in (("On this machine", self.machine), ("Hugging Face Hub", self.hub)):
+            self.tabs.addTab(title)
+            self.pages.addWidget(page)
+        column = spaced(QVBoxLayout(self), 12, (18, 10, 18, 16))
+        column.addWidget(self.tabs)
+        column.addWidget(self.pages, 1)
+        self.tabs.currentChanged.connect(self._turn)
+        self.machine.fetch_wanted.connect(self.fetch)
+        self.machine.read_again.connect(self.hub.refresh)
+
+    @Slot(int)
+    def _turn(self, at: int) -> None:
+        self.pages.setCurrentIndex(at)
+        if self.pages.currentWidget() is self.hub and not self.hub.list.entries.rowCount():
+            self.hub.read()
+
+    @Slot(str)
+    def fetch(self, repository: str) -> None:
+        """Shows a repository of the Hub."""
+        self.hub.look_for(repository)
+        self.tabs.setCurrentIndex(1)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.machine.read()
+        page = self.machine if self.tabs.currentIndex() == 0 else self.hub
+        page.search.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the lists and makes room for larger text."""
+        self.machine.set_look(theme, scale)
+        self.hub.set_look(theme, scale)
+        wanted = QSize(round(SIZE.width() * scale), round(SIZE.height() * scale))
+        self.resize(at_most_the_screen(self, wanted))

@@ -1,0 +1,142 @@
+"""Downloads from the Hub, which go on whether or not the dialog is open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QObject, Signal
+
+from app.library.background import Background
+from engine.errors import DraftlightError
+from engine.files import download, hub
+from engine.files.download import Download, DownloadProgress, Stopped, Unfinished
+from engine.files.memory import size
+
+Phase = Literal["asking", "running", "pausing", "paused", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Of one download.
+
+    Attributes:
+        phase: "asking" the Hub what there is, "running", "pausing", "paused" or "failed".
+        done: bytes that have arrived. progress: the last that was reported, None before the first.
+        message: why it failed. page: where a gated model asks for something; empty otherwise.
+    """
+
+    phase: Phase
+    done: int = 0
+    progress: DownloadProgress | None = None
+    message: str = ""
+    page: str = ""
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        if self.phase == "failed":
+            return self.message
+        if self.phase == "asking":
+            return "Asking the Hub"
+        told = self.progress or DownloadProgress(self.done, 0)
+        amount = told.words if told.total else f"{size(self.done)} have arrived"
+        return {"running": amount, "pausing": f"Stopping · {amount}", "paused": f"Paused · {amount.split(' · ')[0]}"}[self.phase]
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of it is here; None where that is not known."""
+        return self.progress.done / self.progress.total if self.progress is not None and self.progress.total else None
+
+
+class Downloads(QObject):
+    """Signals:
+    changed: one has begun, come further, or ended.
+    arrived: (name, path) a model is here, as a whole.
+    """
+
+    changed = Signal()
+    arrived = Signal(str, str)
+
+    def __init__(self, background: Background, parent: QObject) -> None:
+        super().__init__(parent)
+        self._background = background
+        self._running: dict[str, Download] = {}
+        self.states: dict[str, State] = {}
+
+    def look(self) -> None:
+        """Reads which downloads an earlier start has left unfinished."""
+        self._background.do(download.unfinished, self._found, lambda error: None, "looking for unfinished downloads")
+
+    def _found(self, left: Sequence[Unfinished]) -> None:
+        for one in left:
+            self.states.setdefault(one.name, State("paused", one.done))
+        self.changed.emit()
+
+    def start(self, name: str) -> None:
+        """Begins a download, or goes on with it."""
+        state = self.states.get(name)
+        if state is None or state.phase in ("paused", "failed"):
+            before = State("paused") if state is None else state
+            self._set(name, replace(before, phase="asking", message="", page=""))
+            self._background.do(partial(hub.offer, name), partial(self._run, name), partial(self._ended, name), "asking the Hub")
+
+    def _run(self, name: str, offer: hub.Offer) -> None:
+        state = self.states.get(name)
+        if state is None or state.phase != "asking":
+            return  # cancelled meanwhile
+        running = Download(offer, lambda progress: self._background.hand(lambda: self._tell(name, progress)))
+        self._running[name] = running
+        self._set(name, replace(state, phase="running"))
+        self._background.do(running.run, partial(self._arrived, name), partial(self._ended, name), f"downloading {name}")
+
+    def _tell(self, name: str, progress: DownloadProgress) -> None:
+        state = self.states.get(name)
+        if state is not None and name in self._running:
+            self._set(name, replace(state, done=progress.done, progress=progress))
+
+    def _arrived(self, name: str, path: Path) -> None:
+        self._running.pop(name, None)
+        self.states.pop(name, None)
+        self.arrived.emit(name, str(path))
+        self.changed.emit()
+
+    def _ended(self, name: str, error: DraftlightError) -> None:
+        self._running.pop(name, None)
+        state = self.states.get(name)
+        if state is None:
+            return
+        if isinstance(error, Stopped):
+            self._set(name, replace(state, phase="paused"))
+        else:
+            page = error.page if isinstance(error, hub.Gated) else ""
+            self._set(name, replace(state, phase="failed", message=str(error), page=page))
+
+    def pause(self, name: str) -> None:
+        """Stops a download for now; what has arrived is kept."""
+        if name in self._running:
+            self._running[name].pause()
+            self._set(name, replace(self.states[name], phase="pausing"))
+
+    def cancel(self, name: str) -> None:
+        """Gives a download up, and deletes what has arrived."""
+        running = self._running.pop(name, None)
+        self.states.pop(name, None)
+        if running is not None:
+            running.cancel()
+        else:
+            nothing = partial(download.discard, name)
+            self._background.do(nothing, lambda _: None, lambda error: None, f"discarding {name}")
+        self.changed.emit()
+
+    def stop(self) -> None:
+        """Pauses everything: the window is closing."""
+        for running in self._running.values():
+            running.pause()
+
+    def _set(self, name: str, state: State) -> None:
+        self.states[name] = state
+        self.changed.emit()

@@ -1,0 +1,120 @@
+"""What the lists say of a model, as values. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.library.downloads import State
+from engine.drafter_kinds import DRAFTERS, NGRAM
+from engine.files.hub import HubModel, Offer
+from engine.files.library import LibraryModel
+from engine.files.memory import size
+from engine.files.pairs import Suggestion
+
+KEEPS = {
+    "keys": "keeps every token",
+    "window": "keeps a window of tokens",
+    "chunks": "keeps chunks of tokens",
+    "recurrent": "keeps a recurrent state",
+    "": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row.
+
+    Attributes:
+        key: path or name by which the model is asked for. facts: the second line. amount: stands at the right, as mark does.
+        problem: why it cannot be used; such a row is greyed and says so. fraction: how much of it has arrived, None for all.
+    """
+
+    key: str
+    title: str
+    facts: str = ""
+    amount: str = ""
+    mark: str = ""
+    problem: str = ""
+    fraction: float | None = None
+
+    @property
+    def spoken(self) -> str:
+        """For screen readers."""
+        return ", ".join(part for part in (self.title, self.mark, self.amount, self.facts, self.problem) if part)
+
+    def contains(self, words: str) -> bool:
+        """Whether every one of these words stands in the row."""
+        text = f"{self.title} {self.facts} {self.key}".casefold()
+        return all(word in text for word in words.casefold().split())
+
+
+def _joined(*facts: str) -> str:
+    return " · ".join(fact for fact in facts if fact)
+
+
+def too_large(need: int | None, free: int | None) -> bool:
+    """Whether a model needs more memory than there is."""
+    return need is not None and free is not None and need > free
+
+
+def of_model(model: LibraryModel, free: int | None, target: str, drafter: str) -> Entry:
+    """A model on this machine.
+
+    Args:
+        free: bytes of memory. target, drafter: those in use.
+    """
+    memory = "" if model.need is None else f"{size(model.need)} of memory"
+    if model.need is not None and free is not None and model.need > free:
+        memory += f", {size(free)} free"
+    context = "" if model.context is None else f"context {model.context:,}"
+    facts = _joined(model.quantisation, model.architecture, context, KEEPS[model.remembers], memory, model.source)
+    mark = "Target" if model.target == target else "Drafter" if model.target == drafter else ""
+    return Entry(model.target, model.name, facts, size(model.size), mark, model.problem)
+
+
+def about_model(model: LibraryModel, free: int | None) -> str:
+    """What is said of the chosen model, in sentences."""
+    if model.problem:
+        return f"{model.target}\nThis model cannot be used. {model.problem}"
+    memory = ""
+    if model.need is not None:
+        memory = f"It needs about {size(model.need)} of memory with a conversation of some length"
+        memory += "." if free is None else f"; {size(free)} are free{' now, which is too little' if model.need > free else ''}."
+    return f"{model.target}\n{memory}".strip()
+
+
+def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
+    """What drafts for a model, in sentences."""
+    if model.only_drafts:
+        return "It was made to draft for one target and cannot write by itself."
+    always = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
+    if not found:
+        return always
+    best = found[0]
+    where = "which is on this machine" if best.here is not None else "which can be downloaded"
+    measured = f" {best.pair.measured}" if best.pair.measured else ""
+    return f"{always} Known to draft for it: {best.pair.title}, {where}.{measured}"
+
+
+def of_found(model: HubModel, here: bool) -> Entry:
+    """A model that a search found on the Hub."""
+    parameters = "" if model.parameters is None else f"{model.parameters / 1e9:.2g} billion parameters"
+    context = "" if model.context is None else f"context {model.context:,}"
+    facts = _joined(model.form, model.architecture, parameters, context, f"{model.downloads:,} downloads a month")
+    mark = "On this machine" if here else "Gated" if model.gated else ""
+    return Entry(model.name, model.name, facts, "", mark, model.problem)
+
+
+def of_download(name: str, state: State) -> Entry:
+    """A download that is under way or can go on."""
+    marks = {"failed": "Asks for a token" if state.page else "Failed", "paused": "Paused", "pausing": "Pausing"}
+    return Entry(name, name, state.words, "", marks.get(state.phase, "Downloading"), fraction=state.fraction)
+
+
+def of_offer(offer: Offer, free: int | None) -> str:
+    """One of several forms in which a model can be downloaded."""
+    name = offer.file.rpartition("/")[2] or "for mlx-lm"
+    memory = "" if offer.need is None else f"needs {size(offer.need)} of memory"
+    if too_large(offer.need, free):
+        memory += ", more than is free"
+    return _joined(name, offer.quantisation if not offer.file else "", size(offer.size), memory, offer.problem)

@@ -1,0 +1,209 @@
+"""A list of models: paints rows of one height, so that hundreds cost no more than the few in view, and takes keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter
+from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from app.library.entries import Entry
+from app.look.theme import Theme
+from app.look.widgets import named
+
+Index = QModelIndex | QPersistentModelIndex
+ROW = 50
+"""Height of a row in pixels at text scale 1."""
+
+
+class EntriesModel(QAbstractListModel):
+    """The rows, and those of them that contain some words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all: list[Entry] = []
+        self._shown: list[Entry] = []
+        self._words = ""
+
+    def show_entries(self, entries: Sequence[Entry]) -> None:
+        """Other rows. Where only their content changes, nothing is laid out anew."""
+        self._all = list(entries)
+        self._filter()
+
+    def set_words(self, words: str) -> None:
+        """Only rows that contain these words show; all without any."""
+        self._words = words
+        self._filter()
+
+    def _filter(self) -> None:
+        shown = [entry for entry in self._all if entry.contains(self._words)] if self._words else self._all
+        if [entry.key for entry in shown] == [entry.key for entry in self._shown]:
+            changed = [at for at, (old, new) in enumerate(zip(self._shown, shown, strict=True)) if old != new]
+            self._shown = list(shown)
+            if changed:
+                self.dataChanged.emit(self.index(changed[0]), self.index(changed[-1]))
+        else:
+            self.beginResetModel()
+            self._shown = list(shown)
+            self.endResetModel()
+
+    def at(self, index: Index) -> Entry | None:
+        """The row of an index; None without one."""
+        return self._shown[index.row()] if index.isValid() and index.row() < len(self._shown) else None
+
+    def row_of(self, key: str) -> int | None:
+        """Where a model shows; None if it does not."""
+        return next((at for at, entry in enumerate(self._shown) if entry.key == key), None)
+
+    # Qt
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature
+        return 0 if parent.isValid() else len(self._shown)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """The name, and for screen readers everything that the row says."""
+        entry = self.at(index)
+        if entry is None:
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return entry.title
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return "\n".join(part for part in (entry.title, entry.problem or entry.facts) if part)
+        return entry.spoken if role == Qt.ItemDataRole.AccessibleTextRole else None
+
+
+class EntryDelegate(QStyledItemDelegate):
+    """Paints the name with its marks, what is known or why it cannot be used, and how much has arrived."""
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Sets colours and sizes."""
+        self._theme, self._scale = theme, scale
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        lines: QFont = QFont(option.font)
+        lines.setPixelSize(round(13 * self._scale))
+        return QSize(100, max(round(ROW * self._scale), 2 * option.fontMetrics.height() + round(12 * self._scale)))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draws one row."""
+        model = index.model()
+        entry = model.at(index) if isinstance(model, EntriesModel) else None
+        if entry is None:
+            return
+        theme, scale = self._theme, self._scale
+        area: QRect = option.rect
+        state: Any = option.state
+        font: QFont = QFont(option.font)
+        selected = bool(state & QStyle.StateFlag.State_Selected)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if selected or state & QStyle.StateFlag.State_MouseOver:
+            focused = selected and bool(state & QStyle.StateFlag.State_HasFocus)
+            painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.raised))
+            painter.drawRoundedRect(QRectF(area.adjusted(4, 1, -4, -1)), 7, 7)
+        inside = area.adjusted(round(14 * scale), round(5 * scale), -round(14 * scale), -round(5 * scale))
+        upper = QRect(inside.left(), inside.top(), inside.width(), inside.height() // 2)
+        lower = QRect(inside.left(), upper.bottom() + 1, inside.width(), inside.height() - upper.height())
+        font.setPixelSize(round(12 * scale))
+        painter.setFont(font)
+        right = upper.right()
+        for words, colour in ((entry.amount, theme.dim), (entry.mark, theme.accent)):
+            if words:
+                wide = painter.fontMetrics().horizontalAdvance(words)
+                painter.setPen(QColor(colour))
+                painter.drawText(QRect(right - wide, upper.top(), wide, upper.height()), Qt.AlignmentFlag.AlignVCenter, words)
+                right -= wide + round(12 * scale)
+        _line(painter, lower, entry.problem or entry.facts, QColor(theme.dim))
+        font.setPixelSize(round(13 * scale))
+        font.setWeight(QFont.Weight.Medium)
+        painter.setFont(font)
+        upper.setRight(right)
+        _line(painter, upper, entry.title, QColor(theme.faint if entry.problem else theme.text), Qt.TextElideMode.ElideMiddle)
+        if entry.fraction is not None:
+            track = QRectF(inside.left(), area.bottom() - 4, inside.width(), 3)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.line))
+            painter.drawRoundedRect(track, 1.5, 1.5)
+            painter.setBrush(QColor(theme.accent))
+            painter.drawRoundedRect(QRectF(track.left(), track.top(), max(3.0, track.width() * entry.fraction), 3), 1.5, 1.5)
+        painter.restore()
+
+
+def _line(
+    painter: QPainter, area: QRect, words: str, colour: QColor, mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight
+) -> None:
+    painter.setPen(colour)
+    line = painter.fontMetrics().elidedText(words.replace("\n", " "), mode, area.width())
+    painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
+
+
+class EntryList(QListView):
+    """Signals:
+    chosen: (key) Enter, or a double click. deleted: (key) the Delete key.
+    moved: (key) another row has the keyboard; empty for none.
+    """
+
+    chosen = Signal(str)
+    deleted = Signal(str)
+    moved = Signal(str)
+
+    def __init__(self, words: str, description: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        named(self, "entryList", words, description)
+        self.entries = EntriesModel()
+        self.delegate = EntryDelegate(self)
+        self._key = ""
+        self.setModel(self.entries)
+        self.setItemDelegate(self.delegate)
+        self.setUniformItemSizes(True)
+        self.setMouseTracking(True)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.doubleClicked.connect(lambda index: self.chosen.emit(self.key))
+        self.selectionModel().currentChanged.connect(lambda *_: self._tell())
+
+    @property
+    def key(self) -> str:
+        """Of the row with the keyboard; empty without one."""
+        entry = self.entries.at(self.currentIndex())
+        return "" if entry is None else entry.key
+
+    def show_entries(self, entries: Sequence[Entry]) -> None:
+        """Other rows; the keyboard stays on its model, or goes to the first."""
+        self.entries.show_entries(entries)
+        self._stay()
+
+    def set_words(self, words: str) -> None:
+        """Only rows with these words show."""
+        self.entries.set_words(words)
+        self._stay()
+
+    def go_to(self, key: str) -> None:
+        """The row of a model, if it shows."""
+        row = self.entries.row_of(key)
+        if row is not None:
+            self.setCurrentIndex(self.entries.index(row))
+
+    def _stay(self) -> None:
+        row = self.entries.row_of(self._key) if self._key else None
+        if self.entries.rowCount() and not self.currentIndex().isValid():
+            self.setCurrentIndex(self.entries.index(row or 0))
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.key != self._key:
+            self._key = self.key
+            self.moved.emit(self._key)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if plain and self.key and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.chosen.emit(self.key)
+        elif plain and self.key and event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self.deleted.emit(self.key)
+        else:
+            super().keyPressEvent(event)

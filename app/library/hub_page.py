@@ -1,0 +1,288 @@
+"""The Hugging Face Hub: searching it, and downloading from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from app.library.background import Background
+from app.library.downloads import Downloads
+from app.library.entries import of_download, of_found, of_offer
+from app.library.entry_list import EntryList
+from app.library.search_field import SearchField
+from app.look.theme import Theme
+from app.look.widgets import ElidedLabel, named, spaced
+from engine.errors import DraftlightError
+from engine.files import hub
+from engine.files.hub import HubModel, Offer
+from engine.files.memory import available_memory
+
+TYPED_MS, MOVED_MS = 400, 200
+"""Until a search begins after a key, and until a row that is passed is looked up."""
+
+
+class HubPage(QWidget):
+    """What a search found, below what is being downloaded.
+
+    Args:
+        here: repositories of which something is on this machine.
+    """
+
+    shown_on_machine = Signal(str)
+
+    def __init__(self, background: Background, downloads: Downloads, here: Callable[[], set[str]]) -> None:
+        super().__init__()
+        self._background, self.downloads, self._here = background, downloads, here
+        self._found: list[HubModel] = []
+        self._offers: dict[str, list[Offer]] = {}
+        self._asked = 0
+        self._failure = ""
+        self._seeking = False
+        self.list = EntryList("Models on the Hugging Face Hub", "Enter downloads the model, or goes on with it.")
+        self.search = SearchField("Search the Hugging Face Hub", self.list)
+        self.again = self._button("Try again", self.read)
+        self.state, self.title, self.about = QLabel(), ElidedLabel(), QLabel()
+        self.form = QComboBox()
+        self.download = self._button("Download", self._download)
+        self.download.setObjectName("primaryButton")
+        self.pause = self._button("Pause", self._pause)
+        self.cancel = self._button("Cancel download", self._cancel)
+        self.page = self._button("Open its page", self._open_page)
+        self.token = QLineEdit()
+        self.sign_in = self._button("Sign in", self._sign_in)
+        self._signing_in = QWidget()
+        self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
+        self._typed.timeout.connect(self.read)
+        self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
+        self._moved.timeout.connect(self._look_up)
+        self._arrange()
+        self.search.changed.connect(self._search_changed)
+        self.list.moved.connect(self._show_chosen)
+        self.list.chosen.connect(self._download)
+        self.list.deleted.connect(self._cancel)
+        self.form.currentIndexChanged.connect(self._form_chosen)
+        self.token.returnPressed.connect(self._sign_in)
+        downloads.changed.connect(self.refresh)
+        self.refresh()
+
+    def _button(self, words: str, pressed: Callable[[], object]) -> QPushButton:
+        button = QPushButton(words)
+        button.setObjectName("quietButton")
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda: pressed())
+        return button
+
+    def _arrange(self) -> None:
+        named(self.form, "offers", "Which form to download")
+        self.form.setProperty("look", "choice")
+        named(self.token, "tokenField", "Access token of the Hugging Face Hub", "Kept in huggingface_hub's own file.")
+        self.token.setEchoMode(QLineEdit.EchoMode.Password)
+        self.token.setPlaceholderText("Access token")
+        self.title.setObjectName("entryTitle")
+        for label, words in ((self.state, "State of the search"), (self.about, "About this model")):
+            named(label, "entryAbout", words)
+            label.setWordWrap(True)
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.state.setAlignment(Qt.AlignmentFlag.AlignVCenter)
+        told = spaced(QHBoxLayout(), 8)
+        told.addWidget(self.state, 1)
+        told.addWidget(self.again)
+        signing = spaced(QHBoxLayout(self._signing_in), 8)
+        signing.addWidget(self.token, 1)
+        signing.addWidget(self.sign_in)
+        buttons = spaced(QHBoxLayout(), 8)
+        for button in (self.download, self.pause, self.cancel):
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        buttons.addWidget(self.page)
+        column = spaced(QVBoxLayout(self), 8)
+        column.addWidget(self.search)
+        column.addLayout(told)
+        column.addWidget(self.list, 1)
+        for widget in (self.title, self.about, self.form, self._signing_in):
+            column.addWidget(widget)
+        column.addLayout(buttons)
+
+    # Searching
+
+    @Slot()
+    def read(self) -> None:
+        """Searches for what stands in the field."""
+        self._asked += 1
+        self._seeking, self._failure = True, ""
+        asked, words = self._asked, self.search.text().strip()
+        self._background.do(
+            partial(hub.search, words), partial(self._show, asked), partial(self._failed, asked), "searching the Hub"
+        )
+        self._show_state()
+
+    @Slot(str)
+    def _search_changed(self, _: str) -> None:
+        self._typed.start()
+
+    def look_for(self, repository: str) -> None:
+        """Searches for one repository."""
+        self._typed.stop()
+        self.search.setText(repository)
+        self._typed.stop()
+        self.read()
+
+    def _show(self, asked: int, found: list[HubModel]) -> None:
+        if asked == self._asked:
+            self._seeking, self._found = False, found
+            self.refresh()
+            self._show_state()
+
+    def _failed(self, asked: int, error: DraftlightError) -> None:
+        if asked == self._asked:
+            self._seeking, self._failure, self._found = False, str(error), []
+            self.refresh()
+            self._show_state()
+
+    def _show_state(self) -> None:
+        words = self.search.text().strip()
+        if self._seeking:
+            told = "Searching…"
+        elif self._failure:
+            told = self._failure
+        elif words:
+            told = f"No model has “{words}” in its name." if not self._found else ""
+        else:
+            told = "The models that are downloaded most. Everything that is typed above is sent to the Hugging Face Hub."
+        self.state.setText(told)
+        self.state.setVisible(bool(told))
+        self.again.setVisible(bool(self._failure))
+
+    @Slot()
+    def refresh(self) -> None:
+        """Rows to the state of the downloads."""
+        states, here = self.downloads.states, self._here()
+        self.list.show_entries(
+            [
+                *(of_download(name, state) for name, state in states.items()),
+                *(of_found(model, model.name in here) for model in self._found if model.name not in states),
+            ]
+        )
+        self._show_chosen()
+
+    # The chosen one
+
+    @Slot()
+    def _show_chosen(self) -> None:
+        key = self.list.key
+        state = self.downloads.states.get(key)
+        offers = self._offers.get(key, [])
+        self.title.setText(key)
+        self.page.setEnabled(bool(key))
+        self.pause.setVisible(state is not None and state.phase in ("running", "asking", "pausing"))
+        self.pause.setEnabled(state is not None and state.phase == "running")
+        self.cancel.setVisible(state is not None)
+        self.download.setVisible(not self.pause.isVisibleTo(self))
+        self.form.setVisible(state is None and len(offers) > 1)
+        self._signing_in.setVisible(state is not None and bool(state.page))
+        if state is not None:
+            self.download.setText("Try again" if state.phase == "failed" else "Go on")
+            self.download.setEnabled(state.phase in ("paused", "failed"))
+            self.about.setText(state.words)
+            return
+        self.download.setText("Download")
+        self.download.setEnabled(bool(offers) and not offers[max(0, self.form.currentIndex())].problem)
+        model = next((one for one in self._found if one.name == key), None)
+        if model is None:
+            self.about.setText("")
+        elif model.problem:
+            self.about.setText(f"This model cannot be used. {model.problem}")
+        elif key not in self._offers:
+            self.about.setText("Looking up what can be downloaded…")
+            self._moved.start()
+        elif not offers:
+            self.about.setText("It has neither safetensors for mlx-lm nor GGUF files.")
+        else:
+            self._fill(offers)
+
+    def _fill(self, offers: list[Offer]) -> None:
+        free = available_memory()
+        titles = [of_offer(offer, free) for offer in offers]
+        if titles != [self.form.itemText(at) for at in range(self.form.count())]:
+            self.form.blockSignals(True)
+            self.form.clear()
+            self.form.addItems(titles)
+            first = next((at for at, offer in enumerate(offers) if not offer.problem), 0)
+            self.form.setCurrentIndex(first)
+            self.form.blockSignals(False)
+        offer = offers[max(0, self.form.currentIndex())]
+        self.download.setEnabled(not offer.problem)
+        several = f"It can be downloaded in {len(offers)} forms. More bits keep more of the model, and take more memory."
+        self.about.setText(titles[0] if len(offers) == 1 else several)
+
+    @Slot(int)
+    def _form_chosen(self, _: int) -> None:
+        self._show_chosen()
+
+    @Slot()
+    def _look_up(self) -> None:
+        key = self.list.key
+        if key and key not in self._offers and key not in self.downloads.states:
+            self._background.do(
+                partial(hub.offers, key), partial(self._looked_up, key), partial(self._not_looked_up, key), "asking the Hub"
+            )
+
+    def _looked_up(self, key: str, offers: list[Offer]) -> None:
+        self._offers[key] = offers
+        self._show_chosen()
+
+    def _not_looked_up(self, key: str, error: DraftlightError) -> None:
+        if key == self.list.key:
+            self.about.setText(str(error))
+
+    def _download(self, key: str = "") -> None:
+        key = key or self.list.key
+        if key in self.downloads.states:
+            self.downloads.start(key)
+        elif (offers := self._offers.get(key)) and self.download.isEnabled():
+            name = offers[max(0, self.form.currentIndex())].name
+            self.downloads.start(name)
+            self.list.go_to(name)
+
+    def _pause(self) -> None:
+        self.downloads.pause(self.list.key)
+
+    def _cancel(self, key: str = "") -> None:
+        if (key or self.list.key) in self.downloads.states:
+            self.downloads.cancel(key or self.list.key)
+
+    def _open_page(self) -> None:
+        QDesktopServices.openUrl(QUrl(hub.page_of(self.list.key)))
+
+    def _sign_in(self) -> None:
+        key, token = self.list.key, self.token.text()
+        if token.strip():
+            self.token.clear()
+            self.sign_in.setEnabled(False)
+            self._background.do(
+                partial(hub.sign_in, token), partial(self._signed_in, key), partial(self._not_signed_in, key), "signing in"
+            )
+
+    def _signed_in(self, key: str, _: object) -> None:
+        self.sign_in.setEnabled(True)
+        self.downloads.start(key)
+
+    def _not_signed_in(self, key: str, error: DraftlightError) -> None:
+        self.sign_in.setEnabled(True)
+        if key == self.list.key:
+            self.about.setText(str(error))
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the list."""
+        self.list.delegate.set_look(theme, scale)
+        self.about.setMinimumHeight(2 * self.about.fontMetrics().lineSpacing())
+
+    def stop(self) -> None:
+        """Nothing is looked up any more: the window is closing."""
+        self._typed.stop()
+        self._moved.stop()

@@ -1,0 +1,257 @@
+"""The models on this machine: which there are, which can be used, what drafts for them, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+
+from app.library.background import Background
+from app.library.entries import about_model, about_pairs, of_model
+from app.library.entry_list import EntryList
+from app.library.search_field import SearchField
+from app.look.theme import Theme
+from app.look.widgets import ElidedLabel, named, spaced
+from app.session.settings import Settings
+from engine.errors import DraftlightError
+from engine.files import library, pairs
+from engine.files.library import OWN, LibraryModel
+from engine.files.memory import available_memory, size
+
+Listing = tuple[list[LibraryModel], int | None]
+
+
+class MachinePage(QWidget):
+    """Signals:
+    used: ("target" or "drafter", path) a model is to be used.
+    fetch_wanted: (repository) a draft model is to be looked up on the Hub.
+    folders_changed: (folders) other folders are to be looked through.
+    read_again: what there is has been read.
+    """
+
+    used = Signal(str, str)
+    fetch_wanted = Signal(str)
+    folders_changed = Signal(tuple)
+    read_again = Signal()
+
+    def __init__(self, background: Background, settings: Callable[[], Settings]) -> None:
+        super().__init__()
+        self._background, self._settings = background, settings
+        self.models: dict[str, LibraryModel] = {}
+        self._free: int | None = None
+        self._asked = 0
+        self.list = EntryList("Models on this machine", "Enter uses the model as target, Delete deletes it.")
+        self.search = SearchField("Search the models on this machine", self.list)
+        self.add = _button("Add folder…", self._add_folder, "Look through another folder for models")
+        self.title, self.about, self.pairs = ElidedLabel(), QLabel(), QLabel()
+        self.use = _button("Use", partial(self._use, "target"))
+        self.use.setObjectName("primaryButton")
+        self.draft = _button("Use as drafter", partial(self._use, "drafter"))
+        self.pair = _button("Draft with it", self._use_pair)
+        self.show_folder = _button("Show in folder", self._show_folder)
+        self.forget = _button("Leave folder out", self._forget_folder)
+        self.delete = _button("Delete…", self._ask_to_delete)
+        self._arrange()
+        self.search.changed.connect(self._search)
+        self.list.moved.connect(self._show_chosen)
+        self.list.chosen.connect(partial(self._use, "target"))
+        self.list.deleted.connect(self._ask_to_delete)
+        self._show_chosen()
+
+    def _arrange(self) -> None:
+        upper = spaced(QHBoxLayout(), 8)
+        upper.addWidget(self.search, 1)
+        upper.addWidget(self.add)
+        self.title.setObjectName("entryTitle")
+        for label, words in ((self.about, "About this model"), (self.pairs, "What drafts for it")):
+            named(label, "entryAbout", words)
+            label.setWordWrap(True)
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop)
+        buttons = spaced(QHBoxLayout(), 8)
+        for button in (self.use, self.draft, self.pair):
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        for button in (self.forget, self.show_folder, self.delete):
+            buttons.addWidget(button)
+        column = spaced(QVBoxLayout(self), 8)
+        column.addLayout(upper)
+        column.addWidget(self.list, 1)
+        for label in (self.title, self.about, self.pairs):
+            column.addWidget(label)
+        column.addLayout(buttons)
+
+    # Reading
+
+    @Slot()
+    def read(self) -> None:
+        """Reads anew what there is, on a thread of its own."""
+        self._asked += 1
+        folders = tuple(map(Path, self._settings().model_folders))
+        asked = self._asked
+        self._background.do(
+            partial(_listing, folders), partial(self._show, asked), partial(self._failed, asked), "listing the models"
+        )
+        if not self.models:
+            self.about.setText("Looking for models…")
+
+    def _show(self, asked: int, found: Listing) -> None:
+        if asked == self._asked:
+            models, self._free = found
+            self.models = {model.target: model for model in models}
+            self.refresh()
+            self._show_chosen()
+            self.read_again.emit()
+
+    def _failed(self, asked: int, error: DraftlightError) -> None:
+        if asked == self._asked:
+            self.about.setText(str(error))
+
+    def refresh(self) -> None:
+        """Says anew which models are in use."""
+        settings = self._settings()
+        self.list.show_entries([of_model(model, self._free, settings.target, settings.drafter) for model in self.models.values()])
+
+    @property
+    def repositories(self) -> set[str]:
+        """Those of the Hub of which something is on this machine."""
+        return {"/".join(model.name.partition(":")[0].split("/")[:2]) for model in self.models.values()}
+
+    # The chosen one
+
+    @Slot()
+    def _show_chosen(self) -> None:
+        model = self.models.get(self.list.key)
+        for button in (self.use, self.draft, self.show_folder, self.delete):
+            button.setEnabled(model is not None)
+        self.pair.hide()
+        self.forget.setVisible(model is not None and model.source in self._settings().model_folders)
+        self.pairs.setText("")
+        if model is None:
+            self.title.setText("")
+            nothing = (
+                "No model contains these words."
+                if self.search.text()
+                else ("No other models are on this machine. Download one from the Hugging Face Hub, or add a folder with models.")
+            )
+            self.about.setText(nothing)
+            return
+        self.title.setText(model.name)
+        self.about.setText(about_model(model, self._free))
+        self.use.setEnabled(not model.problem and not model.only_drafts)
+        self.draft.setEnabled(not model.problem)
+        mine = model.source == OWN
+        self.delete.setEnabled(mine)
+        self.delete.setToolTip("" if mine else "Draftlight only deletes what lies in its own folder.")
+        if not model.problem:
+            found = pairs.suggestions(model, self.models.values())
+            self.pairs.setText(about_pairs(model, found))
+            self.pairs.setToolTip(found[0].pair.source if found else "")
+            self.pair.setVisible(bool(found) and not model.only_drafts)
+            if found:
+                here = found[0].here is not None
+                self.pair.setText(f"Use with {found[0].pair.title}" if here else f"Get {found[0].pair.title}…")
+
+    @Slot(str)
+    def _search(self, words: str) -> None:
+        self.list.set_words(words)
+        self._show_chosen()
+
+    def _use(self, kind: str, key: str = "") -> None:
+        model = self.models.get(key or self.list.key)
+        button = self.use if kind == "target" else self.draft
+        if model is not None and button.isEnabled():
+            self.used.emit(kind, model.target)
+
+    def _use_pair(self) -> None:
+        model = self.models.get(self.list.key)
+        found = pairs.suggestions(model, self.models.values()) if model is not None else []
+        if model is None or not found:
+            return
+        if found[0].here is None:
+            self.fetch_wanted.emit(found[0].pair.repository)
+        else:
+            self.used.emit("target", model.target)
+            self.used.emit("drafter", found[0].here.target)
+
+    def _show_folder(self) -> None:
+        if self.list.key:
+            place = Path(self.list.key)
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(place if place.is_dir() else place.parent)))
+
+    def _add_folder(self) -> None:
+        chosen = QFileDialog.getExistingDirectory(self, "Add a folder with models")
+        if chosen:
+            self.add_folder(str(Path(chosen).resolve()))
+
+    def add_folder(self, folder: str) -> None:
+        """Has a folder looked through from now on."""
+        others = tuple(one for one in self._settings().model_folders if one != folder)
+        self.folders_changed.emit((*others, folder))
+        self.read()
+
+    def _forget_folder(self) -> None:
+        model = self.models.get(self.list.key)
+        if model is not None:
+            self.folders_changed.emit(tuple(one for one in self._settings().model_folders if one != model.source))
+            self.read()
+
+    def _ask_to_delete(self, key: str = "") -> None:
+        model = self.models.get(key or self.list.key)
+        if model is None or not self.delete.isEnabled():
+            return
+        question = DeleteQuestion(model, self)
+        question.deletes.clicked.connect(partial(self._delete, model))
+        question.open()
+
+    def _delete(self, model: LibraryModel) -> None:
+        work = partial(library.delete, Path(model.target))
+        self._background.do(work, lambda _: self._deleted(), lambda error: self._deleted(str(error)), "deleting a model")
+
+    def _deleted(self, message: str = "") -> None:
+        self.read()
+        if message:
+            self.about.setText(message)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the list."""
+        self.list.delegate.set_look(theme, scale)
+        self.about.setMinimumHeight(2 * self.about.fontMetrics().lineSpacing())
+        self.pairs.setMinimumHeight(3 * self.pairs.fontMetrics().lineSpacing())
+
+
+class DeleteQuestion(QMessageBox):
+    """Asks whether to delete a model.
+
+    Attributes:
+        deletes: the button that does.
+    """
+
+    def __init__(self, model: LibraryModel, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("deleteQuestion")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setText(f"Delete {model.name}?")
+        whole = "This folder and everything in it" if Path(model.target).is_dir() else "This file"
+        self.setInformativeText(f"{whole} is deleted, which frees {size(model.size)}:\n{model.target}")
+        self.deletes = self.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
+        self.setDefaultButton(self.addButton(QMessageBox.StandardButton.Cancel))
+
+
+def _listing(folders: tuple[Path, ...]) -> Listing:
+    return library.find(folders), available_memory()
+
+
+def _button(words: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:
+    button = QPushButton(words)
+    button.setObjectName("quietButton")
+    button.setAutoDefault(False)
+    button.setToolTip(tip)
+    button.clicked.connect(lambda: pressed())
+    return button

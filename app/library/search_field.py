@@ -1,0 +1,44 @@
+"""A search field above a list: Down goes to what was found, Escape empties the field before it closes anything."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QLineEdit, QListView
+
+from app.look.widgets import named
+
+
+class SearchField(QLineEdit):
+    """Signals:
+    changed: (words) other words are looked for.
+    """
+
+    changed = Signal(str)
+
+    def __init__(self, words: str, below: QListView) -> None:
+        super().__init__()
+        named(self, "modelSearch", words, "Down goes to what was found.")
+        self.setPlaceholderText(words)
+        self.setClearButtonEnabled(True)
+        self._below = below
+        self.textChanged.connect(self._tell)
+
+    def _tell(self, text: str) -> None:
+        self.changed.emit(text.strip())
+
+    def event(self, event: QEvent) -> bool:
+        """Keeps Escape while there is something to empty."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            if event.key() == Qt.Key.Key_Escape and self.text():
+                event.accept()
+                return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+        elif event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._below.setFocus(Qt.FocusReason.TabFocusReason)
+        else:
+            super().keyPressEvent(event)

@@ -1,0 +1,108 @@
+"""The models in the window: opens their dialog, puts in force what is chosen there or dropped, and minds the downloads."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QMimeData, QObject, Slot
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QWidget
+
+from app.library.background import Background
+from app.library.dialog import ModelsDialog
+from app.library.downloads import Downloads
+from app.look.banner import Banner
+from app.look.theme import Theme
+from app.session.chat import Chat
+from engine.files.gguf_header import is_gguf
+
+
+class ModelsController(QObject):
+    """Between the dialog of models and the chat. The dialog is made when it is first opened."""
+
+    def __init__(self, chat: Chat, banner: Banner, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._chat, self._banner, self._parent = chat, banner, parent
+        self._look: tuple[Theme, float] | None = None
+        self.background = Background(self)
+        self.downloads = Downloads(self.background, self)
+        self.downloads.arrived.connect(self._arrived)
+        self.dialog: ModelsDialog | None = None
+
+    @Slot()
+    def open(self) -> None:
+        """Shows the dialog."""
+        if self.dialog is None:
+            self.dialog = ModelsDialog(self.background, self.downloads, lambda: self._chat.settings, self._parent)
+            self.dialog.machine.used.connect(self._use)
+            self.dialog.machine.folders_changed.connect(self._keep_folders)
+            self.downloads.look()
+            if self._look is not None:
+                self.dialog.set_look(*self._look)
+        self.dialog.show()
+        self.dialog.raise_()
+        self.dialog.activateWindow()
+
+    @Slot(str, str)
+    def _use(self, kind: str, path: str) -> None:
+        self._banner.hide()
+        self._chat.change(kind, path)
+        if self.dialog is not None:
+            self.dialog.machine.refresh()
+
+    @Slot(tuple)
+    def _keep_folders(self, folders: tuple[str, ...]) -> None:
+        self._chat.keep(model_folders=folders)
+
+    @Slot(str, str)
+    def _arrived(self, name: str, path: str) -> None:
+        self._banner.show_message(f"{name} has been downloaded.", "note")
+        self._banner.offer("Use it", partial(self._use, "target", path))
+        if self.dialog is not None:
+            self.dialog.machine.read()
+
+    def show_settings(self) -> None:
+        """Marks the models in use."""
+        if self.dialog is not None and self.dialog.isVisible():
+            self.dialog.machine.refresh()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the dialog, now or when it is made."""
+        self._look = (theme, scale)
+        if self.dialog is not None:
+            self.dialog.set_look(theme, scale)
+
+    def stop(self) -> None:
+        """Pauses the downloads: the window is closing."""
+        if self.dialog is not None:
+            self.dialog.hub.stop()
+            self.dialog.close()
+        self.downloads.stop()
+        self.background.close()
+
+    # Dropping
+
+    def watch(self, *targets: QWidget) -> None:
+        """From now on a model that is dropped on one of these is used."""
+        for target in targets:
+            target.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QDropEvent) and (path := dropped_model(event.mimeData())) is not None:
+            event.acceptProposedAction()
+            if event.type() == QEvent.Type.Drop:
+                self._use("target", str(path.resolve()))
+            return True
+        return False
+
+
+def dropped_model(data: QMimeData) -> Path | None:
+    """The model among what is dragged; None unless it is one local folder with a config.json, or one GGUF file."""
+    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []
+    if len(paths) != 1:
+        return None
+    path = paths[0]
+    if path.is_dir():
+        return path if any((path / name).is_file() for name in ("config.json", "adapter_config.json")) else None
+    return path if path.suffix.lower() == ".gguf" or (path.is_file() and is_gguf(path)) else None

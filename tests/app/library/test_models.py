@@ -1,0 +1,261 @@
+"""The window of models: what is on this machine and on the Hub, used, fetched and deleted. The Hub is a server in the test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData, QObject, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.library.background import Background
+from app.library.downloads import Downloads
+from app.library.entries import Entry, of_model
+from app.library.entry_list import EntryDelegate, EntryList
+from app.library.machine_page import DeleteQuestion
+from app.look import theme as themes
+from app.window.models_controller import dropped_model
+from engine.files import download, library
+from engine.files.library import LibraryModel
+from tests.app.driving import Open
+from tests.engine import tiny_models
+from tests.engine.hub_server import TOKEN, Hub, hub_on_the_loopback
+
+
+@pytest.fixture
+def models(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of models of the test's own, in a home where no other program has any."""
+    for name in ("HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    folder = home / "models"
+    folder.unlink()
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def served(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setattr("app.library.hub_page.TYPED_MS", 0)
+    monkeypatch.setattr("app.library.hub_page.MOVED_MS", 0)
+    with hub_on_the_loopback(tmp_path, monkeypatch) as running:
+        yield running
+
+
+def titles(list_: EntryList) -> list[str]:
+    model = list_.entries
+    return [model.data(model.index(row)) for row in range(model.rowCount())]
+
+
+def drop(window: Any, path: Path) -> bool:
+    """Drags a file over the window and lets it go."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    where, left, plain = QPointF(20, 200), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    over = QDragEnterEvent(where.toPoint(), Qt.DropAction.CopyAction, data, left, plain)
+    over.ignore()
+    QApplication.sendEvent(window, over)
+    if over.isAccepted():
+        QApplication.sendEvent(window, QDropEvent(where, Qt.DropAction.CopyAction, data, left, plain))
+    return over.isAccepted()
+
+
+def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
+    qtbot: QtBot, open_window: Open, models: Path, tmp_path: Path
+) -> None:
+    tiny_models.write_gguf(models / "tiny.gguf", "Q8_0", general__file_type=7)
+    tiny_models.write_gguf(models / "strange.gguf", architecture="rwkv6")
+    elsewhere = tiny_models.write_folder(tmp_path / "elsewhere" / "other")
+    window, engine = open_window()
+    window.header.open_model.emit("target", "library")
+    dialog = window.models.dialog
+    assert dialog is not None
+    page = dialog.machine
+    qtbot.waitUntil(lambda: titles(page.list) == ["strange", "tiny"])
+
+    page.list.go_to(str(models / "strange.gguf"))
+    assert page.list.entries.at(page.list.currentIndex()).problem == "The architecture rwkv6 is not supported."
+    assert "cannot be used" in page.about.text()
+    assert not page.use.isEnabled() and not page.draft.isEnabled()
+    qtbot.keyClick(page.list, Qt.Key.Key_Return)
+    assert window.settings.target == "builtin"
+
+    page.add_folder(str(elsewhere.parent))
+    qtbot.waitUntil(lambda: titles(page.list) == ["other", "strange", "tiny"])
+    assert window.settings.model_folders == (str(elsewhere.parent),)
+    qtbot.keyClicks(page.search, "q8 tiny")
+    assert titles(page.list) == ["tiny"]
+    assert "N-gram drafts for every model" in page.pairs.text()
+    qtbot.keyClick(page.search, Qt.Key.Key_Escape)
+    assert page.search.text() == "" and dialog.isVisible()
+
+    page.list.go_to(str(models / "tiny.gguf"))
+    qtbot.mouseClick(page.use, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window.settings.recent_models == (str(models / "tiny.gguf"),))
+    assert engine.loads[-1][0] == str(models / "tiny.gguf")
+    assert "Target" in page.list.entries.at(page.list.currentIndex()).mark
+    offered = [window.header.target.itemData(row) for row in range(window.header.target.count())]
+    assert offered[:2] == ["builtin", str(models / "tiny.gguf")]
+    page.list.go_to(elsewhere.as_posix())
+    assert not page.delete.isEnabled() and "own folder" in page.delete.toolTip()
+    qtbot.mouseClick(page.draft, Qt.MouseButton.LeftButton)
+    assert window.settings.drafter == elsewhere.as_posix()
+    qtbot.mouseClick(page.forget, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: titles(page.list) == ["strange", "tiny"])
+
+    page.list.go_to(str(models / "strange.gguf"))
+    qtbot.keyClick(page.list, Qt.Key.Key_Delete)
+    (question,) = page.findChildren(DeleteQuestion)
+    assert "strange" in question.text()
+    question.button(question.StandardButton.Cancel).click()
+    assert (models / "strange.gguf").is_file()
+    qtbot.waitUntil(lambda: not page.findChildren(DeleteQuestion))
+    page.delete.click()
+    page.findChildren(DeleteQuestion)[0].deletes.click()
+    qtbot.waitUntil(lambda: titles(page.list) == ["tiny"])
+    assert not (models / "strange.gguf").exists()
+
+    assert drop(window, elsewhere)
+    assert engine.loads[-1][0] == str(elsewhere)
+    (tmp_path / "notes.txt").write_text("GG")
+    assert not drop(window, tmp_path / "notes.txt")
+    assert not drop(window, tmp_path)
+    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
+def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_if_need_be(
+    qtbot: QtBot, open_window: Open, models: Path, served: Hub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    served.serve("org/tiny", tiny_models.write_folder(tmp_path / "served"), config={"model_type": "llama"})
+    served.about["org/pickled"], served.files["org/pickled"] = {"tags": []}, {}
+    served.held = (100_000, threading.Event())
+    window, engine = open_window()
+    window.models.open()
+    dialog = window.models.dialog
+    assert dialog is not None
+    page, downloads = dialog.hub, window.models.downloads
+    served.status = 503
+    dialog.tabs.setCurrentIndex(1)
+    qtbot.waitUntil(page.again.isVisible)
+    assert "Try again later" in page.state.text()
+    served.status = 200
+    qtbot.mouseClick(page.again, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: titles(page.list) == ["org/tiny", "org/pickled"])
+    assert "neither safetensors nor GGUF" in page.list.entries.at(page.list.entries.index(1)).problem
+    qtbot.waitUntil(page.download.isEnabled)
+    qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: served.sent.get("model.safetensors", 0) >= 100_000 and page.pause.isEnabled())
+    assert page.list.entries.at(page.list.currentIndex()).mark == "Downloading"
+    qtbot.mouseClick(page.pause, Qt.MouseButton.LeftButton)
+    served.held[1].set()
+    qtbot.waitUntil(lambda: downloads.states["org/tiny"].phase == "paused")
+    assert page.download.text() == "Go on" and page.download.isEnabled()
+    assert library.find() == []
+    served.held = None
+    qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not downloads.states)
+    qtbot.waitUntil(lambda: titles(dialog.machine.list) == ["org/tiny"])
+    assert window.banner.words.text() == "org/tiny has been downloaded."
+    assert page.list.entries.at(page.list.currentIndex()).mark == "On this machine"
+    window.banner.action.click()
+    assert engine.loads[-1][0] == str(models / "org" / "tiny")
+
+    served.files["org/gated"], served.about["org/gated"] = served.files["org/tiny"], {}
+    served.gated.add("org/gated")
+    page.look_for("gated")
+    qtbot.waitUntil(lambda: titles(page.list) == ["org/gated"] and page.download.isEnabled())
+    assert page.list.entries.at(page.list.currentIndex()).mark == "Gated"
+    qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(page.token.isVisible)
+    assert downloads.states["org/gated"].page == f"{served.address}/org/gated"
+    qtbot.keyClicks(page.token, "hf_wrong")
+    qtbot.keyClick(page.token, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: "did not accept the token" in page.about.text())
+    assert page.token.text() == ""
+    qtbot.keyClicks(page.token, TOKEN)
+    qtbot.mouseClick(page.sign_in, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not downloads.states)
+    assert (download.models_folder() / "org" / "gated" / "config.json").is_file()
+    assert "hf_" not in caplog.text
+
+
+def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtBot, served: Hub, tmp_path: Path) -> None:
+    served.serve("org/tiny", tiny_models.write_folder(tmp_path / "served"), config={"model_type": "llama"})
+    served.held = (100_000, threading.Event())
+    owner = QObject()
+    background = Background(owner)
+    downloads = Downloads(background, owner)
+    downloads.start("org/tiny")
+    part = download.downloads_folder() / "org%2Ftiny"
+    qtbot.waitUntil(lambda: any(file.stat().st_size >= 100_000 for file in part.glob("model.safetensors.*")))
+    downloads.stop()
+    served.held[1].set()
+    background.close()
+    assert library.find() == []
+    later = Background(owner)
+    downloads = Downloads(later, owner)
+    downloads.look()
+    qtbot.waitUntil(lambda: bool(downloads.states))
+    assert downloads.states["org/tiny"].words == "Paused · 1 MB have arrived"
+    downloads.cancel("org/tiny")
+    qtbot.waitUntil(lambda: not download.unfinished())
+    later.close()
+
+
+class CountingDelegate(EntryDelegate):
+    """Remembers which rows it paints."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.rows: set[int] = set()
+
+    def paint(self, painter: Any, option: Any, index: Any) -> None:
+        self.rows.add(index.row())
+        super().paint(painter, option, index)
+
+
+def test_of_five_hundred_models_only_those_in_view_are_painted(qtbot: QtBot) -> None:
+    list_ = EntryList("Models", "")
+    qtbot.addWidget(list_)
+    counting = CountingDelegate(list_)
+    counting.set_look(themes.DARK, 1.0)
+    list_.setItemDelegate(counting)
+    list_.show_entries([Entry(str(number), f"Model {number}", "facts") for number in range(500)])
+    list_.resize(600, 400)
+    list_.show()
+    qtbot.waitUntil(lambda: bool(counting.rows))
+    assert len(counting.rows) < 20
+    list_.go_to("400")
+    list_.show_entries([Entry(str(number), f"Model {number}", "other facts") for number in range(500)])
+    assert list_.key == "400", "the keyboard left its model"
+    list_.set_words("model 7")
+    assert len(titles(list_)) == 500 - 5 * 9 * 9
+
+
+def test_a_row_says_all_of_it_to_a_screen_reader() -> None:
+    model = LibraryModel("tiny", "/models/tiny", "LM Studio", 4 * 10**9, "llama", "Q4_0", 8192, "window", 30 * 10**9)
+    entry = of_model(model, 10 * 10**9, "/models/tiny", "ngram")
+    assert entry.spoken == (
+        "tiny, Target, 4.0 GB, Q4_0 · llama · context 8,192 · keeps a window of tokens · 30.0 GB of memory, 10.0 GB free"
+        " · LM Studio"
+    )
+
+
+def test_what_is_dropped_is_a_model_only_if_it_is_one(tmp_path: Path) -> None:
+    folder = tiny_models.write_folder(tmp_path / "model")
+    (tmp_path / "blob").write_bytes(b"GGUF and more")
+    data = QMimeData()
+    for paths, expected in (
+        ([folder], folder),
+        ([tmp_path / "blob"], tmp_path / "blob"),
+        ([tmp_path], None),
+        ([folder, folder], None),
+    ):
+        data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+        assert dropped_model(data) == expected
