@@ -221,7 +221,7 @@ class Transcript(QAbstractScrollArea):
         self._settle.stop()
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
-        kept = landmarks or ([] if self._following else self.pointing.landmarks())
+        kept = landmarks or ([] if self._following or not share else self.pointing.landmarks())  # at its top it stays there
         self._blocks, self._answers = [], []
         self.selection.select(None, None)
         self.sync()

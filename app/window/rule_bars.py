@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look import theme as themes
@@ -40,8 +40,9 @@ EXPECTED_OF = "Share of proposals that each rule is expected to accept"
 
 LOW = 520
 """Height of a window below which the rule is explained by the tooltips of its buttons alone."""
-LOWEST = 480, 400
-"""Height of a window, and at normal text scale, below which the bars take one row: conversation and message field need theirs."""
+LOWEST = 480, 27
+"""Height of a window in pixels, and in lines of text, below which the bars take one row: conversation and message field need
+theirs."""
 ROW = 760
 """Width of a window at normal text scale from which there is room for words behind bars in one row."""
 
@@ -283,7 +284,7 @@ class RuleStrip(QWidget):
         column.addLayout(last)
         column.addStretch(1)
         self.row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self.row.setContentsMargins(0, 2, 0, 0)
+        self.row.setContentsMargins(0, 4, 0, 0)
         self.row.addWidget(self.bars, 0, Qt.AlignmentFlag.AlignTop)
         self.row.addLayout(column, 1)
 
@@ -323,7 +324,7 @@ class RuleStrip(QWidget):
     def set_room(self, width: int, height: int, scale: float) -> None:
         """In a narrow window the words stand below the bars; in the lowest ones the bars stand in one row. What then has no place
         is in the tooltip."""
-        flat = height < max(LOWEST[0], LOWEST[1] * scale)
+        flat = height < max(LOWEST[0], LOWEST[1] * QFontMetrics(themes.body_font(scale)).lineSpacing())
         beside = width >= (ROW if flat else 560) * scale
         self.row.setDirection(QBoxLayout.Direction.LeftToRight if beside or flat else QBoxLayout.Direction.TopToBottom)
         is_low = height < LOW * scale

@@ -195,13 +195,13 @@ def test_in_the_lowest_windows_the_bars_take_one_row(
     strip, header = window.header.strip, window.header
     height = header.height()
     answer(qtbot, window)
-    assert header.height() == height and strip.height() < 2 * strip.told.fontMetrics().height() + 6 * scale
+    assert header.height() == height and strip.height() < 2 * strip.told.fontMetrics().height() + 8 * scale
     tracks = [strip.bars.track(index) for index in range(3)]
     assert all(one.right() < other.left() and one.y() == other.y() for one, other in pairwise(tracks))
     assert strip.bars.rect().toRectF().contains(tracks[-1]) and window.width() == size[0]
     assert strip.told.isVisible() == strip.remedy.isVisible() == (size[0] == 1100), "words only where there is room"
     assert window.transcript.height() > 50 * scale
-    window.resize(size[0], 740)
+    window.resize(size[0], 900)
     settled = [strip.bars.track(index) for index in range(3)]
     assert len({track.left() for track in settled}) == 1 and strip.remedy.isVisible()
 
