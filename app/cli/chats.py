@@ -10,7 +10,8 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from engine.chats import ChatsBusy, ChatsNotSaved, ChatStore, Listed, Retention, read_chats, to_json, to_markdown
+from engine import chats
+from engine.chats import ChatsBusy, ChatsNotSaved, ChatStore, Listed, Retention, to_json, to_markdown
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
 from engine.lens.pieces import without_controls
@@ -88,19 +89,12 @@ def take_in(store: ChatStore, files: Sequence[Path]) -> int:
     status = 0
     for path in files:
         try:
-            read = read_chats(path)
-            numbers = store.add(read.conversations)
+            taken_in = chats.take_in(store, path)
         except DraftlightError as error:
             print(f"draftlight: {error}", file=sys.stderr)
             status = 1
             continue
-        there = numbers.count(None)
-        notes = [
-            f"{there} were there already" if there else "",
-            f"{read.left_out} entries without text, of tools for example, were left out" if read.left_out else "",
-        ]
-        told = "; ".join(filter(None, notes))
-        print(f"{path}: {len(numbers) - there} conversations imported from {read.writer}{f' ({told})' if told else ''}")
+        print(f"{path}: {taken_in.words}")
     return status
 
 

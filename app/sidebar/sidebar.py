@@ -39,7 +39,8 @@ class Sidebar(QWidget):
 
     Signals:
         chosen: (number, message or None) a chat is to be shown, at a message if a search found that.
-        new_wanted: an empty chat is. deleted, duplicated: (number) a chat is to be deleted or copied.
+        new_wanted: an empty chat is. deleted, duplicated, exported: (number) a chat is to be deleted, copied or written
+            into a file.
         folder_left: (name, numbers) the chats of a folder were taken out of it.
         traces_wanted: the user wants to see what the traces take.
 
@@ -51,6 +52,7 @@ class Sidebar(QWidget):
     new_wanted = Signal()
     deleted = Signal(int)
     duplicated = Signal(int)
+    exported = Signal(int)
     folder_left = Signal(str, tuple)
     traces_wanted = Signal()
 
@@ -296,6 +298,7 @@ class Sidebar(QWidget):
         menu.addAction("Rename\tF2", self.list.rename)
         menu.addAction("Unpin\tP" if row.about.pinned else "Pin\tP", partial(self._turn_pin, number))
         menu.addAction("Duplicate", partial(self.duplicated.emit, number))
+        menu.addAction("Export…", partial(self.exported.emit, number))
         folders = menu.addMenu("Move to folder")
         for folder in self._folders:
             action = folders.addAction(folder.replace("&", "&&"), partial(self._move, number, folder))

@@ -15,6 +15,8 @@ from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
 from app.session.session import Session
 from app.session.settings import PanelPage, Settings
+from app.window.chat_files import ChatFiles
+from app.window.chats_controller import ChatsController
 from app.window.models_controller import ModelsController
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
@@ -33,6 +35,8 @@ class Commanded(Protocol):
     picture_menu: PictureMenu
     pages: Pages
     models: ModelsController
+    chat_files: ChatFiles
+    chats: ChatsController
 
     @property
     def settings(self) -> Settings:
@@ -163,6 +167,10 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("stopAction", "Stop answer", "Chat", window.stop, ("Ctrl+.",)),
         Command("openTraceAction", "Open trace…", "Chat", window.replay_controller.ask, ("Ctrl+O",)),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
+        Command("exportChatAction", "Export chat as text…", "Chat", window.chat_files.export_shown),
+        Command("exportAllAction", "Export all chats…", "Chat", window.chat_files.export_all),
+        Command("importAction", "Import chats…", "Chat", window.chat_files.ask_for_import),
+        Command("tracesAction", "Traces…", "Chat", window.chats.show_traces),
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts),
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
@@ -223,6 +231,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int) -> dict[st
         export = "" if comparing.may_export else "There is no comparison to export yet."
         stop = "" if comparing.running else "No comparison is running."
     reasons["duplicateAction"] = whole
+    reasons["exportChatAction"] = elsewhere or none_yet
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."
     return reasons | {
         "saveChartsAction": pictures,

@@ -57,6 +57,7 @@ from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidebar.sidebar import Sidebar
+from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
 from app.window.gc_scheduler import GcScheduler
@@ -176,6 +177,7 @@ class Window(QMainWindow):
         self.context = ContextMeter(self.chat, lambda: (self.composer.text, self._edited), self)
         self.chats = ChatsController(self.chat, self.banner, self)
         self.models = ModelsController(self.chat, self.banner, self)
+        self.chat_files = ChatFiles(self.chat, self.banner, self, self.chats.open)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place, lambda: self.settings.target)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
@@ -192,6 +194,7 @@ class Window(QMainWindow):
         _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
         self.replay_controller.watch()
         self.models.watch(self, self.composer.edit.viewport(), self.transcript)
+        self.chat_files.watch(self, self.composer.edit.viewport(), self.transcript)
         self.splitter = PanelSplitter(self.column, self.panel)
         self.sidebar = Sidebar(self.chat)
         self.header.sidebar.setVisible(self.chat.keeper is not None)
@@ -234,6 +237,7 @@ class Window(QMainWindow):
         self.sidebar.chosen.connect(self._open_chat)
         self.sidebar.deleted.connect(self.chats.delete)
         self.sidebar.duplicated.connect(self.chats.duplicate_other)
+        self.sidebar.exported.connect(self.chat_files.export)
         self.sidebar.folder_left.connect(self.chats.offer_folder)
         self.sidebar.traces_wanted.connect(self.chats.show_traces)
         self.header.compare.clicked.connect(self.pages.toggle)

@@ -8,7 +8,8 @@ from engine.chats.answer_of_trace import given_ids
 from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved
 from engine.chats.exchange.markdown import to_markdown
 from engine.chats.exchange.own import to_json
-from engine.chats.exchange.reading import ReadChats, read_chats
+from engine.chats.exchange.reading import ReadChats, may_hold_chats, read_chats
+from engine.chats.importing import TakenIn, take_in
 from engine.chats.store import KEPT_DAYS, Begun, ChatStore
 from engine.chats.values import (
     CONTINUABLE,
@@ -50,9 +51,12 @@ __all__ = [
     "Role",
     "State",
     "StoredMessage",
+    "TakenIn",
     "figures_of",
     "given_ids",
+    "may_hold_chats",
     "read_chats",
+    "take_in",
     "to_json",
     "to_markdown",
 ]

@@ -15,6 +15,9 @@ FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
 """A format is a module with `matches` and `conversations_in`."""
 _MEMBER = "conversations.json"
 _LARGEST = 4 * 2**30
+_BEGINNING = 65_536
+_MARKS = (b'"draftlight.chats/', b'"mapping"', b'"versions"')
+"""What stands near the beginning of the files of each program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,21 @@ def read_chats(path: Path) -> ReadChats:
                 raise DraftlightError(f"{path} cannot be imported: {error}.") from None
             return ReadChats(tuple(found), writer, left_out)
     raise _foreign(path, "it has none of their shapes")
+
+
+def may_hold_chats(path: Path) -> bool:
+    """Whether a file looks like one of these from its beginning; only `read_chats` knows."""
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return any(entry.rpartition("/")[2] == _MEMBER for entry in archive.namelist())
+        if path.suffix.lower() != ".json":
+            return False
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        return False
+    return any(mark in beginning for mark in _MARKS)
 
 
 def _content(path: Path) -> bytes:

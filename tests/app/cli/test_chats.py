@@ -207,7 +207,7 @@ def test_all_are_exported_and_taken_in_again(
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
         f"{tmp_path}/all.json: 2 conversations imported from Draftlight",
-        f"{tmp_path}/lm.json: 1 conversations imported from LM Studio",
+        f"{tmp_path}/lm.json: 1 conversation imported from LM Studio",
         f"{tmp_path}/all.json: 0 conversations imported from Draftlight (2 were there already)",
     ]
     assert "bad.json cannot be imported" in printed.err

@@ -1,0 +1,152 @@
+"""Chats to and from files: importing them by dialog or by dropping the file, and exporting one or all of them as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QMimeData, QObject, Slot
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from app.export.dialog import documents, show_folder
+from app.look.banner import Banner
+from app.session.chat import Chat
+from engine.chats import ChatStore, TakenIn, may_hold_chats, take_in, to_json, to_markdown
+from engine.errors import DraftlightError
+from engine.files.logs import explain
+from engine.files.whole_file import write_whole
+
+IMPORTED = "Chats (*.json *.zip);;All files (*)"
+MARKDOWN, JSON = "Markdown (*.md)", "JSON, can be imported again (*.json)"
+
+
+class ChatFiles(QObject):
+    """Between files and the store of chats; reading and writing happens on the thread of the chats.
+
+    Args:
+        open_chat: shows the chat of a number.
+    """
+
+    def __init__(self, chat: Chat, banner: Banner, window: QWidget, open_chat: Callable[[int], None]) -> None:
+        super().__init__(window)
+        self._chat, self._banner, self._window, self._open_chat = chat, banner, window, open_chat
+        self._dragged: tuple[list[Path], bool] = ([], False)
+
+    def watch(self, *targets: QObject) -> None:
+        """From now on files of chats can be dropped on these."""
+        if self._chat.keeper is not None:
+            for target in targets:
+                target.installEventFilter(self)
+
+    # In
+
+    def ask_for_import(self) -> None:
+        """Lets the user choose files."""
+        if self._chat.keeper is not None:
+            chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents()), IMPORTED)
+            self.take_in([Path(path) for path in chosen])
+
+    def take_in(self, paths: list[Path]) -> None:
+        """Takes the chats of files in, and says what came of each."""
+        if self._chat.keeper is not None and paths:
+            self._banner.show_message("Importing chats.", "note")
+            self._chat.keeper.read(partial(_taken_in, paths), self._say_taken_in, self._say)
+
+    def _say_taken_in(self, found: tuple[list[TakenIn], list[str]]) -> None:
+        files, problems = found
+        self._chat.stored.emit()
+        words = [f"{each.words}." if len(files) == 1 else f"{each.path.name}: {each.words}." for each in files]
+        self._banner.show_message(" ".join([*problems, *words]), "error" if problems else "note")
+        new = next((each.numbers[0] for each in files if each.numbers), None)
+        if new is not None and not problems:
+            self._banner.offer("Show", partial(self._show, new))
+
+    def _show(self, number: int) -> None:
+        self._banner.hide()
+        self._open_chat(number)
+
+    @Slot(str)
+    def _say(self, message: str) -> None:
+        self._banner.show_message(message)
+
+    # Out
+
+    def export_shown(self) -> None:
+        """Lets the user write the chat that is shown into a file."""
+        if self._chat.kept.number is not None:
+            self.export(self._chat.kept.number)
+
+    @Slot(int)
+    def export(self, number: int) -> None:
+        """Lets the user write a chat into a file."""
+        if self._chat.keeper is not None:
+            self._chat.keeper.read(lambda store: store.open(number).about.title, partial(self._ask, [number]), self._say)
+
+    def export_all(self) -> None:
+        """Lets the user write all chats into a file."""
+        self._ask(None, "chats")
+
+    def _ask(self, numbers: list[int] | None, name: str) -> None:
+        """Asks where to, then writes these chats, or all."""
+        settings, keeper = self._chat.settings, self._chat.keeper
+        start = Path(settings.export_folder) if settings.export_folder and Path(settings.export_folder).is_dir() else documents()
+        kinds = f"{MARKDOWN};;{JSON}"
+        proposed = str(start / f"{file_name(name)}.md")
+        chosen, kind = QFileDialog.getSaveFileName(self._window, "Export chats", proposed, kinds)
+        if not chosen or keeper is None:
+            return
+        path = Path(chosen)
+        if path.suffix.lower() not in (".md", ".json") or (path.suffix == ".md" and kind == JSON):
+            path = path.with_suffix(".json" if kind == JSON else ".md")
+        self._chat.keep(export_folder=str(path.parent))
+        keeper.read(partial(_exported, numbers, path), partial(self._say_exported, path), self._say)
+
+    def _say_exported(self, path: Path, many: int) -> None:
+        self._banner.show_message(f"{many:,} chat{'s' * (many != 1)} exported to {path}.", "note")
+        self._banner.offer("Show in folder", partial(show_folder, path.parent))
+
+    # Qt
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Takes files of chats that are dropped; traces and other files are others' business."""
+        if not isinstance(event, QDropEvent) or not (paths := self._chats_among(event.mimeData())):
+            return False
+        event.acceptProposedAction()
+        if event.type() == QEvent.Type.Drop:
+            self.take_in(paths)
+        return True
+
+    def _chats_among(self, data: QMimeData) -> list[Path]:
+        """The files that are dragged, if all of them may hold chats; looked into once, not with every move."""
+        paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []
+        if paths != self._dragged[0]:
+            self._dragged = (paths, bool(paths) and all(map(may_hold_chats, paths)))
+        return paths if self._dragged[1] else []
+
+
+def file_name(title: str) -> str:
+    """A title as the name of a file that every system takes, without an ending."""
+    kept = "".join(letter if letter.isalnum() or letter in " -_" else " " for letter in title)
+    return " ".join(kept.split())[:60].strip() or "chat"
+
+
+def _taken_in(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[str]]:
+    """What came of each file, and what is to be said of those that could not be taken in."""
+    files: list[TakenIn] = []
+    problems: list[str] = []
+    for path in paths:
+        try:
+            files.append(take_in(store, path))
+        except DraftlightError as error:
+            problems.append(explain(error, "importing chats"))
+    return files, problems
+
+
+def _exported(numbers: list[int] | None, path: Path, store: ChatStore) -> int:
+    """Writes the chats of these numbers, or all; how many."""
+    chosen = [about.id for about in store.conversations()] if numbers is None else numbers
+    chats = (store.open(number) for number in chosen)
+    write_whole(path, to_json(chats) if path.suffix.lower() == ".json" else to_markdown(chats))
+    return len(chosen)

@@ -1,0 +1,101 @@
+"""Chats to and from files in the window: by dialog, and by dropping the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QApplication, QFileDialog
+from pytestqt.qtbot import QtBot
+
+from app.window.chat_files import JSON, MARKDOWN, file_name
+from app.window.window import Window
+from engine.chats import ChatSettings, ChatStore
+from tests.app.fakes import FakeEngine
+from tests.engine.chats.test_exchange import CHATGPT, LM_STUDIO
+
+COPY, LEFT, NONE = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+
+
+@pytest.fixture
+def window(show_window: Callable[..., Any], home: Path, qtbot: QtBot) -> Window:
+    with ChatStore(home) as store:
+        chat = store.create(ChatSettings(), title="Ships: a / b?")
+        store.add_message(chat, store.add_message(chat, None, "user", "Which?"), "assistant", "Those.")
+    shown: Window = show_window(FakeEngine(), store=partial(ChatStore, wait=0.2))
+    shown.sidebar.start()
+    qtbot.waitUntil(lambda: shown.sidebar.model.chats == 1)
+    return shown
+
+
+def drop(window: Window, *paths: Path) -> bool:
+    """Drops files on the message field; whether they were taken."""
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    event = QDropEvent(QPointF(5, 5), COPY, data, LEFT, NONE, QEvent.Type.Drop)
+    return window.chat_files.eventFilter(window.composer.edit.viewport(), event)
+
+
+def titles(window: Window) -> set[str]:
+    model = window.sidebar.model
+    return {str(model.index(row).data()) for row in range(model.rowCount())}
+
+
+def test_exports_of_other_programs_are_dropped_on_the_window(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
+    chatgpt, studio, other = (tmp_path / name for name in ("conversations.json", "1700.conversation.json", "package.json"))
+    chatgpt.write_text(json.dumps(CHATGPT))
+    studio.write_text(json.dumps(LM_STUDIO))
+    other.write_text('{"name": "not chats"}')
+    assert not drop(window, other), "another file is left to others"
+    assert not drop(window, chatgpt, other)
+    assert drop(window, chatgpt, studio)
+    qtbot.waitUntil(lambda: window.banner.action.isVisible())
+    assert "from ChatGPT" in window.banner.words.text() and "from LM Studio" in window.banner.words.text()
+    qtbot.waitUntil(lambda: CHATGPT[0]["title"] in titles(window))
+    window.banner.action.click()
+    qtbot.waitUntil(lambda: bool(window.session.turns))
+    assert drop(window, chatgpt)
+    qtbot.waitUntil(lambda: "there already" in window.banner.words.text())
+    studio.write_text("{")
+    window.chat_files.take_in([studio])
+    qtbot.waitUntil(lambda: "cannot be imported" in window.banner.words.text())
+    QApplication.processEvents()
+
+
+def test_one_chat_or_all_are_exported_and_come_back(
+    qtbot: QtBot, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    asked: list[str] = []
+    answers = [(str(tmp_path / "one.md"), MARKDOWN), (str(tmp_path / "all"), JSON)]
+
+    def chosen(parent: object, title: str, proposed: str, kinds: str) -> tuple[str, str]:
+        asked.append(proposed)
+        return answers.pop(0)
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", chosen)
+    window.chats.open(1)
+    qtbot.waitUntil(lambda: bool(window.session.turns))
+    window.actions_by_id["exportChatAction"].trigger()
+    qtbot.waitUntil(lambda: "one.md" in window.banner.words.text())
+    assert Path(asked[0]).name == "Ships a b.md"
+    assert "## You\n\nWhich?" in (tmp_path / "one.md").read_text()
+    window.actions_by_id["exportAllAction"].trigger()
+    qtbot.waitUntil(lambda: "all.json" in window.banner.words.text())
+    monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: ([str(tmp_path / "all.json")], ""))
+    window.chats.delete(1)
+    window.actions_by_id["importAction"].trigger()
+    qtbot.waitUntil(lambda: window.banner.words.text() == "1 conversation imported from Draftlight.")
+    with ChatStore(home) as store:
+        (about,) = store.conversations()
+        assert [message.text for message in store.open(about.id).messages] == ["Which?", "Those."]
+
+
+def test_a_title_becomes_the_name_of_a_file_everywhere() -> None:
+    assert file_name('A: "b" <c>|d?*\\e/f\n') == "A b c d e f"
+    assert file_name("…") == "chat"
