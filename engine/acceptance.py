@@ -32,16 +32,23 @@ class RoundNoise:
         self.source = source
         self.position = position
         self.lazy = lazy
+        self._latest: tuple[Distribution, int, mx.array, mx.array] | None = None
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `shared` noise of consecutive positions, from the round's `first`-th one on."""
-        positions = [self.position + first + index for index in range(rows.rows)]
-        return self.source.argmax(rows.logits, rows.inverse_temperature, positions, lazy=self.lazy)
+        return self._drawn(rows, first)[0]
 
     def margins(self, rows: Distribution) -> mx.array:
         """(rows,) float32: how far the best score of each `shared` draw is above the second best."""
-        positions = [self.position + index for index in range(rows.rows)]
-        return self.source.argmax_and_margin(rows.logits, rows.inverse_temperature, positions, lazy=self.lazy)[1]
+        return self._drawn(rows, 0)[1]
+
+    def _drawn(self, rows: Distribution, first: int) -> tuple[mx.array, mx.array]:
+        """Ids and margins; the latest are kept, since a draw and its margin are asked for one after the other."""
+        if self._latest is None or self._latest[0] is not rows or self._latest[1] != first:
+            positions = [self.position + first + index for index in range(rows.rows)]
+            drawn = self.source.argmax_and_margin(rows.logits, rows.inverse_temperature, positions, lazy=self.lazy)
+            self._latest = (rows, first, *drawn)
+        return self._latest[2:]
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""

@@ -1,14 +1,16 @@
 """The decode loop: propose, verify, judge, commit, until the answer ends.
 
 One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once; only
-then does the host learn what was accepted, roll the caches back, queue the drafter's next step and report.
+then does the host learn what was accepted, roll the caches back, queue the drafter's next step and report. What is only shown of
+a round can be left to another thread (`hand_over`), so that the next token does not wait for it.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -29,14 +31,15 @@ from engine.drafters.base import (
     statistics_of,
 )
 from engine.errors import DraftlightError
+from engine.host import computes_on_host
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
 from engine.rounds.draft_length import AutoGamma, FixedGamma
-from engine.rounds.other_draws import OtherDraws, other_draws
-from engine.rounds.record import EvaluatedRound, describe
+from engine.rounds.other_draws import HostDraws, OtherDraws, later_draws, other_draws
+from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
 from engine.rounds.text_stream import AnswerText
-from engine.run_control import Control
+from engine.run_control import Control, HandOver
 from engine.target import prompt_cache as caches
 from engine.target.distribution import Distribution, Shaper
 from engine.target.quantised_cache import make_quantised_cache
@@ -69,6 +72,7 @@ def decode(
     control: Control | None = None,
     given: int = 0,
     clock: Clock | None = None,
+    hand_over: HandOver | None = None,
 ) -> Generator[Round, None, None]:
     """Decodes one answer, a round at a time.
 
@@ -86,6 +90,7 @@ def decode(
         given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
             so that a character may stand across the border.
         clock: of an answer that takes turns with others. An automatic gamma learns from its times too.
+        hand_over: if given, rounds that are to be analysed are yielded bare, and before each this gets what completes it.
 
     Yields:
         one Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
@@ -97,7 +102,7 @@ def decode(
     """
     asked = options or DecodingOptions()
     steered, timed = control or Control(), clock or Clock()
-    return _Run(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed).rounds()
+    return _Run(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed, hand_over).rounds()
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,9 @@ class _Run:
         control: Control,
         given: int,
         clock: Clock,
+        hand_over: HandOver | None,
     ) -> None:
+        self.hand_over = hand_over
         loaded = model if isinstance(model, LoadedModel) else None
         if loaded is not None and (reason := target_reason(loaded)) is not None:
             raise DraftlightError(reason)
@@ -298,10 +305,11 @@ class _Run:
         mx.eval(*arrays)  # the one synchronisation
         stages = _Stages(began, self.clock(), drafted, verified)
 
-        verdict = self._verdict(position, p, proposals, judgement, margins, others)
+        later = others or self._later_draws(proposals, judgement, noise)
+        verdict = self._verdict(position, p, proposals, judgement, margins, later)
         finish, kept, text = self._end_of(verdict)
         self._commit(kept, finish, features)
-        emitted, described, expected = describe(verdict, kept, self.text, self.options, self.shaper.greedy)
+        emitted, described = bare(verdict, kept, self.text)
         finished = Round(
             index=self.index,
             position=position,
@@ -309,7 +317,7 @@ class _Run:
             rule=self.options.rule,
             proposals=described,
             emitted=emitted,
-            expected=expected,
+            expected=(),
             milliseconds=_milliseconds(stages, self.clock()),
             rows=int(inputs.shape[0]),
             cache_length=len(self.committed) - 1,
@@ -318,6 +326,12 @@ class _Run:
             finish=finish,
             drafter_statistics=self.statistics,
         )
+        if self.options.analyse:
+            complete = partial(analysed, finished, Sight.of(verdict, self.shaper.greedy), self.options, self.text.text_of)
+            if self.hand_over is not None:
+                self.hand_over(complete)
+            else:
+                finished = replace(complete(), milliseconds=_milliseconds(stages, self.clock()))
         self.gamma.observe(finished, self.chances)
         self.index += 1
         if self.index % CLEAR_CACHE_EVERY == 0:
@@ -386,10 +400,16 @@ class _Run:
     def _other_draws(
         self, p: Distribution, proposals: Proposals | None, judgement: Judgement, noise: RoundNoise
     ) -> OtherDraws | None:
-        """What other rules would compare; None without proposals or analysis."""
-        if proposals is None or not self.options.analyse:
+        """What other rules would compare, where a device draws it; None without proposals or analysis."""
+        if proposals is None or not self.options.analyse or computes_on_host():
             return None
         return other_draws(self.options.rule, p, proposals, judgement, noise, self.shaper.greedy)
+
+    def _later_draws(self, proposals: Proposals | None, judgement: Judgement, noise: RoundNoise) -> HostDraws | None:
+        """As `_other_draws`, of an evaluated round, where they are left to numpy."""
+        if proposals is None or not self.options.analyse:
+            return None
+        return later_draws(self.options.rule, proposals, judgement, noise, self.shaper.greedy)
 
     def _looked_at(
         self,
@@ -422,7 +442,7 @@ class _Run:
         proposals: Proposals | None,
         judgement: Judgement,
         margins: mx.array | None,
-        others: OtherDraws | None,
+        others: OtherDraws | HostDraws | None,
     ) -> EvaluatedRound:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
         drafted = [] if proposals is None else _integers(proposals.tokens)

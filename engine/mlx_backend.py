@@ -14,6 +14,7 @@ from engine.files.memory import MakeRoom, available_memory
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
+from engine.run_control import HandOver
 from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
@@ -93,10 +94,11 @@ class MlxBackend:
         control: Any,
         given: int = 0,
         clock: Clock | None = None,
+        hand_over: HandOver | None = None,
     ) -> Generator[Round, None, None]:
         """As in `Backend`, by `engine.decoding.decode`."""
         yield from self._decoding.decode(
-            target, list(prompt), drafter, options, cache=cache, control=control, given=given, clock=clock
+            target, list(prompt), drafter, options, cache=cache, control=control, given=given, clock=clock, hand_over=hand_over
         )
 
     def prove(

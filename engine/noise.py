@@ -8,7 +8,7 @@ tokens on a GPU without ever writing the noise down. Nothing is evaluated here; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import mlx.core as mx
@@ -18,16 +18,12 @@ from engine import noise_kernel
 from engine import noise_reference as reference
 from engine.errors import DraftlightError
 from engine.host import on_host
-from engine.noise_reference import DOMAINS
+from engine.noise_reference import DOMAINS, NO_TOKEN
 
 __all__ = ["DOMAINS", "NO_TOKEN", "NoiseSource", "check_drawn", "coin", "gumbel", "gumbel_argmax"]
 
 Positions = Sequence[int] | mx.array
 Position = int | mx.array
-
-NO_TOKEN = -1
-"""The id drawn from a row whose best score is not finite. As an index it is harmless (the last row), so it may travel through a
-lazy graph until the ids are read; `check_drawn` then turns it into an error."""
 
 KEPT_ROWS = 160
 """Shared rows that a NoiseSource keeps at most: more than twice what one round of the longest draft reads. Longer lists of
@@ -127,6 +123,10 @@ class NoiseSource:
         while len(self._shared) > max(KEPT_ROWS, len(positions)):
             del self._shared[next(position for position in self._shared if position not in positions)]
 
+    def kept(self) -> Mapping[int, reference.Floats]:
+        """The shared rows that are known by now, by position; later rows do not come in."""
+        return dict(self._shared)
+
     def forget_before(self, position: int) -> None:
         """Drops kept rows below `position`: call it with the next position to be emitted."""
         for old in [kept for kept in self._shared if kept < position]:
@@ -169,7 +169,8 @@ class NoiseSource:
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
         is_kept = domain == "shared" and len(positions) <= KEPT_ROWS
         noise = self._kept(positions) if is_kept else np.asarray(self.rows(positions, domain, round_position))
-        return _draw_on_host(known, inverse_temperature, noise)
+        ids, margins = reference.draw(known, inverse_temperature, noise)
+        return mx.array(ids), mx.array(margins)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
@@ -191,20 +192,6 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
     second = mx.max(mx.put_along_axis(scores, ids, mx.array(-mx.inf), axis=-1), axis=-1)
     drawn = mx.where(mx.isfinite(best), ids.astype(mx.int32), NO_TOKEN)
     return drawn[:, 0], best[:, 0] - second
-
-
-def _draw_on_host(logits: np.ndarray, inverse_temperature: float, noise: np.ndarray) -> tuple[mx.array, mx.array]:
-    """As `_draw`, bit for bit."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        scores = logits * np.float32(inverse_temperature)
-        scores += noise
-        scores[np.isnan(scores)] = -np.inf
-        each = np.arange(len(scores))
-        ids = scores.argmax(axis=-1)
-        best = scores[each, ids]
-        scores[each, ids] = -np.inf
-        margins = best - scores.max(axis=-1)
-    return mx.array(np.where(np.isfinite(best), ids, NO_TOKEN).astype(np.int32)), mx.array(margins)
 
 
 def _rows(seed: int, positions: Positions, vocab_size: int, domain: str, round_position: Position | None) -> mx.array:

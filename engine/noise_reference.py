@@ -218,6 +218,29 @@ def gumbel_argmax(
     return drawn
 
 
+NO_TOKEN = -1
+"""The id drawn from a row whose best score is not finite. As an index it is harmless (the last row), so it may travel through a
+lazy graph until the ids are read; `engine.noise.check_drawn` then turns it into an error."""
+
+
+def draw(logits: Floats, inverse_temperature: float, noise: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
+    """The tokens drawn with noise that is known, and by how much: (rows,) ids, NO_TOKEN where the best score is not finite, and
+    (rows,) margins over the second best score.
+
+    logits, noise: (rows, vocab) float32.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores = logits * np.float32(inverse_temperature)
+        scores += noise
+        scores[np.isnan(scores)] = -np.inf
+        each = np.arange(len(scores))
+        ids = scores.argmax(axis=-1)
+        best = scores[each, ids]
+        scores[each, ids] = -np.inf
+        margins = best - scores.max(axis=-1)
+    return np.where(np.isfinite(best), ids, NO_TOKEN).astype(np.int32), margins
+
+
 def coin(seed: int, position: int, round_position: int | None = None) -> float:
     """A uniform number in [0, 1), a multiple of 2^-24: accept when it is below the ratio."""
     key = stream_key(seed, position, "coin", round_position)

@@ -1,4 +1,4 @@
-"""How other threads steer an answer under way."""
+"""How other threads steer an answer under way, and what may be done on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from engine.types import DecodingOptions, Gamma, Rule
+from engine.types import DecodingOptions, Gamma, Round, Rule
+
+HandOver = Callable[[Callable[[], Round]], None]
+"""Takes what completes a round that is about to be yielded bare: a function that returns the whole round, to be called on any one
+thread at any time."""
 
 
 class _Keep:

@@ -31,7 +31,7 @@ class Row:
     """One position's distribution on the host.
 
     Attributes:
-        probabilities: (vocab,) float32.
+        probabilities: (vocab,) float32; left out where `only` says it all.
         only: the token that has all of it, if one has.
         logarithms: (vocab,) float32, logarithms of the probabilities up to a constant that is none smaller than -200.
         log_total: the constant.
@@ -49,7 +49,7 @@ class Row:
 
     def of(self, token: int) -> float:
         """The probability of one token id."""
-        return float(self.probabilities[token])
+        return float(self.probabilities[token]) if self.only is None else float(token == self.only)
 
     @property
     def entropy(self) -> float:
@@ -84,11 +84,9 @@ def rows(logits: Floats, inverse_temperature: float) -> list[Row]:
     return [row(each, inverse_temperature) for each in logits]
 
 
-def one_hot(token: int, vocab_size: int) -> Row:
-    """The distribution (vocab,) of a proposal that was not drawn: 1 at its token id, 0 elsewhere."""
-    probabilities = np.zeros(vocab_size, dtype=np.float32)
-    probabilities[token] = 1
-    return Row(probabilities, token)
+def certain(token: int) -> Row:
+    """The distribution of a proposal that was not drawn: 1 at its token id, 0 elsewhere."""
+    return Row(np.zeros(0, dtype=np.float32), token)
 
 
 def coupled_acceptance(p: Row, q: Row, token: int) -> float:
@@ -179,6 +177,9 @@ def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected
         if greedy:
             agree = float(p_row.top[0] == q_row.top[0])
             results.append(Expected(agree, agree, agree))
+        elif q_row.only is not None:  # every rule accepts it as often as the target draws it
+            chance = p_row.of(q_row.only)
+            results.append(Expected(chance, chance, chance))
         else:
             match, gumbel, rejection = theory.expected(p_row.probabilities, q_row.probabilities)
             results.append(Expected(match, gumbel, rejection))

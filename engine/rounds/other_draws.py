@@ -1,31 +1,82 @@
-"""What `match` and `gumbel` would compare in a round, whatever rule judges it: recorded so that the round can be judged again."""
+"""What `match` and `gumbel` would compare in a round, whatever rule judges it: recorded so that the round can be judged again.
+
+There are two ways to draw it, equal bit for bit. A device draws in the lazy graph of the round (`other_draws`). Where numpy draws
+it is left for later (`HostDraws`), since the next token does not wait for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
 
+from engine import noise_reference as reference
 from engine.acceptance import Judgement, RoundNoise
 from engine.drafters.base import Proposals
+from engine.noise_reference import Floats
 from engine.target.distribution import Distribution, OneHot
 from engine.types import Rule
+
+Ids = list[int]
+
+
+@dataclass(frozen=True)
+class HostDraws:
+    """One entry for each proposal, the unjudged ones too. What is None is drawn when it is asked for.
+
+    Attributes:
+        gamma: how many proposals there are.
+        seed, position: of the round's noise.
+        shared: rows of `shared` noise that are known, by position.
+        target: ids that the target draws there with `shared` noise.
+        coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
+        independent: ids that it draws with `draft` noise: what it proposes under the other rules.
+        greedy: at temperature 0 nothing is drawn.
+    """
+
+    gamma: int
+    seed: int
+    position: int
+    shared: Mapping[int, Floats]
+    target: Ids | None
+    coupled: Ids | None
+    independent: Ids | None
+    greedy: bool = False
+
+    def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> tuple[Ids, Ids, Ids] | None:
+        """Ids of target, coupled and independent; None at temperature 0.
+
+        Args:
+            p, q: (at least gamma, vocab) and (gamma, vocab) float32 logits; q None where all of its draws are known.
+            p_scale, q_scale: inverse temperatures.
+        """
+        if self.greedy:
+            return None
+        target, coupled, independent = self.target, self.coupled, self.independent
+        if target is None:
+            target = self._draws(p, p_scale, "shared")
+        if q is not None:
+            coupled = self._draws(q, q_scale, "shared") if coupled is None else coupled
+            independent = self._draws(q, q_scale, "draft") if independent is None else independent
+        assert coupled is not None and independent is not None
+        return target, coupled, independent
+
+    def _draws(self, logits: Floats, scale: float, domain: str) -> Ids:
+        return [self._draw(logits[index], scale, self.position + index, domain) for index in range(self.gamma)]
+
+    def _draw(self, logits: Floats, scale: float, position: int, domain: str) -> int:
+        noise = self.shared.get(position) if domain == "shared" else None
+        if noise is None:
+            noise = reference.gumbel(self.seed, position, len(logits), domain, self.position)
+        return int(reference.draw(logits[None], scale, noise[None])[0][0])
 
 
 @dataclass(frozen=True)
 class OtherDraws:
-    """One entry for each proposal, the unjudged ones too; all lazy.
+    """As `HostDraws`, in the lazy graph: (gamma,) int32 each, None at temperature 0."""
 
-    Attributes:
-        p: (gamma,) float32, the target's probability of the proposal, given the proposals before it.
-        target: (gamma,) int32, what the target draws there with `shared` noise.
-        coupled: (gamma,) int32, what the drafter draws from its q with `shared` noise: what it proposes under gumbel.
-        independent: (gamma,) int32, what it draws with `draft` noise: what it proposes under the other rules.
-
-    At temperature 0 nothing is drawn, and the last three are None.
-    """
-
-    p: mx.array
     target: mx.array | None = None
     coupled: mx.array | None = None
     independent: mx.array | None = None
@@ -33,7 +84,14 @@ class OtherDraws:
     @property
     def arrays(self) -> list[mx.array]:
         """All that the host will look at."""
-        return [array for array in (self.p, self.target, self.coupled, self.independent) if array is not None]
+        return [array for array in (self.target, self.coupled, self.independent) if array is not None]
+
+    def on_host(self) -> HostDraws:
+        """The ids, once the arrays have been evaluated."""
+        if self.target is None or self.coupled is None or self.independent is None:
+            return HostDraws(0, 0, 0, {}, None, None, None, greedy=True)
+        target, coupled, independent = (_ids(array) for array in (self.target, self.coupled, self.independent))
+        return HostDraws(len(target), 0, 0, {}, target, coupled, independent)
 
 
 def other_draws(
@@ -45,13 +103,31 @@ def other_draws(
     Args:
         p: (gamma + 1, vocab), each given the proposals before it.
     """
-    rows = p.first(proposals.gamma)
-    chances = rows.probability_of(proposals.tokens)
     if greedy:
-        return OtherDraws(chances)
-    target = noise.shared(rows) if judgement.draws is None else judgement.draws[: proposals.gamma]
+        return OtherDraws()
+    target = noise.shared(p.first(proposals.gamma)) if judgement.draws is None else judgement.draws[: proposals.gamma]
     if isinstance(proposals.q, OneHot):
-        return OtherDraws(chances, target, proposals.tokens, proposals.tokens)
+        return OtherDraws(target, proposals.tokens, proposals.tokens)
     if rule == "gumbel":
-        return OtherDraws(chances, target, proposals.tokens, noise.draft(proposals.q))
-    return OtherDraws(chances, target, noise.shared(proposals.q), proposals.tokens)
+        return OtherDraws(target, proposals.tokens, noise.draft(proposals.q))
+    return OtherDraws(target, noise.shared(proposals.q), proposals.tokens)
+
+
+def later_draws(rule: Rule, proposals: Proposals, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
+    """As `other_draws` of a round that has been evaluated: what it has drawn, and what is needed to draw the rest."""
+    drafted = _ids(proposals.tokens)
+    placed = isinstance(proposals.q, OneHot)
+    return HostDraws(
+        gamma=len(drafted),
+        seed=noise.source.seed,
+        position=noise.position,
+        shared=noise.source.kept(),
+        target=None if judgement.draws is None else _ids(judgement.draws)[: len(drafted)],
+        coupled=drafted if placed or rule == "gumbel" else None,
+        independent=drafted if placed or rule != "gumbel" else None,
+        greedy=greedy,
+    )
+
+
+def _ids(array: mx.array) -> Ids:
+    return [int(value) for value in np.asarray(array).reshape(-1)]

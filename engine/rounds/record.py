@@ -1,8 +1,14 @@
-"""From a judged round on the device to its record on the host."""
+"""From a judged round on the device to its record on the host.
+
+What the next token waits for is the verdict: which proposals stand, and what follows them. `bare` tells that much. All that is
+summed, sorted or drawn over the vocabulary to show it is `analysed`, from what the round saw (`Sight`): plain arrays of numpy
+that nobody changes any more, so that it can be done on another thread while the next round runs.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
@@ -11,10 +17,10 @@ import numpy as np
 from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
 from engine.rounds import analysis
-from engine.rounds.other_draws import OtherDraws
+from engine.rounds.other_draws import HostDraws, OtherDraws
 from engine.rounds.text_stream import AnswerText
-from engine.target.distribution import Distribution, OneHot
-from engine.types import DecodingOptions, Draw, Emitted, Expected, Origin, Proposal, Rule, Status
+from engine.target.distribution import Distribution
+from engine.types import DecodingOptions, Draw, Emitted, Origin, Proposal, Round, Rule, Status
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class EvaluatedRound:
         drafted: the proposed ids.
         accepted: how many of them are kept.
         token: the correction, bonus or plain token after them.
+        others: what other rules would compare; None without proposals or analysis.
     """
 
     position: int
@@ -37,17 +44,12 @@ class EvaluatedRound:
     proposals: Proposals | None
     judgement: Judgement
     margins: mx.array | None
-    others: OtherDraws | None
+    others: OtherDraws | HostDraws | None
 
     @property
     def emitted(self) -> list[int]:
         """The ids the round would add to the text, before any stop cuts them."""
         return [*self.drafted[: self.accepted], self.token]
-
-    @property
-    def judged(self) -> int:
-        """Proposals that were judged: the accepted ones and the rejected one."""
-        return min(self.accepted + 1, len(self.drafted))
 
     def status(self, index: int) -> Status:
         """What became of the proposal at `index`, from 0; the first one not accepted is the rejected one."""
@@ -68,159 +70,165 @@ class EvaluatedRound:
         return "bonus" if self.accepted == len(self.drafted) else "correction"
 
 
-def describe(
-    verdict: EvaluatedRound, kept: list[int], text: AnswerText, options: DecodingOptions, greedy: bool
-) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...], tuple[Expected, ...]]:
-    """The emitted tokens, the proposals and the closed forms of a round.
+def bare(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...]]:
+    """The emitted tokens and the proposals of a round, as they are known without looking at the vocabulary.
 
     Args:
         kept: the emitted ids that count, the newest of the committed text.
         text: has already taken `kept`, and knows what each added.
-        options: those that p was made with.
     """
-    pieces = text.latest(len(kept))
-    if not options.analyse:
-        emitted = tuple(
-            Emitted(token, piece, text.bytes_of(token), verdict.origin(index))
-            for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
-        )
-        bare = tuple(
-            Proposal(token, text.text_of(token), text.bytes_of(token), verdict.status(index), copied=verdict.is_copied(index))
-            for index, token in enumerate(verdict.drafted)
-        )
-        return emitted, bare, ()
-
-    p = analysis.rows(np.asarray(verdict.p.logits)[: max(len(kept), verdict.judged)], verdict.p.inverse_temperature)
-    q = _draft_rows(verdict)
-    margins = _margins(verdict, len(kept), greedy)
-    borders = _borders(verdict, kept, options)
     emitted = tuple(
-        Emitted(
-            token,
-            piece,
-            text.bytes_of(token),
-            verdict.origin(index),
-            p[index].of(token),
-            p[index].entropy,
-            margins[index],
-            p[index].candidates(text.text_of) if index == len(verdict.drafted) else (),
-            borders[index],
-        )
-        for index, (token, piece) in enumerate(zip(kept, pieces, strict=True))
+        Emitted(token, piece, text.bytes_of(token), verdict.origin(index))
+        for index, (token, piece) in enumerate(zip(kept, text.latest(len(kept)), strict=True))
     )
-    host = _Judged.of(verdict.judgement, verdict.others)
     proposals = tuple(
-        host.completed(
-            _judged(verdict, host, index, p[index], q[index], text, greedy)
-            if index < verdict.judged
-            else _unjudged(verdict, host, index, q[index], text),
-            index,
-            text,
-        )
-        for index in range(len(verdict.drafted))
+        Proposal(token, text.text_of(token), text.bytes_of(token), verdict.status(index), copied=verdict.is_copied(index))
+        for index, token in enumerate(verdict.drafted)
     )
-    return emitted, proposals, analysis.expected(p[: verdict.judged], q[: verdict.judged], greedy)
+    return emitted, proposals
 
 
-def _draft_rows(verdict: EvaluatedRound) -> list[analysis.Row]:
-    if verdict.proposals is None:
-        return []
-    q = verdict.proposals.q
-    if isinstance(q, OneHot):
-        return [analysis.one_hot(token, q.vocab_size) for token in verdict.drafted]
-    return analysis.rows(np.asarray(q.logits), q.inverse_temperature)
+@dataclass(frozen=True)
+class Sight:
+    """What the analysis of a round looks at, on the host.
+
+    Attributes:
+        p: (gamma + 1, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without any.
+        q: (gamma, vocab) float32 logits of the drafter; None where every proposal was placed.
+        p_scale, q_scale: inverse temperatures.
+        margins: (gamma + 1,) of the target's draws, where its tokens are such.
+        coins, acceptance: (gamma,) where coins were compared. draws: (gamma + 1,) ids that were compared.
+        others: what other rules would compare; None without proposals.
+        greedy: whether p was made at temperature 0.
+    """
+
+    p: analysis.Floats
+    p_scale: float
+    unfiltered: analysis.Floats | None
+    q: analysis.Floats | None
+    q_scale: float
+    margins: analysis.Floats | None
+    coins: list[float] | None
+    acceptance: list[float] | None
+    draws: list[int] | None
+    others: HostDraws | None
+    greedy: bool
+
+    @classmethod
+    def of(cls, verdict: EvaluatedRound, greedy: bool) -> Sight:
+        """Of a round whose arrays have been evaluated. They are not copied; call it where MLX may be called."""
+        judgement, q = verdict.judgement, None if verdict.proposals is None else verdict.proposals.q
+        drawn = q if isinstance(q, Distribution) else None
+        coins = judgement.coins
+        return cls(
+            p=np.asarray(verdict.p.logits),
+            p_scale=verdict.p.inverse_temperature,
+            unfiltered=None if verdict.p.unfiltered is None else np.asarray(verdict.p.unfiltered),
+            q=None if drawn is None else np.asarray(drawn.logits),
+            q_scale=1.0 if drawn is None else drawn.inverse_temperature,
+            margins=None if verdict.margins is None else np.asarray(verdict.margins),
+            coins=None if coins is None else [float(value) for value in np.asarray(coins)],
+            acceptance=None if coins is None else [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)],
+            draws=None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
+            others=verdict.others.on_host() if isinstance(verdict.others, OtherDraws) else verdict.others,
+            greedy=greedy,
+        )
 
 
-def _margins(verdict: EvaluatedRound, count: int, greedy: bool) -> list[float | None]:
+def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Callable[[int], str]) -> Round:
+    """A bare round with probabilities, alternatives, margins, other draws and closed forms. Calls nothing of MLX.
+
+    Args:
+        round: bare, under `sight`'s rule.
+        options: those that p was made with.
+        text_of: a token alone.
+    """
+    judged = min(round.accepted + 1, len(round.proposals))
+    p = analysis.rows(sight.p[: max(len(round.emitted), judged)], sight.p_scale)
+    q = _draft_rows(round, sight)
+    margins = _margins(sight, len(round.emitted))
+    borders = _borders(sight, round, options)
+    emitted = tuple(
+        replace(
+            token,
+            p=p[index].of(token.id),
+            entropy=p[index].entropy,
+            margin=margins[index],
+            target_top=p[index].candidates(text_of) if index == len(round.proposals) else (),
+            border=borders[index],
+        )
+        for index, token in enumerate(round.emitted)
+    )
+    drawn = None if sight.others is None else sight.others.drawn(sight.p, sight.p_scale, sight.q, sight.q_scale)
+    proposals = []
+    for index, proposal in enumerate(round.proposals):
+        if index < judged:
+            found = _judged(round.rule, sight, index, proposal, p[index], q[index], text_of)
+        else:
+            found = _unjudged(round.rule, sight, index, proposal, q[index])
+        if drawn is not None:
+            target, coupled, independent = (Draw(ids[index], text_of(ids[index])) for ids in drawn)
+            found = replace(found, target_draw=target, coupled_draw=coupled, independent_draw=independent)
+        proposals.append(found)
+    expected = analysis.expected(p[:judged], q[:judged], sight.greedy)
+    return replace(round, emitted=emitted, proposals=tuple(proposals), expected=expected)
+
+
+def _draft_rows(round: Round, sight: Sight) -> Sequence[analysis.Row]:
+    if sight.q is None:
+        return [analysis.certain(proposal.id) for proposal in round.proposals]
+    return analysis.rows(sight.q, sight.q_scale)
+
+
+def _margins(sight: Sight, count: int) -> list[float | None]:
     """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
-    if greedy:
-        gaps = [analysis.margin(row) for row in np.asarray(verdict.p.logits)[:count]]
-    elif verdict.margins is not None:
-        gaps = [float(gap) for gap in np.asarray(verdict.margins)[:count]]
+    if sight.greedy:
+        gaps = [analysis.margin(row) for row in sight.p[:count]]
+    elif sight.margins is not None:
+        gaps = [float(gap) for gap in sight.margins[:count]]
     else:
         return [None] * count
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 
-def _borders(verdict: EvaluatedRound, kept: list[int], options: DecodingOptions) -> list[float | None]:
+def _borders(sight: Sight, round: Round, options: DecodingOptions) -> list[float | None]:
     """How near each emitted token was to being filtered out."""
-    if verdict.p.unfiltered is None:
-        return [None] * len(kept)
-    unfiltered = np.asarray(verdict.p.unfiltered)
-    return [analysis.border(unfiltered[index], token, options) for index, token in enumerate(kept)]
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """A Judgement's arrays on the host, `acceptance` where coins were compared with it, and what other rules would compare."""
-
-    acceptance: list[float] | None
-    coins: list[float] | None
-    draws: list[int] | None
-    others: OtherDraws | None
-
-    @classmethod
-    def of(cls, judgement: Judgement, others: OtherDraws | None) -> _Judged:
-        """Evaluates the judgement and copies it. `acceptance` is None where no coin was compared, and limited to 1 elsewhere."""
-        draws = None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)]
-        if judgement.coins is None:
-            return cls(None, None, draws, others)
-        acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)]
-        return cls(acceptance, [float(value) for value in np.asarray(judgement.coins)], draws, others)
-
-    def completed(self, proposal: Proposal, index: int, text: AnswerText) -> Proposal:
-        """The proposal at `index` with what other rules would have compared, and with its p where it was not judged."""
-        others = self.others
-        if others is None:
-            return proposal
-        ids = (
-            None if drawn is None else int(np.asarray(drawn)[index])
-            for drawn in (others.target, others.coupled, others.independent)
-        )
-        target, coupled, independent = (None if token is None else Draw(token, text.text_of(token)) for token in ids)
-        p = float(np.asarray(others.p)[index]) if proposal.p is None else proposal.p
-        return replace(proposal, p=p, target_draw=target, coupled_draw=coupled, independent_draw=independent)
+    if sight.unfiltered is None:
+        return [None] * len(round.emitted)
+    return [analysis.border(sight.unfiltered[index], token.id, options) for index, token in enumerate(round.emitted)]
 
 
 def _judged(
-    verdict: EvaluatedRound, host: _Judged, index: int, p: analysis.Row, q: analysis.Row, text: AnswerText, greedy: bool
+    rule: Rule, sight: Sight, index: int, proposal: Proposal, p: analysis.Row, q: analysis.Row, text_of: Callable[[int], str]
 ) -> Proposal:
-    token = verdict.drafted[index]
-    if host.acceptance is not None:
-        acceptance = host.acceptance[index]
-    elif greedy:
-        acceptance = float(host.draws is not None and host.draws[index] == token)
+    token = proposal.id
+    if sight.acceptance is not None:
+        acceptance = sight.acceptance[index]
+    elif sight.greedy:
+        acceptance = float(sight.draws is not None and sight.draws[index] == token)
     else:
-        acceptance = p.of(token) if verdict.rule == "match" else analysis.coupled_acceptance(p, q, token)
-    return Proposal(
-        id=token,
-        text=text.text_of(token),
-        bytes=text.bytes_of(token),
-        status=verdict.status(index),
+        acceptance = p.of(token) if rule == "match" else analysis.coupled_acceptance(p, q, token)
+    return replace(
+        proposal,
         q=q.of(token),
         p=p.of(token),
         acceptance=acceptance,
-        coin=None if host.coins is None else host.coins[index],
-        draft_argmax=None if host.draws is None else token,
-        target_argmax=None if host.draws is None else host.draws[index],
-        draft_top=q.candidates(text.text_of),
-        target_top=p.candidates(text.text_of),
-        copied=verdict.is_copied(index),
+        coin=None if sight.coins is None else sight.coins[index],
+        draft_argmax=None if sight.draws is None else token,
+        target_argmax=None if sight.draws is None else sight.draws[index],
+        draft_top=q.candidates(text_of),
+        target_top=p.candidates(text_of),
     )
 
 
-def _unjudged(verdict: EvaluatedRound, host: _Judged, index: int, q: analysis.Row, text: AnswerText) -> Proposal:
-    """A proposal after the rejected one. Its row is not looked at: it is conditional on text that was not kept."""
-    token = verdict.drafted[index]
+def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, q: analysis.Row) -> Proposal:
+    """A proposal after the rejected one. Of its row only its own p is told: it is conditional on text that was not kept."""
     # Under `block` the coins and chances of all positions decide together, so all are shown.
-    shown = verdict.rule == "block"
-    return Proposal(
-        id=token,
-        text=text.text_of(token),
-        bytes=text.bytes_of(token),
-        status="unjudged",
-        q=q.of(token),
-        acceptance=host.acceptance[index] if shown and host.acceptance is not None else None,
-        coin=host.coins[index] if shown and host.coins is not None else None,
-        copied=verdict.is_copied(index),
+    shown = rule == "block"
+    return replace(
+        proposal,
+        q=q.of(proposal.id),
+        p=None if sight.others is None else analysis.row(sight.p[index], sight.p_scale).of(proposal.id),
+        acceptance=sight.acceptance[index] if shown and sight.acceptance is not None else None,
+        coin=sight.coins[index] if shown and sight.coins is not None else None,
     )

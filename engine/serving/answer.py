@@ -2,6 +2,9 @@
 
 An answer is made in turns of one round, so that several can share the machine (`engine.serving.time_sharing`). Its times are
 its own: what other answers took in between counts nowhere.
+
+An answer that has the machine to itself is reported beside the engine thread: while a round runs, the one before is analysed,
+written to the trace and sent, on a thread that does one after the other.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import secrets
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ from engine.files.paths import traces_folder
 from engine.lens.thoughts import opened_by
 from engine.metrics import Totals, violations
 from engine.serving.backend import Backend
+from engine.serving.beside import Beside
 from engine.serving.branching import Beginning, beginning, with_given_ids
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
@@ -194,21 +199,32 @@ class _AnswerRun:
         self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
         self._began = self._clock()
         drafter = self._made(self._drafter)
+        incomplete: list[Callable[[], Round]] = []
         rounds = self._backend.decode(
-            self._target, self._read, drafter, self._request.options, cache, self._run, len(self._given.ids), self._clock
+            self._target,
+            self._read,
+            drafter,
+            self._request.options,
+            cache,
+            self._run,
+            len(self._given.ids),
+            self._clock,
+            incomplete.append if self._alone else None,
         )
-        with contextlib.closing(rounds):  # on this thread, not whenever the collector runs
+        with contextlib.closing(rounds), Beside() as beside:  # closed on this thread, not whenever the collector runs
             for round in rounds:
-                if self._is_changing:
-                    self._is_changing = False
-                    self._in_force["drafter"] = round.drafter  # one that a stop kept from catching up takes no part
-                    writer.change({"index": round.index, **self._in_force})
-                    self._emit(RunChanged(self._run.id, round.index, **self._in_force))
-                self._count(round)
-                writer.round(round)
-                self._emit(RoundFinished(self._run.id, round, self._first_token))
+                if not round.index:
+                    decoding = (round.started + round.milliseconds.total) / 1000
+                    self._prefill_seconds = max(0.0, self._clock() - self._began - decoding)
+                    self._first_token = self._clock() - self._run.submitted
+                report = partial(self._report, writer, round, incomplete.pop() if incomplete else None, self._changed_to(round))
+                if self._alone:
+                    beside.put(report)
+                else:
+                    report()
                 if round.finish is None and not self._alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
+            beside.wait()
         if not self._rounds:
             self._prefill_seconds = self._clock() - self._began
         if conversation:
@@ -216,6 +232,25 @@ class _AnswerRun:
         for problem in violations(self._rounds):
             _log.error("The rounds of %s do not add up. %s", writer.path, problem)
         return self._finish()
+
+    def _changed_to(self, round: Round) -> dict[str, Any] | None:
+        """What has changed with this round, if anything has."""
+        if not self._is_changing:
+            return None
+        self._is_changing = False
+        self._in_force["drafter"] = round.drafter  # one that a stop kept from catching up takes no part
+        return dict(self._in_force)
+
+    def _report(self, writer: Writer, round: Round, complete: Callable[[], Round] | None, changed: dict[str, Any] | None) -> None:
+        """Count, write and send a round, completed first if it is bare. Calls nothing of MLX."""
+        if changed is not None:
+            writer.change({"index": round.index, **changed})
+            self._emit(RunChanged(self._run.id, round.index, **changed))
+        whole = round if complete is None else complete()
+        self._rounds.append(whole)
+        self._totals.add(whole)
+        writer.round(whole)
+        self._emit(RoundFinished(self._run.id, whole, self._first_token))
 
     def _made(self, loaded: LoadedDrafter) -> Any:
         """The drafter itself. It follows one text, so answers that take turns have one each, on the same weights."""
@@ -245,14 +280,6 @@ class _AnswerRun:
 
     def _prefilled(self, done: int, total: int) -> None:
         self._emit(PrefillProgress(self._run.id, done, total))
-
-    def _count(self, round: Round) -> None:
-        if not self._rounds:
-            decoding = (round.started + round.milliseconds.total) / 1000
-            self._prefill_seconds = max(0.0, self._clock() - self._began - decoding)
-            self._first_token = self._clock() - self._run.submitted
-        self._rounds.append(round)
-        self._totals.add(round)
 
     def _finish(self) -> Finish:
         finish = self._rounds[-1].finish if self._rounds else None

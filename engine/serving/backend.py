@@ -11,6 +11,7 @@ from engine.files.memory import MakeRoom
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
+from engine.run_control import HandOver
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
 Progress = Callable[[str, float | None], None]
@@ -44,8 +45,10 @@ class Backend(Protocol):
         control: Any,
         given: int = 0,
         clock: Clock | None = None,
+        hand_over: HandOver | None = None,
     ) -> Generator[Round, None, None]:
-        """The rounds of an answer, with times of its clock. The last `given` tokens of the prompt begin it."""
+        """The rounds of an answer, with times of its clock. The last `given` tokens of the prompt begin it. A round before which
+        `hand_over` is called is yielded bare."""
 
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]

@@ -154,6 +154,7 @@ class FakeBackend:
         control: Any,
         given: int = 0,
         clock: Any = None,
+        hand_over: Any = None,
     ) -> Generator[Round, None, None]:
         assert list(prompt[: len(cache.tokens)]) == cache.tokens
         assert len(cache.tokens) < len(prompt)

@@ -297,7 +297,7 @@ class Tiny(FakeBackend):
         return cache_length(cache) or 0
 
     def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
-        given, clock = rest
+        given, clock, _ = rest
         return decode(
             TARGET, prompt, drafter, options, tokenizer=Letters(), cache=cache, control=control, given=given, clock=clock
         )

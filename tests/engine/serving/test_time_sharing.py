@@ -75,7 +75,7 @@ class PacedBackend(FakeBackend):
         return super().drafter(*arguments)
 
     def decode(self, *arguments: Any) -> Generator[Round, None, None]:
-        clock = arguments[-1]
+        clock = arguments[7]
         began: float | None = None
         self.now += self.reading
         for made in super().decode(*arguments):
@@ -277,7 +277,7 @@ class Device(FakeBackend):
         return cache_length(cache) or 0
 
     def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
-        given, clock = rest
+        given, clock, _ = rest
         return decoding.decode(self.target, prompt, drafter, options, cache=cache, control=control, given=given, clock=clock)
 
 

@@ -1,0 +1,122 @@
+"""Rounds that are completed later, and elsewhere, are the rounds that they would have been at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import decoding
+from engine.acceptance import JUDGES, RoundNoise
+from engine.decoding import DecodingOptions, decode
+from engine.drafters import DraftModel, NGram
+from engine.drafters.base import Drafter, Proposals
+from engine.noise import NoiseSource
+from engine.rounds.other_draws import HostDraws, later_draws, other_draws
+from engine.rounds.record import Sight
+from engine.target.distribution import Distribution, OneHot
+from engine.types import RULES, Milliseconds, Round
+from tests.engine.tabular import TabularModel, pair
+
+VOCAB = 12
+PROMPT = [1, 2, 3, 1, 2]
+OPTIONS = DecodingOptions(seed=3, temperature=0.8, gamma=4, max_tokens=16, phase_every=3)
+TABLES = pair("good", VOCAB)
+
+
+def drafter_of(kind: str) -> Drafter | None:
+    makers: dict[str, Callable[[], Any]] = {"model": lambda: DraftModel(TabularModel(TABLES.draft)), "ngram": NGram}
+    return makers[kind]() if kind in makers else None
+
+
+def untimed(rounds: list[Round]) -> list[Round]:
+    return [replace(round_, milliseconds=Milliseconds(0.0), started=0.0) for round_ in rounds]
+
+
+FILTERS = {"top_k": 5, "top_p": 0.9, "min_p": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "filters"),
+    [
+        *((rule, "model", {}) for rule in RULES),
+        ("gumbel", "model", {"temperature": 0.0}),
+        ("block", "model", FILTERS),
+        ("match", "ngram", FILTERS),
+        ("rejection", "ngram", {}),
+        ("gumbel", "none", FILTERS),
+    ],
+)
+def test_rounds_completed_after_the_answer_on_another_thread_are_those_completed_at_once(
+    rule: Any, kind: str, filters: dict[str, Any]
+) -> None:
+    options = OPTIONS.replace(rule=rule, **filters)
+    target = TabularModel(TABLES.target)
+    at_once = list(decode(target, PROMPT, drafter_of(kind), options))
+
+    incomplete: list[Callable[[], Round]] = []
+    bare = list(decode(target, PROMPT, drafter_of(kind), options, hand_over=incomplete.append))
+    assert [round_.emitted[0].p for round_ in bare] == [None] * len(bare)
+    assert len(incomplete) == len(bare)
+    later: list[Round] = []
+    thread = threading.Thread(target=lambda: later.extend(complete() for complete in reversed(incomplete)))
+    thread.start()
+    thread.join()
+    assert untimed(later[::-1]) == untimed(at_once)
+    assert [round_.milliseconds for round_ in later[::-1]] == [round_.milliseconds for round_ in bare]
+
+
+def test_without_analysis_nothing_is_handed_over() -> None:
+    def refuse(complete: Callable[[], Round]) -> None:
+        raise AssertionError("nothing is left to be found out")
+
+    assert list(
+        decode(TabularModel(TABLES.target), PROMPT, drafter_of("model"), OPTIONS.replace(analyse=False), hand_over=refuse)
+    )
+
+
+def test_what_is_handed_over_holds_no_array_of_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Sight] = []
+    monkeypatch.setattr(decoding, "analysed", lambda round_, sight, options, text_of: seen.append(sight) or round_)
+    for rule in RULES:
+        list(decode(TabularModel(TABLES.target), PROMPT, drafter_of("model"), OPTIONS.replace(rule=rule)))
+    holders: list[Any] = [*seen, *(sight.others for sight in seen)]
+    held = [getattr(holder, field.name) for holder in holders if holder is not None for field in fields(holder)]
+    assert len(held) > 50
+    assert not any(isinstance(value, mx.array) for value in held)
+
+
+def both_ways(rule: Any, q: Distribution | OneHot, drafted: mx.array) -> tuple[HostDraws, HostDraws, np.ndarray]:
+    """What other rules would compare in a round of three proposals: drawn in the graph, left for later; the target's logits."""
+    p = Distribution(mx.array(TABLES.target[0, :4]), 1.25)
+    noise = RoundNoise(NoiseSource(9, VOCAB), 70)
+    proposals = Proposals(drafted, q)
+    judgement = JUDGES[rule](p, q, drafted, noise)
+    in_graph = other_draws(rule, p, proposals, judgement, noise, greedy=False)
+    return in_graph.on_host(), later_draws(rule, proposals, judgement, noise, greedy=False), np.array(p.logits)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_numpy_draws_later_what_a_device_draws_in_the_graph(rule: Any) -> None:
+    q = Distribution(mx.array(TABLES.draft[0, :3]), 1.25)
+    noise = RoundNoise(NoiseSource(9, VOCAB), 70)
+    drafted = noise.shared(q) if rule == "gumbel" else noise.draft(q)
+    in_graph, later, p = both_ways(rule, q, drafted)
+    wanted = in_graph.drawn(p, 1.25, None, 1.0)
+    assert later.drawn(p, 1.25, np.array(q.logits), 1.25) == wanted
+    rows_unknown = replace(later, shared={}, target=None, coupled=None, independent=None)
+    assert rows_unknown.drawn(p[:3], 1.25, np.array(q.logits), 1.25) == wanted
+    elsewhere = replace(rows_unknown, position=71)
+    assert elsewhere.drawn(p[:3], 1.25, np.array(q.logits), 1.25) != wanted
+
+
+def test_what_was_placed_is_its_own_draw() -> None:
+    drafted = mx.array([4, 5, 6])
+    in_graph, later, p = both_ways("rejection", OneHot(drafted, VOCAB), drafted)
+    assert later.drawn(p, 1.25, None, 1.0) == in_graph.drawn(p, 1.25, None, 1.0)
+    assert later.coupled == later.independent == [4, 5, 6]

@@ -1,0 +1,134 @@
+"""What is shown of a round is worked out beside the next one, and reported in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import DraftlightError
+from engine.requests.compare import CompareRequest
+from engine.serving.beside import Beside
+from engine.trace import read
+from engine.types import (
+    DecodingOptions,
+    Message,
+    Request,
+    Round,
+    RoundFinished,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE, FakeBackend
+
+REQUEST = Request((Message("user", "hi"),), DecodingOptions(max_tokens=4, seed=1))
+
+
+class Late(FakeBackend):
+    """Leaves the p of its tokens for later, where it may. `complete` is called with a round's index before it is whole."""
+
+    def __init__(self, complete: Callable[[int], None] = lambda index: None) -> None:
+        super().__init__()
+        self.complete = complete
+        self.made = {index: threading.Event() for index in range(4)}
+
+    def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+        hand_over = arguments[8]
+        for made in super().decode(*arguments):
+            self.made[made.index].set()
+            complete = partial(self._completed, made)
+            if hand_over is None:
+                yield complete()
+            else:
+                hand_over(complete)
+                yield made
+
+    def _completed(self, made: Round) -> Round:
+        self.complete(made.index)
+        return replace(made, emitted=(replace(made.emitted[0], p=0.5),))
+
+
+def events_of(backend: Late, *requests: Request) -> list[Any]:
+    """All events up to the end of the answers."""
+    engine = Engine(lambda: backend)
+    try:
+        if len(requests) == 1:
+            engine.submit(requests[0])
+        else:
+            engine.compare(CompareRequest(requests))
+        seen: list[Any] = []
+        while sum(isinstance(event, (RunFinished, RunFailed)) for event in seen) < len(requests):
+            assert engine.wait(PATIENCE)
+            seen += engine.events()
+        return seen
+    finally:
+        assert engine.close(PATIENCE)
+
+
+def rounds_in(events: list[Any]) -> list[Round]:
+    return [event.round for event in events if isinstance(event, RoundFinished)]
+
+
+def test_the_next_round_does_not_wait_for_what_is_shown_of_the_last(home: Path) -> None:
+    def complete(index: int) -> None:
+        assert index == 3 or backend.made[index + 1].wait(PATIENCE), "the next round waited"
+        threads.add(threading.get_ident())
+
+    backend, threads = Late(complete), set[int]()
+    events = events_of(backend, REQUEST)
+    assert [round_.emitted[0].p for round_ in rounds_in(events)] == [0.5] * 4
+    assert [round_.index for round_ in rounds_in(events)] == [0, 1, 2, 3]
+    assert isinstance(events[-1], RunFinished) and events[-1].text == "abcd"
+    started = next(event for event in events if isinstance(event, RunStarted))
+    assert list(read(started.trace_path).rounds) == rounds_in(events)
+    assert len(threads) == 1 and not threads & backend.threads, "one thread of its own, and not MLX's"
+
+
+def test_a_round_is_begun_only_when_the_one_before_the_last_has_been_reported(home: Path) -> None:
+    """Otherwise what is shown would fall behind without end where the analysis takes longer than a round."""
+    behind: list[bool] = []
+    backend = Late(lambda index: behind.append(index < 2 and backend.made[index + 2].wait(0.05)))
+    events_of(backend, REQUEST)
+    assert behind == [False] * 4
+
+
+def test_answers_that_take_turns_complete_their_rounds_in_their_own_turn(home: Path) -> None:
+    backend = Late(lambda index: threads.add(threading.get_ident()))
+    threads: set[int] = set()
+    events = events_of(backend, REQUEST, REQUEST)
+    assert [round_.emitted[0].p for round_ in rounds_in(events)] == [0.5] * 8
+    assert threads <= backend.threads
+
+
+def test_what_fails_beside_the_next_round_ends_the_answer_with_its_message(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def complete(index: int) -> None:
+        if index == 1:
+            raise DraftlightError("The trace cannot be shown.")
+
+    events = events_of(Late(complete), REQUEST)
+    assert isinstance(events[-1], RunFailed) and events[-1].message == "The trace cannot be shown."
+    assert [round_.index for round_ in rounds_in(events)] == [0]
+    started = next(event for event in events if isinstance(event, RunStarted))
+    found = read(started.trace_path)
+    assert len(found.rounds) == 1 and found.summary is not None and found.summary["text"] == "a"
+
+
+def test_what_the_last_task_raised_is_raised_once() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    done: list[int] = []
+    with Beside() as beside:
+        beside.put(fail)
+        with pytest.raises(ValueError, match="no"):
+            beside.put(lambda: done.append(1))
+        beside.put(lambda: done.append(2))
+        beside.wait()
+    assert done == [2]
