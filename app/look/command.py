@@ -27,6 +27,9 @@ from shiboken6 import isValid
 from app.look.placing import FRAME
 from app.look.widgets import spaced
 
+MENU_ROLES = {"quitAction": QAction.MenuRole.QuitRole, "settingsAction": QAction.MenuRole.PreferencesRole}
+"""Commands that stand in the application's own menu on a Mac."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -57,7 +60,7 @@ def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QActi
         action = QAction(command.title, owner)
         action.setObjectName(command.id)
         action.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
-        action.setMenuRole(QAction.MenuRole.QuitRole if command.id == "quitAction" else QAction.MenuRole.NoRole)
+        action.setMenuRole(MENU_ROLES.get(command.id, QAction.MenuRole.NoRole))
         if command.checked is not None:
             action.setCheckable(True)
             action.setChecked(command.checked)

@@ -194,14 +194,18 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #verdictHint {{ color: {theme.faint}; padding-top: 3px; }}
     #popover {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
     #popover QLabel#fieldHint {{ color: {theme.faint}; font-size: {px(11)}; }}
-    #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit {{
+    #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit,
+    #settingsWindow QAbstractSpinBox, #settingsWindow QPlainTextEdit {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 7px; padding: 4px 6px;
         color: {theme.text}; placeholder-text-color: {theme.faint};
         selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
-    #popover QAbstractSpinBox {{ padding: 4px 0; }}
-    #popover QPlainTextEdit:focus, #popover QLineEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
-    #popover QAbstractSpinBox:focus {{ border: 2px solid {theme.accent}; padding: 3px 0; }}
-    #popover QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; }}
+    #popover QAbstractSpinBox, #settingsWindow QAbstractSpinBox {{ padding: 4px 0; }}
+    #popover QPlainTextEdit:focus, #popover QLineEdit:focus, #settingsWindow QLineEdit:focus,
+    #settingsWindow QPlainTextEdit:focus {{ border: 2px solid {theme.accent}; padding: 3px 5px; }}
+    #popover QAbstractSpinBox:focus, #settingsWindow QAbstractSpinBox:focus {{
+        border: 2px solid {theme.accent}; padding: 3px 0; }}
+    #popover QAbstractSpinBox QLineEdit, #settingsWindow QAbstractSpinBox QLineEdit {{
+        background: transparent; border: none; padding: 0; }}
     QPushButton#primaryButton {{
         background: {theme.accent}; border: 1px solid {theme.accent}; border-radius: 8px; padding: 4px 14px;
         color: {theme.on_accent}; font-weight: 600; }}
@@ -216,6 +220,14 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QDialogButtonBox QPushButton:disabled {{ color: {theme.faint}; }}
     QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
     #keysHeading {{ font-weight: 600; }}
+    #settingSection {{ color: {theme.dim}; font-size: {px(12)}; font-weight: 600; }}
+    #settingTitle {{ font-weight: 500; }}
+    QPushButton#settingSwitch {{
+        background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; color: {theme.dim};
+        padding: 0 {px(12)}; min-height: {px(26)}; min-width: {px(30)}; }}
+    QPushButton#settingSwitch:checked {{ background: {theme.raised}; color: {theme.text}; border-color: {theme.faint}; }}
+    QPushButton#settingSwitch:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(11)}; }}
+    #settingWords {{ color: {theme.dim}; font-size: {px(12)}; }}
 
     #againFound {{ color: {theme.text}; font-size: {px(14)}; font-weight: 600; }}
     #againFound[alone="true"] {{ font-size: {px(13)}; font-weight: 400; }}
@@ -240,12 +252,13 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QPushButton#tracesButton:hover {{ background: {theme.raised}; }}
     QPushButton#tracesButton:focus {{ border: 1px solid {theme.accent}; }}
     #chatsEmpty {{ color: {theme.dim}; font-size: {px(12)}; padding: 6px 14px; }}
-    QLineEdit#chatSearch, QLineEdit#chatTitle, QLineEdit#findField, QLineEdit#modelSearch, QLineEdit#tokenField {{
+    QLineEdit#chatSearch, QLineEdit#chatTitle, QLineEdit#findField, QLineEdit#modelSearch, QLineEdit#tokenField,
+    QLineEdit#settingsSearch {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; padding: 0 {px(7)};
         min-height: {px(26)}; color: {theme.text}; placeholder-text-color: {theme.faint};
         selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
     QLineEdit#chatSearch:focus, QLineEdit#chatTitle:focus, QLineEdit#findField:focus, QLineEdit#modelSearch:focus,
-    QLineEdit#tokenField:focus {{ border-color: {theme.accent}; }}
+    QLineEdit#tokenField:focus, QLineEdit#settingsSearch:focus {{ border-color: {theme.accent}; }}
     QListView#chatList {{ background: {theme.panel}; border: none; outline: none; }}
     #modelsDialog {{ background: {theme.background}; }}
     #modelsDialog QTabBar#panelTabs::tab:first {{ margin-left: 0; }}

@@ -20,7 +20,8 @@ from app.look.colours import Theme as Theme
 from app.look.typefaces import code_face, figure_face, text_face
 
 Appearance = Literal["system", "dark", "light"]
-APPEARANCES: tuple[Appearance, ...] = ("system", "dark", "light")
+APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Match system theme", "dark": "Dark theme", "light": "Light theme"}
+APPEARANCES: tuple[Appearance, ...] = tuple(APPEARANCE_TITLES)
 
 
 def assets_folder() -> Path:

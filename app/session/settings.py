@@ -23,6 +23,8 @@ PanelPage = Literal["rounds", "charts", "table", "rules"]
 PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table", "rules")
 
 
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+"""Settings that a publisher may recommend."""
 OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)
 
 
@@ -133,6 +135,13 @@ class Settings:
         }
         return {name: value for name, value in follows.items() if getattr(self, name) != value} | {"recommended": sampling}
 
+    def default(self, name: str) -> Any:
+        """What a setting is unless the user sets it: for sampling, what the target's publisher recommends."""
+        recommended = dict(self.recommended)
+        if name in recommended:
+            return recommended[name]
+        return getattr(DecodingOptions() if name in SAMPLING else Settings(), name)
+
     def options(self) -> DecodingOptions:
         """The options of the next answer."""
         shared = {option.name for option in fields(DecodingOptions)} & {setting.name for setting in fields(self)}
@@ -190,4 +199,4 @@ def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
 
 def save(path: Path, settings: Settings) -> None:
     """Writes the whole file or leaves the old one. Raises `engine.files.whole_file.NotWritten`."""
-    write_whole(path, json.dumps(asdict(settings), indent=2, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(asdict(settings), indent=2, ensure_ascii=False) + "\n", private=True)

@@ -9,7 +9,7 @@ from app.compare.view import CompareView
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
 from app.look.command import ESCAPE, Command
-from app.look.theme import APPEARANCES, Appearance
+from app.look.theme import APPEARANCE_TITLES, Appearance
 from app.look.wording import GHOST_TITLES
 from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
@@ -21,8 +21,6 @@ from app.window.models_controller import ModelsController
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
 from engine.lens.pieces import Ghosts
-
-APPEARANCE_TITLES: dict[Appearance, str] = {"system": "Match system theme", "dark": "Dark theme", "light": "Light theme"}
 
 
 class Commanded(Protocol):
@@ -117,6 +115,9 @@ class Commanded(Protocol):
     def open_page(self, page: PanelPage) -> None:
         """A page of the panel, with the keyboard on it."""
 
+    def open_settings(self) -> None:
+        """Every setting."""
+
     def open_options(self) -> None:
         """The sampling options."""
 
@@ -136,7 +137,7 @@ def window_commands(window: Commanded) -> list[Command]:
             checked=settings.appearance == name,
             group="theme",
         )
-        for name in APPEARANCES
+        for name in APPEARANCE_TITLES
     ]
     ghosts = [
         Command(
@@ -173,6 +174,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("tracesAction", "Traces…", "Chat", window.chats.show_traces),
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts),
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",)),
+        Command("settingsAction", "Settings…", "Chat", window.open_settings, ("Ctrl+,",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
         Command("ghostsAction", "Show more or fewer ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G")),
         *ghosts,
@@ -194,7 +196,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),
         Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
         Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",)),
-        Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+,",)),
+        Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",)),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
@@ -68,6 +69,7 @@ from app.window.panel_splitter import PanelSplitter
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
 from app.window.rule_bars import rule_bars
 from app.window.sampling_popover import SamplingPopover
+from app.window.settings_window import SettingsWindow
 from app.window.status_strip import StatusStrip, phase_text
 from app.window.trace_reader import TraceReader
 from engine.chats import ChatStore
@@ -182,6 +184,7 @@ class Window(QMainWindow):
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
         self.options = SamplingPopover(self)
+        self.settings_window: SettingsWindow | None = None
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
@@ -638,6 +641,8 @@ class Window(QMainWindow):
         self.header.show_settings(settings)
         self.models.show_settings()
         self.options.show_settings(settings)
+        if self.settings_window is not None:
+            self.settings_window.show_settings()
         self.status.show_ghosts(self.ghosts)
         self.panel.show_page(settings.panel_page)
         self.actions_by_id[f"{self.ghosts}GhostsAction"].setChecked(True)
@@ -700,12 +705,7 @@ class Window(QMainWindow):
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Shows so much of what was proposed and not accepted in the page that is shown, and keeps the choice for it."""
-        if self.pages.comparing is None:
-            self.chat.keep(ghosts=ghosts)
-            self.transcript.set_ghosts(ghosts)
-        else:
-            self.chat.keep(compare_ghosts=ghosts)
-            self.pages.set_ghosts(ghosts)
+        self.set_setting("ghosts" if self.pages.comparing is None else "compare_ghosts", ghosts)
 
     @Slot()
     def toggle_reading(self) -> None:
@@ -855,6 +855,33 @@ class Window(QMainWindow):
 
     # Asked for by menus and keys
 
+    def open_settings(self) -> None:
+        """Opens the window with every setting; it stays open beside this one."""
+        if self.settings_window is None:
+            self.settings_window = SettingsWindow(lambda: self.settings, self)
+            self.settings_window.changed.connect(self.set_setting)
+        self.settings_window.open_beside(self.settings.text_scale)
+
+    @Slot(str, object)
+    def set_setting(self, name: str, value: Any) -> None:
+        """Puts a setting in force at once, whatever it concerns."""
+        match name:
+            case "appearance":
+                self.set_appearance(value)
+            case "text_scale":
+                self._scale(value)
+            case "reading":
+                if value != self.settings.reading:
+                    self.toggle_reading()
+            case "ghosts":
+                self.chat.keep(ghosts=value)
+                self.transcript.set_ghosts(value)
+            case "compare_ghosts":
+                self.chat.keep(compare_ghosts=value)
+                self.pages.set_ghosts(value)
+            case _:
+                self.chat.change(name, value)
+
     @Slot()
     def open_options(self) -> None:
         """Opens the sampling options below their button in the header."""
@@ -933,6 +960,8 @@ class Window(QMainWindow):
             self._clock.stop()
             self.panel.stop()
             self.context.stop()
+            if self.settings_window is not None:
+                self.settings_window.close()
             self.sidebar.stop()
             self.replay_controller.stop()
             self.verdicts.stop()

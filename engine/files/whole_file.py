@@ -19,6 +19,7 @@ from engine.errors import DraftlightError
 
 Content = str | bytes | Callable[[BinaryIO], object]
 """What is to stand in a file: text (UTF-8), bytes, or a function that writes them to the open file."""
+PRIVATE = 0o600
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -32,16 +33,16 @@ class NotWritten(DraftlightError, OSError):
         return str(self.args[0])
 
 
-def write_whole(path: Path, content: Content) -> None:
-    """Put the whole file in place in one step, or leave what was there. Raises NotWritten."""
-    write_together({path: content})
+def write_whole(path: Path, content: Content, private: bool = False) -> None:
+    """Put the whole file in place in one step, or leave what was there. `private`: as in `write_together`. Raises NotWritten."""
+    write_together({path: content}, private)
 
 
-def write_together(files: Mapping[Path, Content]) -> None:
+def write_together(files: Mapping[Path, Content], private: bool = False) -> None:
     """Put files in place that belong together: none is touched before all of them are on the disk.
 
     A link stays a link: what it leads to is replaced, in its own folder. A file keeps its permissions. What is neither a file nor
-    new, as a device, is refused. Folders on the way are made.
+    new, as a device, is refused. Folders on the way are made. Private files can be read by the user alone, whatever they were.
 
     Raises:
         NotWritten: one cannot be written, because of a full disk, say; then nothing has changed and nothing is left behind.
@@ -53,7 +54,7 @@ def write_together(files: Mapping[Path, Content]) -> None:
             place = _place(path)
             temporary = place.with_name(f".{place.name[:50]}-{secrets.token_hex(4)}")
             staged.append((temporary, place))
-            _write(temporary, content, _permissions(place))
+            _write(temporary, content, PRIVATE if private else _permissions(place))
         while staged:
             temporary, place = staged[0]
             path = place  # that is what fails, if anything does

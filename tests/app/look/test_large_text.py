@@ -13,6 +13,7 @@ from app.look.command import ShortcutSheet
 from app.look.widgets import ElidedLabel
 from app.session.cursor import Place
 from app.session.settings import MAX_SCALE
+from app.window.sampling_popover import NUMBERS
 from app.window.window import Window
 from tests.app.driving import Open, ask, settle, wait_for_answer
 
@@ -54,7 +55,7 @@ def test_the_sampling_options_are_whole(window: Window) -> None:
     settle()
     assert not list(cut_off(window.options))
     assert window.screen().availableGeometry().contains(window.options.frameGeometry())
-    for box in window.options.numbers.values():
+    for box in (window.options.fields[name].widget for name in NUMBERS):
         assert box.width() >= box.minimumSizeHint().width()
     window.options.close()
 

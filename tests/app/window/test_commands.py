@@ -235,7 +235,7 @@ def test_enter_presses_every_button_that_tab_reaches(qtbot: QtBot, open_window: 
     walk(window.pages.comparing.bar.prompt)
     window.pages.open_conversation()
     window.open_options()
-    walk(window.options.stop)
+    walk(window.options.fields["stop"].widget)
     window.options.close()
     wanted = {"Compare", "Menu", "Copy the answer", "Regenerate", "Start", "Presets", "Reset to defaults"}
     assert wanted <= seen

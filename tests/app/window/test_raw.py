@@ -43,12 +43,12 @@ def test_raw_completion_can_be_chosen_and_keeps_blanks_and_line_breaks(qtbot: Qt
     engine = FakeEngine()
     window = show_window(engine)
     ask(qtbot, window, "  A question\n")
-    window.options.choices["raw"].setCurrentIndex(1)
+    window.options.fields["raw"].widget.setCurrentIndex(1)
     assert window.settings.raw
     assert words(window)[2] == "Raw completion: the model continues your text as it stands."
     ask(qtbot, window, "  Once upon\n")
     window.options._reset()
-    assert window.options.choices["raw"].currentIndex() == 0
+    assert window.options.fields["raw"].widget.currentIndex() == 0
     ask(qtbot, window, "  Another question\n")
     asked = [(request.messages[-1].content, request.template) for request in engine.requests]
     assert asked == [("A question", True), ("  Once upon\n", False), ("Another question", True)]

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication
 from pytestqt.qtbot import QtBot
 
+from app.window.sampling_popover import CHOICES
 from engine.types import LoadFinished
 from tests.app.driving import Open, ask
 from tests.app.fakes import MODEL
@@ -20,13 +21,13 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     window.header.temperature.setValue(1.3)
     window.header.seed.setText("123")
     window.header.seed.editingFinished.emit()
-    window.options.numbers["top_p"].setValue(0.9)
-    window.options.numbers["top_k"].setValue(40)
-    window.options.numbers["max_tokens"].setValue(64)
-    window.options.stop.setPlainText("END\n\\n\\n")
-    window.options.system.setPlainText("Be brief.")
+    window.options.fields["top_p"].widget.setValue(0.9)
+    window.options.fields["top_k"].widget.setValue(40)
+    window.options.fields["max_tokens"].widget.setValue(64)
+    window.options.fields["stop"].widget.setPlainText("END\n\\n\\n")
+    window.options.fields["system_prompt"].widget.setPlainText("Be brief.")
     for name, entry in (("thinking", "Off"), ("kv_bits", "4 bits")):
-        window.options.choices[name].setCurrentText(entry)
+        window.options.fields[name].widget.setCurrentText(entry)
     ask(qtbot, window)
     options, messages = engine.requests[0].options, engine.requests[0].messages
     assert (options.gamma, options.temperature, options.seed, options.top_p, options.top_k) == (9, 1.3, 123, 0.9, 40)
@@ -34,7 +35,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     assert messages[0].content == "Be brief."
     assert (options.kv_bits, engine.requests[0].thinking) == (4, "off")
     window.options._reset()
-    assert [box.currentText() for box in window.options.choices.values()] == [
+    assert [box.currentText() for box in (window.options.fields[name].widget for name in CHOICES)] == [
         "As the model has it",
         "In the model's chat template",
         "Stop and say so",
@@ -44,7 +45,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
 
 def test_a_model_whose_template_has_no_switch_for_thinking_is_given_none(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    box = window.options.choices["thinking"]
+    box = window.options.fields["thinking"].widget
     assert not box.isEnabled()
     assert "no switch" in box.toolTip()
     engine.say(LoadFinished(replace(MODEL, switches_thinking=True), 0.1))
@@ -89,13 +90,13 @@ def test_the_options_scroll_where_the_screen_is_too_low_for_them(
     QApplication.processEvents()
     assert options.height() <= room
     assert (options.area.verticalScrollBar().maximum() > 0) == scrolls
-    last, view = options.choices["kv_bits"], options.area.viewport()
+    last, view = options.fields["kv_bits"].widget, options.area.viewport()
 
     def in_view() -> bool:
         return view.rect().contains(last.mapTo(view, last.rect().center()))
 
     assert in_view() != scrolls
-    options.numbers["top_p"].setFocus(Qt.FocusReason.TabFocusReason)
+    options.fields["top_p"].widget.setFocus(Qt.FocusReason.TabFocusReason)
     while not last.hasFocus():
         focused = QApplication.focusWidget()
         assert focused is not None and focused.objectName() != "quietButton", "Tab comes past the last field"

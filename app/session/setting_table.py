@@ -1,0 +1,214 @@
+"""Every setting that a user sets, as one table: what it is called, what it does, and what it can be. No Qt.
+
+The settings window is made from all of it, the sampling options from a part. `Settings` says what each is at first, and has a few
+more that the window only remembers (`REMEMBERED`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from app.look.theme import APPEARANCE_TITLES
+from app.session.settings import MAX_SCALE, MIN_SCALE
+from engine.lens.shared_wording import RULE_TITLES
+from engine.types import KV_BITS
+
+Section = Literal["Look", "Conversation", "Sampling", "Speculation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number from `lowest` to `highest`; without decimals a whole one."""
+
+    lowest: float
+    highest: float
+    step: float
+    decimals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several values, each with its title."""
+
+    entries: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """On or off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of so many lines at first; `listed` if each line is an entry of its own."""
+
+    lines: int
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GammaNumber:
+    """A number of proposals, or "auto"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A seed, or None for a new one each time."""
+
+
+Form = Number | Choice | Switch | Text | GammaNumber | Seed
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A setting as the user meets it. `name` is the field of `Settings`; `words` say in plain language what it does."""
+
+    name: str
+    title: str
+    words: str
+    section: Section
+    form: Form
+
+    def found_by(self, query: str) -> bool:
+        """Whether every word of a query stands in what is said of it."""
+        said = f"{self.title} {self.words} {self.section}".casefold()
+        return all(word in said for word in query.casefold().split())
+
+
+SETTINGS = (
+    Described(
+        "appearance",
+        "Theme",
+        "Dark, light, or as your system is.",
+        "Look",
+        Choice(tuple((title, name) for name, title in APPEARANCE_TITLES.items())),
+    ),
+    Described("text_scale", "Text size", "1 is the normal size.", "Look", Number(MIN_SCALE, MAX_SCALE, 0.1, 2)),
+    Described(
+        "ghosts",
+        "Ghosts in the text",
+        "Proposals that did not become text are shown where they were proposed.",
+        "Look",
+        Choice((("None", "none"), ("Rejected tokens", "rejected"), ("Rejected and unjudged", "all"))),
+    ),
+    Described(
+        "compare_ghosts",
+        "Ghosts in comparisons",
+        "The same for answers side by side, where fewer marks make texts easier to compare.",
+        "Look",
+        Choice((("None", "none"), ("Rejected tokens", "rejected"), ("Rejected and unjudged", "all"))),
+    ),
+    Described("reading", "Reading view", "Answers that are done are shown without marks and Markdown syntax.", "Look", Switch()),
+    Described("sidebar", "List of chats", "Shown where the window is wide enough.", "Look", Switch()),
+    Described("side_panel", "Side panel", "Rounds, charts and figures, where the window is wide enough.", "Look", Switch()),
+    Described(
+        "system_prompt",
+        "System prompt",
+        "Placed before the conversation. Leave empty for the model's default.",
+        "Conversation",
+        Text(4),
+    ),
+    Described(
+        "thinking",
+        "Thinking",
+        "Whether a model that can do so thinks before it answers.",
+        "Conversation",
+        Choice((("As the model has it", "auto"), ("On", "on"), ("Off", "off"))),
+    ),
+    Described(
+        "raw",
+        "Prompt",
+        "As raw text, each message is continued as it stands; neither earlier messages nor the system prompt are read.",
+        "Conversation",
+        Choice((("In the model's chat template", False), ("Raw text to continue", True))),
+    ),
+    Described(
+        "overflow",
+        "When the context is full",
+        "What happens once the conversation is too long for the model: you are told, or the model no longer sees the oldest "
+        "turns. They stay in the chat.",
+        "Conversation",
+        Choice((("Stop and say so", "stop"), ("Leave out the oldest turns", "drop"))),
+    ),
+    Described(
+        "max_tokens",
+        "Max tokens",
+        "Maximum number of tokens in an answer. A token is a word or a part of one.",
+        "Conversation",
+        Number(1, 100_000, 64),
+    ),
+    Described(
+        "stop",
+        "Stop sequences",
+        "One per line. The answer ends before the first one that appears.",
+        "Conversation",
+        Text(2, listed=True),
+    ),
+    Described(
+        "temperature",
+        "Temperature",
+        "0 always takes the most likely token; higher values are more varied.",
+        "Sampling",
+        Number(0, 5, 0.1, 2),
+    ),
+    Described(
+        "top_p",
+        "Top-p",
+        "Keeps the most likely tokens up to this total probability. 1 turns it off.",
+        "Sampling",
+        Number(0, 1, 0.05, 2),
+    ),
+    Described(
+        "top_k", "Top-k", "Keeps only this many of the most likely tokens. 0 turns it off.", "Sampling", Number(0, 100_000, 10)
+    ),
+    Described(
+        "min_p",
+        "Min-p",
+        "Drops tokens below this share of the most likely one's probability. 0 turns it off.",
+        "Sampling",
+        Number(0, 1, 0.01, 2),
+    ),
+    Described(
+        "repetition_penalty",
+        "Repetition penalty",
+        "Above 1 makes recent tokens less likely. 1 turns it off.",
+        "Sampling",
+        Number(0.1, 3, 0.05, 2),
+    ),
+    Described(
+        "seed",
+        "Seed",
+        "The same seed repeats an answer. Leave empty to draw a new one for each answer.",
+        "Sampling",
+        Seed(),
+    ),
+    Described(
+        "rule",
+        "Rule",
+        "How proposals are judged. Under every rule the text follows the target's distribution.",
+        "Speculation",
+        Choice(tuple((title, name) for name, title in RULE_TITLES.items())),
+    ),
+    Described(
+        "gamma",
+        "Gamma",
+        "Proposals per round, 1 to 64, or auto (0): for as long as another one is likely to pay off.",
+        "Speculation",
+        GammaNumber(),
+    ),
+    Described(
+        "kv_bits",
+        "K/V cache",
+        "Fewer bits for the target's keys and values take less memory in long conversations, and change its text a little.",
+        "Speculation",
+        Choice((("Full precision", None), *((f"{bits} bits", bits) for bits in KV_BITS))),
+    ),
+)
+BY_NAME = {described.name: described for described in SETTINGS}
+REMEMBERED = (
+    *("target", "drafter", "recommended", "conversation"),  # chosen in the header and the list of chats
+    *("model_folders", "recent_models"),  # the same for models
+    *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # as they were left
+)
+"""Settings that nobody looks for in a list: the window remembers them."""

@@ -1,0 +1,239 @@
+"""The settings window: every setting of the table with its help, found by words, set back one by one or all together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt, QUrl, Signal, Slot
+from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QDialog,
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.look.flow_layout import FlowLayout
+from app.look.placing import FRAME
+from app.look.widgets import named, spaced
+from app.session.setting_table import SETTINGS, Described, Section
+from app.session.settings import Settings
+from app.window.setting_fields import SettingField, fit_lines, make_field
+from engine.files.logs import log_path
+from engine.files.paths import data_folder
+
+SIZE = QSize(680, 640)
+LETTERS = 76
+"""Width in letters below which controls stand below their words."""
+
+
+class SettingRow(QWidget):
+    """One setting: title and help at the left, its control and the button that sets it back at the right."""
+
+    def __init__(self, setting: Described, changed: Callable[[str, object], object], reset: Callable[[str], object]) -> None:
+        super().__init__()
+        self.setting = setting
+        self.field: SettingField = make_field(setting, changed)
+        title = QLabel(setting.title)
+        title.setObjectName("settingTitle")
+        title.setBuddy(self.field.widget)
+        words = QLabel(setting.words)
+        words.setObjectName("settingWords")
+        words.setWordWrap(True)
+        self.reset = QPushButton("Reset")
+        named(self.reset, "smallButton", f"Reset {setting.title}")
+        policy = self.reset.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.reset.setSizePolicy(policy)
+        self.reset.clicked.connect(partial(reset, setting.name))
+        self._stacked: bool | None = None
+        grid = self._grid = QGridLayout(self)
+        grid.setContentsMargins(0, 7, 0, 7)
+        grid.setHorizontalSpacing(14)
+        grid.setVerticalSpacing(2)
+        grid.setColumnStretch(0, 1)
+        grid.addWidget(title, 0, 0)
+        grid.addWidget(words, 1, 0)
+        self.stack(False)
+
+    def stack(self, stacked: bool) -> None:
+        """Has the control below the words, for want of room beside them; a text always is."""
+        if stacked == self._stacked:
+            return
+        self._stacked = stacked
+        grid, control, middle = self._grid, self.field.widget, Qt.AlignmentFlag.AlignVCenter
+        grid.removeWidget(control)
+        grid.removeWidget(self.reset)
+        if isinstance(control, QPlainTextEdit):
+            grid.addWidget(self.reset, 0, 1, 2, 1, middle)
+            grid.addWidget(control, 2, 0, 1, 2)
+        elif stacked:
+            grid.addWidget(self.reset, 0, 1, 2, 1, middle)
+            grid.addWidget(control, 2, 0, 1, 2, Qt.AlignmentFlag.AlignLeft)
+        else:
+            grid.addWidget(control, 0, 1, 2, 1, Qt.AlignmentFlag.AlignRight | middle)
+            grid.addWidget(self.reset, 0, 2, 2, 1, middle)
+
+    def show_value(self, value: object, usual: object) -> None:
+        """Brings the control to a value; one that is not the usual can be set back to it."""
+        self.field.show(value)
+        self.reset.setVisible(value != usual)
+        said = "none" if usual in ("", (), None) else str(usual)
+        self.reset.setToolTip(f"<p>Back to the default: {said}</p>")
+
+
+class SettingsWindow(QDialog):
+    """Shows every setting and asks for other ones, which apply at once.
+
+    Args:
+        settings: those in force.
+
+    Signals:
+        changed: (name of the setting, its new value).
+    """
+
+    changed = Signal(str, object)
+
+    def __init__(self, settings: Callable[[], Settings], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Settings")
+        named(self, "settingsWindow", "Settings")
+        self._settings = settings
+        self._before: dict[str, object] = {}
+        self.search = QLineEdit()
+        named(self.search, "settingsSearch", "Search settings", "Finds words in what settings are called and what they do.")
+        self.search.setPlaceholderText("Search settings")
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(self._find)
+        self.none = QLabel()
+        self.none.setObjectName("settingWords")
+        self.none.setWordWrap(True)
+        self.rows: dict[str, SettingRow] = {}
+        self._headings: dict[Section, QLabel] = {}
+        self._body = QWidget()
+        self._body.setObjectName("panelBody")
+        column = spaced(QVBoxLayout(self._body), 0, (0, 0, 14, 0))
+        column.addWidget(self.none)
+        for setting in SETTINGS:
+            if setting.section not in self._headings:
+                self._headings[setting.section] = heading = QLabel(setting.section)
+                heading.setObjectName("settingSection")
+                heading.setContentsMargins(0, 14, 0, 2)
+                column.addWidget(heading)
+            self.rows[setting.name] = row = SettingRow(setting, self._ask, self.reset)
+            column.addWidget(row)
+        column.addStretch(1)
+        self.area = QScrollArea()
+        self.area.setFrameShape(QFrame.Shape.NoFrame)
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setWidget(self._body)
+        whole = spaced(QVBoxLayout(self), 12, (22, 18, 22, 16))
+        whole.addWidget(self.search)
+        whole.addWidget(self.area, 1)
+        whole.addWidget(self._foot())
+        self._find("")
+
+    def _foot(self) -> QWidget:
+        foot = QWidget()
+        flow = FlowLayout(8)
+        flow.setContentsMargins(0, 0, 0, 0)
+        foot.setLayout(flow)
+        self.data = self._button("Open data folder", partial(_open, data_folder))
+        self.logs = self._button("Open logs", partial(_open, lambda: log_path().parent))
+        self.all = self._button("Reset all", self._reset_all)
+        self.leave = self._button("Close", self.reject)
+        for button in (self.data, self.logs, self.all, self.leave):
+            flow.addWidget(button)
+        self.data.setToolTip(str(data_folder()))
+        self.logs.setToolTip(str(log_path().parent))
+        policy = foot.sizePolicy()
+        policy.setHeightForWidth(True)
+        foot.setSizePolicy(policy)
+        return foot
+
+    def _button(self, title: str, pressed: Callable[[], object]) -> QPushButton:
+        button = QPushButton(title)
+        button.setObjectName("quietButton")
+        button.setAccessibleName(title)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda: pressed())
+        return button
+
+    def show_settings(self) -> None:
+        """Brings every control to the settings in force, without reporting a change."""
+        settings = self._settings()
+        for name, row in self.rows.items():
+            row.show_value(getattr(settings, name), settings.default(name))
+        self.all.setText("Undo reset" if self._before else "Reset all")
+        self.all.setAccessibleName(self.all.text())
+        self.all.setEnabled(bool(self._before) or any(not row.reset.isHidden() for row in self.rows.values()))
+
+    def _ask(self, name: str, value: object) -> None:
+        self._before = {}
+        self.changed.emit(name, value)
+
+    def reset(self, name: str) -> None:
+        """Sets one setting back."""
+        self._ask(name, self._settings().default(name))
+        self.rows[name].field.widget.setFocus()
+
+    def _reset_all(self) -> None:
+        """Sets all back, or what they were before that."""
+        settings = self._settings()
+        wanted = self._before or {name: settings.default(name) for name in self.rows}
+        before = {} if self._before else {name: getattr(settings, name) for name in self.rows}
+        for name, value in wanted.items():
+            if getattr(self._settings(), name) != value:
+                self.changed.emit(name, value)
+        self._before = before
+        self.show_settings()
+
+    @Slot(str)
+    def _find(self, query: str) -> None:
+        found = {name for name, row in self.rows.items() if row.setting.found_by(query)}
+        for name, row in self.rows.items():
+            row.setVisible(name in found)
+        for section, heading in self._headings.items():
+            heading.setVisible(any(self.rows[name].setting.section == section for name in found))
+        self.none.setText(f"No setting is about “{query.strip()}”. Models and drafters are chosen at the top of the window.")
+        self.none.setVisible(not found)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        for row in self.rows.values():
+            row.stack(self.width() < LETTERS * self.fontMetrics().averageCharWidth())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        for row in self.rows.values():
+            if isinstance(row.field.widget, QPlainTextEdit):
+                fit_lines(row.field.widget)
+        self.search.setFocus()
+        self.search.selectAll()
+
+    def open_beside(self, scale: float) -> None:
+        """Shows the window, or brings it to the front."""
+        room = self.screen().availableGeometry().marginsRemoved(FRAME).size()
+        self.show_settings()
+        if not self.isVisible():
+            self.resize((SIZE * scale).boundedTo(room))
+            self.show()
+        self.raise_()
+        self.activateWindow()
+
+
+def _open(folder: Callable[[], Path]) -> None:
+    """Shows a folder in the desktop's file manager; it is made if it is not there yet."""
+    place = folder()
+    place.mkdir(parents=True, exist_ok=True)
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(place)))

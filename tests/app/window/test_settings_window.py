@@ -1,0 +1,134 @@
+"""The settings window: all of the table is in it, it can be searched, acts at once, and sets things back."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QSpinBox
+from pytestqt.qtbot import QtBot
+
+from app.session import settings as stored
+from app.session.setting_table import BY_NAME, REMEMBERED, SETTINGS, Choice, Number
+from app.session.settings import MAX_SCALE, Settings
+from app.window.settings_window import SettingsWindow
+from engine.files.logs import log_path
+from engine.files.paths import data_folder
+from engine.types import LoadFinished
+from tests.app.driving import Open, settle
+from tests.app.fakes import MODEL
+from tests.app.look.test_large_text import cut_off
+
+
+def shown(window: SettingsWindow) -> list[str]:
+    return [name for name, row in window.rows.items() if row.isVisible()]
+
+
+def test_every_setting_is_described_once_or_only_remembered() -> None:
+    names = [setting.name for setting in SETTINGS] + list(REMEMBERED)
+    assert sorted(names) == sorted(field.name for field in fields(Settings))
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_what_a_control_offers_is_what_the_setting_takes(setting: Any) -> None:
+    match setting.form:
+        case Number() as form:
+            wanted: list[Any] = [form.lowest, form.highest] if form.decimals else [int(form.lowest), int(form.highest)]
+        case Choice(entries):
+            wanted = [value for _, value in entries]
+        case _:
+            wanted = [Settings().default(setting.name)]
+    for value in wanted:
+        assert getattr(Settings(**{setting.name: value}), setting.name) == value
+    assert Settings().default(setting.name) == getattr(Settings(), setting.name)
+
+
+def test_settings_apply_at_once_are_found_by_words_and_set_back(
+    qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "settings.json"
+    window, engine = open_window(path=path)
+    qtbot.keyClick(window, Qt.Key.Key_Comma, Qt.KeyboardModifier.ControlModifier)
+    dialog = window.settings_window
+    assert dialog is not None and dialog.isVisible() and shown(dialog) == list(BY_NAME)
+    assert dialog.focusWidget() is dialog.search
+
+    dialog.search.setText("LIKELY tokens")
+    assert shown(dialog) == ["top_p", "top_k", "min_p", "repetition_penalty"]
+    dialog.search.setText("no such thing")
+    assert shown(dialog) == [] and "No setting is about “no such thing”" in dialog.none.text() and dialog.none.isVisible()
+    dialog.search.clear()
+
+    def field(name: str) -> Any:
+        return dialog.rows[name].field.widget
+
+    top_k, theme, system, panel = field("top_k"), field("appearance"), field("system_prompt"), field("side_panel")
+    assert isinstance(top_k, QSpinBox) and isinstance(theme, QComboBox) and isinstance(system, QPlainTextEdit)
+    top_k.setValue(40)
+    theme.setCurrentText("Light theme")
+    system.setPlainText("Be brief.")
+    panel.click()
+    field("gamma").setValue(3)
+    field("reading").click()
+    field("text_scale").setValue(1.2)
+    now = window.settings
+    assert (now.top_k, now.appearance, now.system_prompt, now.side_panel) == (40, "light", "Be brief.", False)
+    assert (now.gamma, now.reading, now.text_scale) == (3, True, 1.2)
+    assert window.transcript.reading and window.panel.isHidden() and window.options.fields["top_k"].widget.value() == 40
+    assert window.header.gamma.value() == 3, "every place that shows a setting shows it"
+    window.header.gamma.setValue(5)
+    assert field("gamma").value() == 5
+    assert stored.load(path)[0] == window.settings
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    reset = dialog.rows["top_k"].reset
+    assert reset.isVisible() and not dialog.rows["min_p"].reset.isVisible()
+    reset.click()
+    assert window.settings.top_k == 0 and not reset.isVisible()
+    engine.say(LoadFinished(replace(MODEL, sampling=(("top_k", 20),)), 0.1))
+    qtbot.waitUntil(lambda: window.settings.top_k == 20)
+    top_k.setValue(7)
+    reset.click()
+    assert window.settings.top_k == 20, "the default is what the model recommends"
+
+    changed = window.settings
+    dialog.all.click()
+    assert all(getattr(window.settings, name) == window.settings.default(name) for name in BY_NAME)
+    assert window.settings.target == changed.target, "what is only remembered stays"
+    dialog.all.click()
+    assert window.settings == changed, "and all of it can be undone"
+
+    opened: list[QUrl] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    dialog.data.click()
+    dialog.logs.click()
+    assert [Path(url.toLocalFile()) for url in opened] == [data_folder(), log_path().parent]
+    assert all(Path(url.toLocalFile()).is_dir() for url in opened)
+    dialog.close()
+
+
+@pytest.mark.usefixtures("fonts")
+def test_with_large_text_in_a_narrow_window_nothing_is_cut_off(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(text_scale=MAX_SCALE)
+    window.open_settings()
+    dialog = window.settings_window
+    assert dialog is not None
+    for width in (560, 900):
+        dialog.resize(width, 600)
+        settle()
+        assert not list(cut_off(dialog))
+        assert dialog.area.widget().width() <= dialog.area.viewport().width()
+    dialog.close()
+
+
+def test_a_settings_file_that_others_could_read_is_the_users_alone_once_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text("{}")
+    path.chmod(0o644)
+    stored.save(path, Settings(system_prompt="A secret."))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
