@@ -164,9 +164,9 @@ def may_fit(name: str, target: str) -> bool:
     return drafter_kind(name).fits != "builtin" or target == "builtin"
 
 
-def default_drafter(target: str, otherwise: str = NO_DRAFTER) -> str:
-    """The drafter where none was asked for: the built-in target's own, and `otherwise` for a target that it does not fit."""
-    return HEAD if may_fit(HEAD, target) else otherwise
+def default_drafter(target: str) -> str:
+    """The drafter where none was asked for: the built-in target's own, and for any other what drafts for every target."""
+    return HEAD if may_fit(HEAD, target) else NGRAM
 
 
 def benched(target: str) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def _drafter(settings: Settings) -> str:
     """The drafter of the settings; where there is none, one that fits the target."""
     if settings.drafter != NO_DRAFTER:
         return settings.drafter
-    return default_drafter(settings.target, NGRAM)
+    return default_drafter(settings.target)
 
 
 def _column(settings: Settings, **changes: object) -> ColumnSetup:
@@ -130,7 +130,7 @@ def setup_of(turn: Turn, settings: Settings) -> Setup:
     """A comparison that begins with the settings of an answer: beside it the same without a drafter, or with one."""
     answer, options = turn.answer, turn.answer.options
     drafter = answer.drafter if may_fit(answer.drafter, settings.target) else NO_DRAFTER
-    other = NO_DRAFTER if drafter != NO_DRAFTER else default_drafter(settings.target, NGRAM)
+    other = NO_DRAFTER if drafter != NO_DRAFTER else default_drafter(settings.target)
     columns = tuple(ColumnSetup(options.rule, name, options.gamma, options.temperature) for name in (drafter, other))
     raw = answer.request is not None and not answer.request.template
     return Setup(turn.prompt, columns, options.seed, min(options.max_tokens, ANSWER), template=not raw)

@@ -21,7 +21,7 @@ from app.session.session import Path as Way
 from app.session.settings import Settings
 from app.session.stored_chat import KeptChat
 from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Making
-from engine.drafter_kinds import NO_DRAFTER, may_fit
+from engine.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
 from engine.errors import DraftlightError
 from engine.files.paths import traces_folder
 from engine.files.recommended_sampling import Sampling
@@ -502,11 +502,11 @@ class Chat(QObject):
             self.kept.settings, self.kept.lacks_model = now, self.kept.lacks_model and name != "target"
 
     def _drafter_for(self, target: str) -> str:
-        """The drafter the user wishes for, or none where that fits the built-in target only."""
+        """The drafter the user wishes for, or one that fits every target where that fits the built-in one only."""
         wished = self._put_aside or self.settings.drafter
         fits = may_fit(wished, target)
         self._put_aside = None if fits else wished
-        return wished if fits else NO_DRAFTER
+        return wished if fits else default_drafter(target)
 
     def keep(self, **changes: object) -> None:
         """Puts settings in force and writes them down; a drafter that only stands in is not written down, nor is what only a
@@ -645,6 +645,8 @@ class Chat(QObject):
             self.said.emit(message, "error")
             return
         before = self.session.drafter
+        if not may_fit(before, self.settings.target):
+            before = NO_DRAFTER
         if before == refused:
             before = NO_DRAFTER
             if not self.session.was_ready(refused):  # one that fitted an earlier target only is not wished for any longer

@@ -204,7 +204,7 @@ def test_raw_and_a_system_prompt_contradict_each_other(backend: FakeBackend, cap
     "arguments, target, drafter",
     [
         ([], "builtin", "head"),
-        (["--target", "other"], "other", "none"),
+        (["--target", "other"], "other", "ngram"),
         (["--target", "other", "--drafter", "ngram"], "other", "ngram"),
         (["--drafter", "none"], "builtin", "none"),
     ],

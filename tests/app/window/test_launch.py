@@ -47,7 +47,7 @@ def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
     ("given", "expected"),
     [
         (arguments(), ("builtin", "head")),
-        (arguments(target="/models/qwen"), ("/models/qwen", "none")),
+        (arguments(target="/models/qwen"), ("/models/qwen", "ngram")),
         (arguments(target="/models/qwen", drafter="ngram"), ("/models/qwen", "ngram")),
         (arguments(drafter="none"), ("builtin", "none")),
     ],

@@ -116,9 +116,16 @@ def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_
 def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     window.chat.change("target", "/models/other")
-    assert engine.loads[-1] == ("/models/other", "none")
+    assert engine.loads[-1] == ("/models/other", "ngram"), "what drafts for every target stands in"
     window.chat.change("target", "builtin")
     assert engine.loads[-1] == ("builtin", "head")
+    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+        LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterRefused(drafter, "It cannot roll back.")
+    )
+    qtbot.waitUntil(lambda: window.session.drafter == "head" and not window.chat.link.busy)
+    window.chat.change("target", "/models/deaf")
+    qtbot.waitUntil(lambda: window.settings.drafter == "none")
+    assert "Continuing without a drafter" in window.banner.words.text(), "the one before fits the built-in target only"
 
 
 def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path: Path) -> None:
