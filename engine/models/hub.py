@@ -31,9 +31,10 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
     """
     if (own_place(name) / "config.json").is_file():
         return own_place(name)
+    if (cached := _cached(name)) is not None:
+        return cached  # the Hub is not even asked whether it has a newer one
     report(f"downloading {name} from the Hugging Face Hub", None)
-    need = None if _is_here(name) else need_ahead(name, widened)
-    if need is not None:
+    if (need := need_ahead(name, widened)) is not None:
         make_room(need)
     try:
         folder = Path(snapshot_download(name, allow_patterns=list(FILES)))
@@ -66,10 +67,12 @@ def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
     return None
 
 
-def _is_here(name: str) -> bool:
-    """Whether an earlier download has all of the weights."""
+def _cached(name: str) -> Path | None:
+    """The folder of an earlier download that has all of the weights; None without one."""
     try:
         folder = Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))
-        return bool(weight_files(folder)) and not missing_parts(folder)
+        if (folder / "adapter_config.json").is_file():
+            return folder if any(folder.glob("adapter*.safetensors")) else None
+        return folder if weight_files(folder) and not missing_parts(folder) else None
     except Exception:  # not cached, or only in part
-        return False
+        return None

@@ -1,0 +1,115 @@
+"""Nothing is sent anywhere: window, engine, store and command line work without a single connection to another machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.cli import entry
+from app.session.settings import Settings
+from app.window.window import Window
+from engine.chats import ChatStore
+from engine.model_place import is_here
+from engine.worker import Engine
+from tests.app.driving import ask, wait_for_answer
+from tests.engine.fakes import PATIENCE
+from tests.engine.tiny_models import write_gguf
+
+
+class Reached(AssertionError):
+    """Something was about to leave this machine."""
+
+
+def _stays(address: Any) -> bool:
+    """Whether an address is one of this machine: a path, or a loopback address."""
+    if isinstance(address, (str, bytes)):
+        return True
+    host = str(address[0])
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@pytest.fixture
+def reached(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What Python code tried to reach outside this machine, names asked for included; each attempt fails."""
+    tried: list[str] = []
+
+    def guarded(name: str) -> None:
+        real: Callable[..., Any] = getattr(socket.socket, name)
+
+        def call(self: socket.socket, *arguments: Any) -> Any:
+            address = arguments[-1]
+            if self.family in (socket.AF_INET, socket.AF_INET6) and not _stays(address):
+                tried.append(f"{name} {address}")
+                raise Reached(tried[-1])
+            return real(self, *arguments)
+
+        monkeypatch.setattr(socket.socket, name, call)
+
+    for name in ("connect", "connect_ex", "sendto"):
+        guarded(name)
+    resolve = socket.getaddrinfo
+
+    def look_up(host: Any, *arguments: Any, **more: Any) -> Any:
+        if not _stays((host or "localhost",)):
+            tried.append(f"getaddrinfo {host}")
+            raise Reached(tried[-1])
+        return resolve(host, *arguments, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return tried
+
+
+def test_the_guard_catches_what_would_leave_the_machine(reached: list[str]) -> None:
+    for family, kind, address in (
+        (socket.AF_INET, socket.SOCK_STREAM, ("192.0.2.1", 80)),
+        (socket.AF_INET6, socket.SOCK_STREAM, ("2001:db8::1", 80)),
+    ):
+        with socket.socket(family, kind) as made, pytest.raises(Reached):
+            made.connect(address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made, pytest.raises(Reached):
+        made.sendto(b"x", ("192.0.2.1", 53))
+    with pytest.raises(Reached):
+        socket.create_connection(("example.org", 80))
+    assert len(reached) == 4
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        pass  # what stays on this machine may be
+
+
+def test_window_engine_store_and_command_line_reach_nobody(
+    qtbot: QtBot, home: Path, tmp_path: Path, reached: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = str(write_gguf(tmp_path / "target.gguf"))
+    number: int | None = None
+    for prompt in ("hello", "and again"):
+        engine = Engine()
+        settings = Settings(target=target, drafter="ngram", seed=3, max_tokens=8, conversation=number)
+        window = Window(engine, settings, tmp_path / "settings.json", store=partial(ChatStore, wait=0.2))
+        qtbot.addWidget(window)
+        window.show()
+        window.chats.restore()
+        window.sidebar.start()
+        qtbot.waitUntil(lambda window=window: window.session.model is not None)  # type: ignore[misc]
+        assert len(window.session.turns) == (number is not None), "the chat of before is there again"
+        ask(qtbot, window, prompt)
+        wait_for_answer(qtbot, window)
+        qtbot.waitUntil(lambda window=window: window.settings.conversation is not None)  # type: ignore[misc]
+        number = window.settings.conversation
+        window.close()
+        assert engine.close(PATIENCE)
+    with ChatStore(home) as store:
+        assert number is not None
+        assert [message.role for message in store.open(number).messages] == ["user", "assistant"] * 2
+    monkeypatch.setattr(entry, "log_to_file", lambda: None)
+    assert entry.main(["chat", "hello", "--target", target, "--max-tokens", "4"]) == 0
+    assert not is_here("owner/not-on-this-machine")
+    assert reached == []
