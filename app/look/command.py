@@ -219,9 +219,9 @@ class ShortcutSheet(QDialog):
             columns.addLayout(grid)
         listed = (command for command in commands if command.shortcuts and command.menu)
         for menu, its in groupby(listed, lambda command: command.menu):
-            self._add(0, menu, [(command.title.rstrip("…"), " or ".join(map(_native, command.shortcuts))) for command in its])
+            self._add(0, menu, [(command.title.rstrip("…"), " or ".join(map(native_keys, command.shortcuts))) for command in its])
         for place, entries in ELSEWHERE.items():
-            self._add(1, place, [(entry.title, "  ".join(map(_native, entry.keys))) for entry in entries])
+            self._add(1, place, [(entry.title, "  ".join(map(native_keys, entry.keys))) for entry in entries])
         for grid in self._grids:
             grid.setRowStretch(grid.rowCount(), 1)
         note = QLabel(ESCAPE)
@@ -270,5 +270,6 @@ class ShortcutSheet(QDialog):
             grid.addWidget(QLabel(keys), row, 1)
 
 
-def _native(keys: str) -> str:
+def native_keys(keys: str) -> str:
+    """Keys as the platform writes them."""
     return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText).replace("Return", "Enter")

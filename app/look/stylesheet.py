@@ -193,6 +193,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #verdictSection {{ color: {theme.dim}; font-size: {px(11)}; font-weight: 600; padding-top: 3px; }}
     #verdictHint {{ color: {theme.faint}; padding-top: 3px; }}
     #popover {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
+    #palette {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
+    QListView#paletteList {{ background: transparent; border: none; outline: none; }}
     #popover QLabel#fieldHint {{ color: {theme.faint}; font-size: {px(11)}; }}
     #popover QAbstractSpinBox, #popover QPlainTextEdit, QDialog QLineEdit, #popover QLineEdit,
     #settingsWindow QAbstractSpinBox, #settingsWindow QPlainTextEdit {{
@@ -253,12 +255,12 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QPushButton#tracesButton:focus {{ border: 1px solid {theme.accent}; }}
     #chatsEmpty {{ color: {theme.dim}; font-size: {px(12)}; padding: 6px 14px; }}
     QLineEdit#chatSearch, QLineEdit#chatTitle, QLineEdit#findField, QLineEdit#modelSearch, QLineEdit#tokenField,
-    QLineEdit#settingsSearch {{
+    QLineEdit#settingsSearch, QLineEdit#paletteField {{
         background: {theme.background}; border: 1px solid {theme.line}; border-radius: 8px; padding: 0 {px(7)};
         min-height: {px(26)}; color: {theme.text}; placeholder-text-color: {theme.faint};
         selection-background-color: {theme.selection}; selection-color: {theme.text}; }}
     QLineEdit#chatSearch:focus, QLineEdit#chatTitle:focus, QLineEdit#findField:focus, QLineEdit#modelSearch:focus,
-    QLineEdit#tokenField:focus, QLineEdit#settingsSearch:focus {{ border-color: {theme.accent}; }}
+    QLineEdit#tokenField:focus, QLineEdit#settingsSearch:focus, QLineEdit#paletteField:focus {{ border-color: {theme.accent}; }}
     QListView#chatList {{ background: {theme.panel}; border: none; outline: none; }}
     #modelsDialog {{ background: {theme.background}; }}
     #modelsDialog QTabBar#panelTabs::tab:first {{ margin-left: 0; }}

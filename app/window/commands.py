@@ -118,6 +118,9 @@ class Commanded(Protocol):
     def open_settings(self) -> None:
         """Every setting."""
 
+    def open_palette(self) -> None:
+        """Every command, found by its name."""
+
     def open_options(self) -> None:
         """The sampling options."""
 
@@ -186,6 +189,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
         Command("normalAction", "Reset text size", "View", window.normal, ("Ctrl+0",), group="text"),
         *compare_commands(window.pages),
+        Command("paletteAction", "Command palette…", "Go", window.open_palette, ("Ctrl+K",)),
         Command("findAction", "Find in chat", "Go", window.find_in_chat, ("Ctrl+F",)),
         Command("searchAction", "Search chats", "Go", window.search_chats, ("Ctrl+Shift+F",)),
         Command("messageAction", "Go to the message field", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),

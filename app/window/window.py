@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ from app.look.placing import at_most_the_screen, keep_on_screen, place_first
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
 from app.look.widgets import give_menu, spaced
-from app.look.wording import GHOST_TITLES, raw_note
+from app.look.wording import GHOST_TITLES, raw_note, target_title
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.panel.picture_menu import PictureMenu
@@ -65,6 +65,7 @@ from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header, model_path
 from app.window.models_controller import ModelsController
 from app.window.pages import Pages
+from app.window.palette import Entry, Palette, command_entries
 from app.window.panel_splitter import PanelSplitter
 from app.window.replay_controller import REPLAY_NOTE, ReplayController
 from app.window.rule_bars import rule_bars
@@ -72,7 +73,7 @@ from app.window.sampling_popover import SamplingPopover
 from app.window.settings_window import SettingsWindow
 from app.window.status_strip import StatusStrip, phase_text
 from app.window.trace_reader import TraceReader
-from engine.chats import ChatStore
+from engine.chats import ChatStore, Listed
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.rule_comparison import WARM
 from engine.types import Event, RoundFinished, RunFinished
@@ -185,6 +186,7 @@ class Window(QMainWindow):
         self.status = StatusStrip()
         self.options = SamplingPopover(self)
         self.settings_window: SettingsWindow | None = None
+        self.palette_popup = Palette(self)
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
@@ -692,6 +694,7 @@ class Window(QMainWindow):
         self.verdicts.set_look(theme, scale)
         self.models.set_look(theme, scale)
         self.pages.set_look(theme, scale)
+        self.palette_popup.set_look(theme, scale)
         lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # one face's are a fifth taller than another's at one size
         self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, 25 * lines))))
         self._divide()
@@ -855,6 +858,18 @@ class Window(QMainWindow):
 
     # Asked for by menus and keys
 
+    def open_palette(self) -> None:
+        """Opens the command palette, with models and chats as soon as they are known."""
+        settings = self.settings
+        models = dict.fromkeys(("builtin", *settings.recent_models, settings.target))
+        entries = [Entry(target_title(name), partial(self.chat.change, "target", name), "Model") for name in models]
+        opened = self.palette_popup.open_over(self, [*command_entries(self.commands, self.actions_by_id), *entries])
+        if self.chat.keeper is not None:
+            self.chat.keeper.read(ChatStore.conversations, partial(self._list_chats, opened))
+
+    def _list_chats(self, opened: int, chats: Sequence[Listed]) -> None:
+        self.palette_popup.add(opened, [Entry(each.title, partial(self._open_chat, each.id, None), "Chat") for each in chats])
+
     def open_settings(self) -> None:
         """Opens the window with every setting; it stays open beside this one."""
         if self.settings_window is None:
@@ -944,6 +959,7 @@ class Window(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self.palette_popup.close()
         self.options.close()  # a popover that floats would stay where its button was
         self.explainer.popover.close()
         if event.oldSize().width() != event.size().width():

@@ -1,0 +1,262 @@
+"""The command palette: everything that can be asked of the window, found by what it is called; chats and models too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QObject, QPersistentModelIndex, QPoint, QRect, QSize, Qt, Slot
+from PySide6.QtGui import QAction, QColor, QFont, QFontMetrics, QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QFrame,
+    QLabel,
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.look.command import Command, native_keys
+from app.look.theme import Theme
+from app.look.widgets import named, spaced
+
+Index = QModelIndex | QPersistentModelIndex
+WIDTH, ROWS = 560, 10
+"""Pixels at text scale 1, and how many rows show at once."""
+MOST = 60
+"""More are not listed: whoever looks for something types one letter more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that can be chosen.
+
+    Attributes:
+        note: what stands at its right end: the keys of a command, else what kind of thing it is.
+        reason: why it cannot be chosen now; empty if it can.
+        command: whether it is listed before anything is typed.
+    """
+
+    title: str
+    run: Callable[[], object]
+    note: str = ""
+    reason: str = ""
+    command: bool = False
+
+
+def command_entries(commands: Iterable[Command], actions: dict[str, QAction]) -> list[Entry]:
+    """The commands that stand in menus, as they are now."""
+    entries = []
+    for command in commands:
+        if not command.menu or command.id == "paletteAction":
+            continue
+        action = actions[command.id]
+        mark = "✓ " if action.isCheckable() and action.isChecked() else ""
+        keys = native_keys(command.shortcuts[0]) if command.shortcuts else ""
+        reason = "" if action.isEnabled() else action.toolTip() or "It cannot be used now."
+        entries.append(Entry(mark + command.title, action.trigger, keys, reason, command=True))
+    return entries
+
+
+def rank(query: str, title: str) -> int | None:
+    """How well a title fits what is typed, 0 best: it begins with that, its words begin with the typed ones, it contains them, or
+    it has the typed letters in this order. None where it does not."""
+    words, said = query.casefold().split(), title.casefold()
+    if said.startswith(query.strip().casefold()):
+        return 0
+    if all(re.search(rf"\b{re.escape(word)}", said) for word in words):
+        return 1
+    if all(word in said for word in words):
+        return 2
+    return 3 if re.search(".*?".join(map(re.escape, "".join(words))), said) else None
+
+
+def found(entries: Sequence[Entry], query: str) -> list[Entry]:
+    """The entries that fit, best first; of those alike, what can be chosen first, and then as they stand."""
+    if not query.strip():
+        return [entry for entry in entries if entry.command]
+    ranks = ((rank(query, entry.title), bool(entry.reason), place) for place, entry in enumerate(entries))
+    fitting = sorted((fit, barred, place) for fit, barred, place in ranks if fit is not None)
+    return [entries[place] for _, _, place in fitting[:MOST]]
+
+
+class EntriesModel(QAbstractListModel):
+    """What was found, for the list and for screen readers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+
+    def show(self, entries: list[Entry]) -> None:
+        """Other entries."""
+        self.beginResetModel()
+        self.entries = entries
+        self.endResetModel()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        return 0 if parent.isValid() else len(self.entries)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """A title; for a screen reader with its keys or kind and why it cannot be used; the reason as tooltip."""
+        entry = self.entries[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return entry.title
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            reason = f"cannot be used now: {entry.reason}" if entry.reason else ""
+            return ", ".join(filter(None, (entry.title, entry.note, reason)))
+        return entry.reason or None if role == Qt.ItemDataRole.ToolTipRole else None
+
+
+class EntryDelegate(QStyledItemDelegate):
+    """Paints a title, behind it why it cannot be used, and its keys or kind at the right end."""
+
+    theme: Theme
+    scale: float
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        font: QFont = QFont(option.font)
+        font.setPixelSize(round(13 * self.scale))
+        return QSize(80, QFontMetrics(font).height() + round(14 * self.scale))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """One row; the chosen one on a ground of its own."""
+        model = index.model()
+        if not isinstance(model, EntriesModel):
+            return
+        entry, theme, scale = model.entries[index.row()], self.theme, self.scale
+        area: QRect = option.rect
+        state: Any = option.state
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if state & QStyle.StateFlag.State_Selected:
+            painter.setPen(QColor(theme.faint))
+            painter.setBrush(QColor(theme.raised))
+            painter.drawRoundedRect(area.adjusted(1, 1, -2, -2), 7, 7)
+        font: QFont = QFont(option.font)
+        font.setPixelSize(round(13 * scale))
+        painter.setFont(font)
+        metrics = QFontMetrics(font)
+        inside = area.adjusted(round(12 * scale), 0, -round(12 * scale), 0)
+        gap = round(16 * scale)
+        painter.setPen(QColor(theme.dim))
+        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, entry.note)
+        if entry.note:
+            inside.setRight(inside.right() - metrics.horizontalAdvance(entry.note) - gap)
+        title = metrics.elidedText(entry.title, Qt.TextElideMode.ElideRight, inside.width())
+        painter.setPen(QColor(theme.faint if entry.reason else theme.text))
+        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, title)
+        inside.setLeft(inside.left() + metrics.horizontalAdvance(title) + gap)
+        if entry.reason and inside.width() > 4 * gap:
+            font.setPixelSize(round(12 * scale))
+            painter.setFont(font)
+            reason = QFontMetrics(font).elidedText(entry.reason, Qt.TextElideMode.ElideRight, inside.width())
+            painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, reason)
+        painter.restore()
+
+
+class Palette(QFrame):
+    """A field, and below it what is found; the keyboard stays in the field. Enter or a click chooses, Escape closes."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
+        named(self, "palette", "Command palette")
+        self._entries: list[Entry] = []
+        self._opened = 0
+        self._scale = 1.0
+        self.field = QLineEdit()
+        named(self.field, "paletteField", "Find a command", "Up and Down choose, Enter does it.")
+        self.field.setPlaceholderText("Find a command, a chat or a model")
+        self.field.textChanged.connect(self._find)
+        self.field.installEventFilter(self)
+        self.model = EntriesModel()
+        self.delegate = EntryDelegate(self)
+        self.list = QListView()
+        named(self.list, "paletteList", "Commands")
+        self.list.setModel(self.model)
+        self.list.setItemDelegate(self.delegate)
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setUniformItemSizes(True)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.clicked.connect(self._choose)
+        self.none = QLabel("Nothing is called like that.")
+        self.none.setObjectName("settingWords")
+        column = spaced(QVBoxLayout(self), 8, (10, 10, 10, 10))
+        column.addWidget(self.field)
+        column.addWidget(self.none)
+        column.addWidget(self.list)
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the rows."""
+        self.delegate.theme, self.delegate.scale, self._scale = theme, scale, scale
+
+    def open_over(self, window: QWidget, entries: list[Entry]) -> int:
+        """Shows these entries below the upper edge of a window, with nothing typed. Returns which opening this is, for `add`."""
+        self._opened += 1
+        self._entries = entries
+        self.field.clear()
+        self.ensurePolished()
+        self.field.ensurePolished()
+        row = self.delegate.sizeHint(self._option(), QModelIndex()).height()
+        screen = window.screen().availableGeometry()
+        width = min(round(WIDTH * self._scale), window.width() - 24, screen.width() - 16)
+        around = self.field.sizeHint().height() + 34
+        rows = max(3, min(ROWS, (window.height() - 70 - around) // row))
+        self.list.setFixedHeight(rows * row + 6)
+        self.setFixedWidth(width)
+        self._find("")
+        self.adjustSize()
+        corner = window.mapToGlobal(QPoint((window.width() - width) // 2, min(56, max(8, window.height() - self.height() - 8))))
+        self.move(corner)
+        self.show()
+        self.field.setFocus(Qt.FocusReason.PopupFocusReason)
+        return self._opened
+
+    def _option(self) -> QStyleOptionViewItem:
+        option = QStyleOptionViewItem()
+        option.initFrom(self.list)
+        return option
+
+    def add(self, opened: int, entries: Sequence[Entry]) -> None:
+        """More to be found in an opening, as soon as it is known; without effect once that is over."""
+        if self.isVisible() and opened == self._opened:
+            self._entries = [*self._entries, *entries]
+            if self.field.text().strip():
+                self._find(self.field.text())
+
+    @Slot(str)
+    def _find(self, query: str) -> None:
+        self.model.show(found(self._entries, query))
+        self.none.setVisible(not self.model.entries)
+        if self.model.entries:
+            self._go_to(0)
+
+    def _go_to(self, row: int) -> None:
+        self.list.setCurrentIndex(self.model.index(max(0, min(len(self.model.entries) - 1, row))))
+
+    @Slot(QModelIndex)
+    def _choose(self, index: QModelIndex) -> None:
+        """Does what is chosen once the palette is gone. What cannot be used stays where it is, with the reason."""
+        if index.isValid() and not (entry := self.model.entries[index.row()]).reason:
+            self.close()
+            entry.run()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() != QEvent.Type.KeyPress or not isinstance(event, QKeyEvent):
+            return False
+        row = self.list.currentIndex().row()
+        page = max(1, self.list.height() // max(1, self.list.sizeHintForRow(0)) - 1)
+        moves = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1, Qt.Key.Key_PageUp: -page, Qt.Key.Key_PageDown: page}
+        key = Qt.Key(event.key())
+        if key in moves:
+            many = max(1, len(self.model.entries))
+            self._go_to((row + moves[key]) % many if abs(moves[key]) == 1 else row + moves[key])
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._choose(self.list.currentIndex())
+        else:
+            return False
+        return True
