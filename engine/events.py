@@ -86,6 +86,18 @@ class DrafterRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterChecked:
+    """Whether a model that is not loaded can draft for the target that is: `reason` says why not, and is empty if it can.
+
+    `target` is the name the target was loaded by, `name` that of the model.
+    """
+
+    target: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted(RunEvent):
     """An answer begins: its models are loaded and its trace is open. One that is stopped or fails before that has no such event.
 
@@ -289,6 +301,7 @@ Event = (
     | LoadFailed
     | DrafterReady
     | DrafterRefused
+    | DrafterChecked
     | RunStarted
     | PrefillProgress
     | RoundFinished

@@ -84,6 +84,12 @@ class MlxBackend:
 
         return kind.builder()(name, target, load)
 
+    def unloaded_reason(self, name: str, target: Any) -> str | None:
+        """As in `Backend`, by `engine.models.unloaded_pair`."""
+        from engine.models.unloaded_pair import unloaded_reason
+
+        return unloaded_reason(target, Path(name).expanduser())
+
     def decode(
         self,
         target: Any,

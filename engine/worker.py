@@ -60,12 +60,17 @@ class _Load:
     drafter: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Check:
+    drafter: str
+
+
 class _Close:
     """The last entry of the queue."""
 
 
 _Job = Run | LongTask[Any]
-_Command = _Load | tuple[Run, ...] | LongTask[Any] | _Close
+_Command = _Load | _Check | tuple[Run, ...] | LongTask[Any] | _Close
 """Several runs in one command take turns."""
 
 
@@ -96,6 +101,10 @@ class Engine:
         Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then DrafterReady or DrafterRefused.
         """
         self._put(_Load(target, drafter))
+
+    def check_drafter(self, name: str) -> None:
+        """Say by a DrafterChecked event whether a model on this machine can draft for the loaded target, without loading it."""
+        self._put(_Check(name))
 
     def ignore_memory(self, *names: str) -> None:
         """From now on load these models even if they will probably exhaust the memory; without a name, every model."""
@@ -217,7 +226,7 @@ class Engine:
             raise
         return jobs[0].id
 
-    def _put(self, command: _Load | tuple[Run, ...] | LongTask[Any]) -> None:
+    def _put(self, command: _Load | _Check | tuple[Run, ...] | LongTask[Any]) -> None:
         with self._lock:
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
@@ -261,6 +270,8 @@ class Engine:
                         answer(command[0], backend, slots, self._emit)
                     else:
                         take_turns(command, backend, slots, self._emit)
+                elif isinstance(command, _Check):
+                    slots.check_drafter(command.drafter)
                 elif not self._closing.is_set():
                     self._load(command, slots)
             except Closing:
@@ -282,7 +293,7 @@ class Engine:
         except DraftlightError:  # the events say so
             return
 
-    def _report(self, command: _Load | tuple[Run, ...] | LongTask[Any], message: str) -> None:
+    def _report(self, command: _Load | _Check | tuple[Run, ...] | LongTask[Any], message: str) -> None:
         """Whoever waits for an end gets one, whatever went wrong."""
         self._emit(EngineFailed(message))
         if isinstance(command, LongTask):
@@ -291,6 +302,6 @@ class Engine:
             for run in command:
                 if self._find(run.id) is not None:
                     self._emit(RunFailed(run.id, message))
-        else:
+        elif isinstance(command, _Load):
             self._emit(LoadStarted(command.target))
             self._emit(LoadFailed(command.target, message))

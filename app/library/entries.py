@@ -86,7 +86,7 @@ def about_model(model: LibraryModel, free: int | None) -> str:
 def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
     """What drafts for a model, in sentences."""
     if model.only_drafts:
-        return "It was made to draft for one target and cannot write by itself."
+        return "It was made to draft and cannot write by itself."
     always = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
     if not found:
         return always
@@ -94,6 +94,25 @@ def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
     where = "which is on this machine" if best.here is not None else "which can be downloaded"
     measured = f" {best.pair.measured}" if best.pair.measured else ""
     return f"{always} Known to draft for it: {best.pair.title}, {where}.{measured}"
+
+
+def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str, free: int | None) -> str:
+    """Whether a model can draft for the target in use, and what the two need together.
+
+    Args:
+        target: None for the built-in one. reason: why it cannot; empty if its tokens fit.
+    """
+    if reason:
+        return f"It cannot draft for the target in use. {reason}"
+    both = ""
+    if target is not None and target.need is not None and model.need is not None:
+        together = target.need + model.need
+        enough = "" if free is None else f"; {size(free)} are free" if target.need + model.need > free else ""
+        both = f" Both together need about {size(together)} of memory{enough}."
+    fits = (
+        "It was made for the target in use." if model.only_drafts else "Its tokens fit the target in use, so it can draft for it."
+    )
+    return fits + both
 
 
 def of_found(model: HubModel, here: bool) -> Entry:

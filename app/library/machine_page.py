@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QUrl, Signal, Slot
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 
 from app.library.background import Background
-from app.library.entries import about_model, about_pairs, of_model
+from app.library.entries import about_drafting, about_model, about_pairs, of_model
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
@@ -21,7 +21,10 @@ from engine.errors import DraftlightError
 from engine.files import library, pairs
 from engine.files.library import OWN, LibraryModel
 from engine.files.memory import available_memory, size
+from engine.types import DrafterChecked
 
+MOVED_MS = 200
+"""Until a row that is passed is checked as a drafter."""
 Listing = tuple[list[LibraryModel], int | None]
 
 
@@ -29,12 +32,14 @@ class MachinePage(QWidget):
     """Signals:
     used: ("target" or "drafter", path) a model is to be used.
     fetch_wanted: (repository) a draft model is to be looked up on the Hub.
+    check_wanted: (path) a model is to be checked as a drafter for the target in use.
     folders_changed: (folders) other folders are to be looked through.
     read_again: what there is has been read.
     """
 
     used = Signal(str, str)
     fetch_wanted = Signal(str)
+    check_wanted = Signal(str)
     folders_changed = Signal(tuple)
     read_again = Signal()
 
@@ -44,6 +49,9 @@ class MachinePage(QWidget):
         self.models: dict[str, LibraryModel] = {}
         self._free: int | None = None
         self._asked = 0
+        self._checked: dict[tuple[str, str], str] = {}
+        self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
+        self._moved.timeout.connect(self._check)
         self.list = EntryList("Models on this machine", "Enter uses the model as target, Delete deletes it.")
         self.search = SearchField("Search the models on this machine", self.list)
         self.add = _button("Add folder…", self._add_folder, "Look through another folder for models")
@@ -105,7 +113,6 @@ class MachinePage(QWidget):
             models, self._free = found
             self.models = {model.target: model for model in models}
             self.refresh()
-            self._show_chosen()
             self.read_again.emit()
 
     def _failed(self, asked: int, error: DraftlightError) -> None:
@@ -115,7 +122,9 @@ class MachinePage(QWidget):
     def refresh(self) -> None:
         """Says anew which models are in use."""
         settings = self._settings()
-        self.list.show_entries([of_model(model, self._free, settings.target, settings.drafter) for model in self.models.values()])
+        models = self.models.values()
+        self.list.show_entries([of_model(model, self._free, settings.target, settings.drafter) for model in models])
+        self._show_chosen()
 
     @property
     def repositories(self) -> set[str]:
@@ -150,12 +159,38 @@ class MachinePage(QWidget):
         self.delete.setToolTip("" if mine else "Draftlight only deletes what lies in its own folder.")
         if not model.problem:
             found = pairs.suggestions(model, self.models.values())
-            self.pairs.setText(about_pairs(model, found))
+            self.pairs.setText(self._about_drafting(model) + about_pairs(model, found))
             self.pairs.setToolTip(found[0].pair.source if found else "")
             self.pair.setVisible(bool(found) and not model.only_drafts)
             if found:
                 here = found[0].here is not None
                 self.pair.setText(f"Use with {found[0].pair.title}" if here else f"Get {found[0].pair.title}…")
+
+    def _about_drafting(self, model: LibraryModel) -> str:
+        """Whether the chosen model can draft for the target in use, as far as that is known; else it is asked."""
+        target = self._settings().target
+        self.draft.setToolTip("")
+        if model.target == target:
+            return ""
+        reason = self._checked.get((target, model.target))
+        if reason is None:
+            self._moved.start()
+            return ""
+        self.draft.setEnabled(not reason)
+        self.draft.setToolTip(reason)
+        return about_drafting(model, self.models.get(target), reason, self._free) + "\n"
+
+    @Slot()
+    def _check(self) -> None:
+        if (model := self.models.get(self.list.key)) is not None and not model.problem:
+            self.check_wanted.emit(model.target)
+
+    @Slot(object)
+    def show_check(self, checked: DrafterChecked) -> None:
+        """A model was checked as a drafter."""
+        self._checked[checked.target, checked.name] = checked.reason
+        if checked.name == self.list.key and checked.target == self._settings().target:
+            self._show_chosen()
 
     @Slot(str)
     def _search(self, words: str) -> None:
@@ -222,7 +257,11 @@ class MachinePage(QWidget):
         """Restyles the list."""
         self.list.delegate.set_look(theme, scale)
         self.about.setMinimumHeight(2 * self.about.fontMetrics().lineSpacing())
-        self.pairs.setMinimumHeight(3 * self.pairs.fontMetrics().lineSpacing())
+        self.pairs.setMinimumHeight(4 * self.pairs.fontMetrics().lineSpacing())
+
+    def stop(self) -> None:
+        """Nothing is checked any more: the window is closing."""
+        self._moved.stop()
 
 
 class DeleteQuestion(QMessageBox):

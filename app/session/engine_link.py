@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from engine.drafter_kinds import NO_DRAFTER
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import (
+    DrafterChecked,
     DrafterReady,
     DrafterRefused,
     Event,
@@ -41,6 +42,9 @@ class EngineLike(Protocol):
     def submit(self, request: Request) -> int:
         """Queues an answer and returns its run id, which its events carry."""
 
+    def check_drafter(self, name: str) -> None:
+        """Has a model checked as a drafter without loading it; see `engine.worker.Engine.check_drafter`."""
+
     def count_prompt(self, request: Request) -> int:
         """Counts the tokens of a prompt; see `engine.worker.Engine.count_prompt`."""
 
@@ -71,10 +75,12 @@ class EngineLink(QObject):
     Signals:
         received: a list of events, oldest first, without those of forgotten runs.
         compared: a list of events of the newest comparison or sampling.
+        checked: (DrafterChecked) whether a model can draft for the target.
         counted: (PromptCounted) the prompt that was counted last.
     """
 
     received = Signal(list)
+    checked = Signal(object)
     counted = Signal(object)
     compared = Signal(list)
 
@@ -115,6 +121,10 @@ class EngineLink(QObject):
         self._running += 1
         self._timer.setInterval(BUSY_MS)
         return self._run
+
+    def check_drafter(self, name: str) -> None:
+        """Has a model on this machine checked as a drafter for the loaded target; `checked` says what came of it."""
+        self._engine.check_drafter(name)
 
     def count_prompt(self, request: Request) -> None:
         """Has the tokens of a prompt counted, in place of one that is still to be counted."""
@@ -171,6 +181,9 @@ class EngineLink(QObject):
         for event in events:
             if isinstance(event, PromptCounted):
                 self._take_count(event)
+                continue
+            if isinstance(event, DrafterChecked):
+                self.checked.emit(event)
                 continue
             self._count(event)
             run = getattr(event, "run_id", getattr(event, "task_id", None))

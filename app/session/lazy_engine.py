@@ -36,6 +36,11 @@ class LazyEngine:
         """As `EngineLike.submit`; starts the engine."""
         return self.engine.submit(request)
 
+    def check_drafter(self, name: str) -> None:
+        """As `EngineLike.check_drafter`; says nothing before the engine is started, when there is no target."""
+        if self._engine is not None:
+            self._engine.check_drafter(name)
+
     def count_prompt(self, request: Request) -> int:
         """As `EngineLike.count_prompt`; starts the engine."""
         return self.engine.count_prompt(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from app.library.downloads import Downloads
 from app.look.banner import Banner
 from app.look.theme import Theme
 from app.session.chat import Chat
+from engine.errors import DraftlightError
 from engine.files.gguf_header import is_gguf
 
 
@@ -36,6 +38,8 @@ class ModelsController(QObject):
         if self.dialog is None:
             self.dialog = ModelsDialog(self.background, self.downloads, lambda: self._chat.settings, self._parent)
             self.dialog.machine.used.connect(self._use)
+            self.dialog.machine.check_wanted.connect(self._check)
+            self._chat.link.checked.connect(self.dialog.machine.show_check)
             self.dialog.machine.folders_changed.connect(self._keep_folders)
             self.downloads.look()
             if self._look is not None:
@@ -50,6 +54,11 @@ class ModelsController(QObject):
         self._chat.change(kind, path)
         if self.dialog is not None:
             self.dialog.machine.refresh()
+
+    @Slot(str)
+    def _check(self, path: str) -> None:
+        with suppress(DraftlightError):  # the engine is being closed
+            self._chat.link.check_drafter(path)
 
     @Slot(tuple)
     def _keep_folders(self, folders: tuple[str, ...]) -> None:
@@ -77,6 +86,7 @@ class ModelsController(QObject):
         """Pauses the downloads: the window is closing."""
         if self.dialog is not None:
             self.dialog.hub.stop()
+            self.dialog.machine.stop()
             self.dialog.close()
         self.downloads.stop()
         self.background.close()

@@ -109,11 +109,8 @@ class HeadModel(nn.Module):
 
     def require_target(self, target: LoadedModel) -> None:
         """Raises DraftlightError unless this is the target the head was trained for."""
-        if self.config.target_sha256 and target.sha256 != self.config.target_sha256:
-            raise DraftlightError(
-                f"This head was not trained for {target.name}. A head reads its target's features, so it works with that "
-                "target only. Train one with draftlight train-drafter, or choose ngram."
-            )
+        if reason := head_reason(self.config.target_sha256, target):
+            raise DraftlightError(reason)
 
     def column_of(self, token: int) -> int | None:
         """The column of a token of the target; None if the head has none."""
@@ -154,6 +151,16 @@ class HeadModel(nn.Module):
     def logits(self, feature: mx.array) -> mx.array:
         """(..., columns) from the layer's output (..., hidden)."""
         return self.head(self.norm(feature))
+
+
+def head_reason(sha256: str, target: LoadedModel) -> str | None:
+    """Why a head that was trained for the target with this digest cannot draft for a target; None if it can."""
+    if not sha256 or target.sha256 == sha256:
+        return None
+    return (
+        f"This head was not trained for {target.name}. A head reads its target's features, so it works with that "
+        "target only. Train one with draftlight train-drafter, or choose ngram."
+    )
 
 
 def save_head(head: HeadModel, folder: Path, card: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,7 +24,11 @@ def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
     Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must
     be the same bytes, control tokens included.
     """
-    reasons = [reason for reason in (_vocabulary_reason(target, drafter), _head_reason(target, drafter)) if reason]
+    reasons = [
+        reason
+        for reason in (vocabulary_reason(target, drafter.name, drafter.vocabulary), _head_reason(target, drafter))
+        if reason
+    ]
     for side, loaded in (("target", target), ("drafter", drafter)):
         if reason := cache_reason(loaded.model):
             reasons.append(f"The {side} {loaded.name} {reason}")
@@ -45,21 +50,20 @@ def cache_reason(model: Any) -> str | None:
     return None if reason is None else f"cannot roll back rejected proposals: {reason}."
 
 
-def _vocabulary_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
-    pairs = zip(target.vocabulary, drafter.vocabulary, strict=False)
+def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes | None]) -> str | None:
+    """Why the tokens of a model called `name` keep it from drafting for a target, as a sentence; None if they do not."""
+    pairs = zip(target.vocabulary, vocabulary, strict=False)
     differing = [
         index for index, (ours, theirs) in enumerate(pairs) if ours != theirs and ours is not None and theirs is not None
     ]
     if not differing:
-        shared = any(
-            ours is not None and ours == theirs for ours, theirs in zip(target.vocabulary, drafter.vocabulary, strict=False)
-        )
-        return None if shared else f"{drafter.name} and {target.name} have no token in common."
+        shared = any(ours is not None and ours == theirs for ours, theirs in zip(target.vocabulary, vocabulary, strict=False))
+        return None if shared else f"{name} and {target.name} have no token in common."
     first = differing[0]
     kind = "control token" if first in target.tokenizer.special else "token"
     return (
         f"The vocabularies differ in {len(differing)} entries, first at {kind} {first}: "
-        f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(drafter.vocabulary[first])} in {drafter.name}."
+        f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(vocabulary[first])} in {name}."
     )
 
 

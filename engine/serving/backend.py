@@ -35,6 +35,9 @@ class Backend(Protocol):
     def drafter(self, name: str, target: Any, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """A drafter that fits the target; raises DraftlightError with the reasons."""
 
+    def unloaded_reason(self, name: str, target: Any) -> str | None:
+        """Why a model on this machine cannot draft for the target, by its files alone; None if nothing speaks against it."""
+
     def decode(
         self,
         target: Any,

@@ -14,6 +14,7 @@ from engine.files.memory import MemoryNeed
 from engine.serving.backend import Backend
 from engine.serving.conversation_caches import ConversationCaches
 from engine.types import (
+    DrafterChecked,
     DrafterReady,
     DrafterRefused,
     Event,
@@ -130,6 +131,15 @@ class ModelSlots:
             self._drafters.popitem(last=False)
         self._emit(_ready(drafter))
         return drafter
+
+    def check_drafter(self, name: str) -> None:
+        """Reports DrafterChecked for a model on this machine, without loading it; nothing without a target."""
+        if self._target_name is not None:
+            try:
+                reason = self._backend.unloaded_reason(name, self._target) or ""
+            except Exception as error:
+                reason = explain(error, f"checking the drafter {name}")
+            self._emit(DrafterChecked(self._target_name, name, reason))
 
     def forget_drafters(self) -> None:
         """Make drafters anew when they are next asked for: after a failed answer their state is unknown."""

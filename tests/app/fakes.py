@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.types import (
     Candidate,
+    DrafterChecked,
     DrafterReady,
     Emitted,
     Event,
@@ -161,6 +162,7 @@ class FakeEngine:
         self.counts: list[Request] = []
         self.loads: list[tuple[str, str]] = []
         self.forced: list[str] = []
+        self.misfits: dict[str, str] = {}
         self.stopped: list[int] = []
         self.closed = False
         self.hold = False
@@ -186,6 +188,9 @@ class FakeEngine:
 
     def ignore_memory(self, *names: str) -> None:
         self.forced.extend(names)
+
+    def check_drafter(self, name: str) -> None:
+        self.say(DrafterChecked(self.loads[-1][0], name, self.misfits.get(name.rpartition("/")[2], "")))
 
     def count_prompt(self, request: Request) -> int:
         """A token for each word."""

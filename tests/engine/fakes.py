@@ -128,6 +128,10 @@ class FakeBackend:
     def settle(self) -> None:
         self.settled += 1
 
+    def unloaded_reason(self, name: str, target: FakeTarget) -> str | None:
+        self.threads.add(threading.get_ident())
+        return f"misfit cannot draft for {target.name}: token 7 differs." if name == "misfit" else None
+
     def drafter(
         self,
         name: str,

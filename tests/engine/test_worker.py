@@ -17,6 +17,7 @@ from engine.trace import read
 from engine.types import (
     SEED_LIMIT,
     DecodingOptions,
+    DrafterChecked,
     DrafterReady,
     DrafterRefused,
     EngineFailed,
@@ -186,6 +187,13 @@ def test_a_defect_while_loading_is_logged_and_explained_without_a_traceback(desk
 def test_a_drafter_that_does_not_fit_is_refused_with_its_reasons(desk: Desk) -> None:
     desk.engine.load("good", "misfit")
     assert desk.until(DrafterRefused)[0] == DrafterRefused("misfit", "misfit cannot draft for good: token 7 differs.")
+    desk.engine.check_drafter("misfit")
+    desk.engine.check_drafter("other")
+    assert desk.until(DrafterChecked, 2) == [
+        DrafterChecked("good", "misfit", "misfit cannot draft for good: token 7 differs."),
+        DrafterChecked("good", "other", ""),
+    ]
+    assert "other" not in desk.backend.loads
     run_id = desk.ask(target="good", drafter="misfit")
     assert desk.until(RunFailed)[0] == RunFailed(run_id, "misfit cannot draft for good: token 7 differs.")
     assert desk.answer(target="good").text == "abc"

@@ -101,7 +101,13 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     assert "Target" in page.list.entries.at(page.list.currentIndex()).mark
     offered = [window.header.target.itemData(row) for row in range(window.header.target.count())]
     assert offered[:2] == ["builtin", str(models / "tiny.gguf")]
+    engine.misfits["other"] = "The vocabularies differ in 2 entries, first at token 7."
     page.list.go_to(elsewhere.as_posix())
+    qtbot.waitUntil(lambda: "It cannot draft for the target in use. The vocabularies differ" in page.pairs.text())
+    assert not page.draft.isEnabled() and page.draft.toolTip() == engine.misfits["other"]
+    window.chat.change("target", "builtin")
+    engine.misfits.clear()
+    qtbot.waitUntil(lambda: "Its tokens fit the target in use" in page.pairs.text())
     assert not page.delete.isEnabled() and "own folder" in page.delete.toolTip()
     qtbot.mouseClick(page.draft, Qt.MouseButton.LeftButton)
     assert window.settings.drafter == elsewhere.as_posix()

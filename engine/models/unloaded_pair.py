@@ -1,0 +1,40 @@
+"""Whether a model that is not loaded can draft for a target, by its files alone: its tokens, or what a head was trained for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.drafter_kinds import CUT_DRAFT, HEAD_FOLDER
+from engine.errors import DraftlightError
+from engine.files.gguf_header import read_header
+from engine.models.gguf_tokenizer import from_gguf
+from engine.models.head_model import head_reason
+from engine.models.loaded import LoadedModel
+from engine.models.pair_check import cache_reason, vocabulary_reason
+from engine.models.tokenizer_files import from_folder, read_json
+
+
+def unloaded_reason(target: LoadedModel, place: Path) -> str | None:
+    """Why the model of a folder or GGUF file cannot draft for a loaded target, in a sentence; None if nothing speaks against it.
+
+    Its weights are not read, so what depends on them, as whether its cache can be rolled back, is checked when it is loaded.
+    """
+    if reason := cache_reason(target.model):
+        return f"No drafter can be used with {target.name}: it {reason}"
+    try:
+        if place.is_file():
+            header = read_header(place)
+            tokens = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
+            return vocabulary_reason(target, place.stem, tokens.vocabulary)
+        config = read_json(place / "config.json")
+        if config.get("model_type") == HEAD_FOLDER:
+            return head_reason(str(config.get("target_sha256", "")), target)
+        if config.get("model_type") == CUT_DRAFT:
+            own = config.get("target_sha256") == target.sha256
+            return None if own else f"{place.name} was made for a target other than {target.name}."
+        nested = config.get("text_config")
+        width = config.get("vocab_size") or (nested.get("vocab_size") if isinstance(nested, dict) else None)
+        tokens = from_folder(place, width if isinstance(width, int) else len(target.vocabulary))
+        return vocabulary_reason(target, place.name, tokens.vocabulary)
+    except DraftlightError as error:
+        return str(error)

@@ -1,0 +1,64 @@
+"""What files alone say of a pair is what loading both would have said of their tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
+from engine.models.pair_check import check_pair
+from engine.models.unloaded_pair import unloaded_reason
+from tests.engine import tiny_models
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    return load(tiny_models.write_folder(tmp_path_factory.mktemp("target") / "target").as_posix())
+
+
+def renamed(folder: Path) -> Path:
+    """The folder with other spellings of two tokens."""
+    path = folder / "tokenizer.json"
+    text = path.read_text(encoding="utf-8")
+    described = json.loads(text)
+    spelt = described["model"]["vocab"]
+    spelt["a"], spelt["b"] = spelt["b"], spelt["a"]
+    path.write_text(json.dumps(described), encoding="utf-8")
+    return folder
+
+
+def test_equal_tokens_fit_in_folders_and_files(target: LoadedModel, tmp_path: Path) -> None:
+    for place in (tiny_models.write_folder(tmp_path / "same"), tiny_models.write_gguf(tmp_path / "same.gguf")):
+        assert check_pair(target, load(place.as_posix())).usable
+        assert unloaded_reason(target, place) is None
+
+
+def test_other_tokens_are_told_in_the_words_of_the_whole_check(target: LoadedModel, tmp_path: Path) -> None:
+    place = renamed(tiny_models.write_folder(tmp_path / "other"))
+    (said,) = check_pair(target, load(place.as_posix())).reasons
+    assert "differ in 2 entries" in said
+    assert unloaded_reason(target, place) == said
+    (place / "model.safetensors").unlink()
+    assert unloaded_reason(target, place) == said, "the weights were read"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("draftlight_head", "was not trained for target"), ("draftlight_cut", "was made for")]
+)
+def test_a_drafter_made_for_one_target_is_told_by_it(kind: str, words: str, target: LoadedModel, tmp_path: Path) -> None:
+    for digest, fits in ((target.sha256, True), ("0" * 64, False)):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": kind, "target_sha256": digest}))
+        reason = unloaded_reason(target, tmp_path)
+        assert (reason is None) == fits
+        assert fits or words in str(reason)
+
+
+def test_damaged_files_are_told(target: LoadedModel, tmp_path: Path) -> None:
+    place = tiny_models.write_folder(tmp_path / "damaged")
+    (place / "tokenizer.json").write_text("{")
+    assert "tokenizer.json" in str(unloaded_reason(target, place))
+    (tmp_path / "cut.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    assert "cut.gguf" in str(unloaded_reason(target, tmp_path / "cut.gguf"))
