@@ -31,6 +31,7 @@ Listing = tuple[list[LibraryModel], int | None]
 class MachinePage(QWidget):
     """Signals:
     used: ("target" or "drafter", path) a model is to be used.
+    pair_used: (target, drafter) two are to be used together.
     fetch_wanted: (repository) a draft model is to be looked up on the Hub.
     check_wanted: (path) a model is to be checked as a drafter for the target in use.
     folders_changed: (folders) other folders are to be looked through.
@@ -38,6 +39,7 @@ class MachinePage(QWidget):
     """
 
     used = Signal(str, str)
+    pair_used = Signal(str, str)
     fetch_wanted = Signal(str)
     check_wanted = Signal(str)
     folders_changed = Signal(tuple)
@@ -154,9 +156,11 @@ class MachinePage(QWidget):
         self.about.setText(about_model(model, self._free))
         self.use.setEnabled(not model.problem and not model.only_drafts)
         self.draft.setEnabled(not model.problem)
-        mine = model.source == OWN
-        self.delete.setEnabled(mine)
-        self.delete.setToolTip("" if mine else "Draftlight only deletes what lies in its own folder.")
+        why_not = "" if model.source == OWN else "Draftlight only deletes what lies in its own folder."
+        if model.target in (self._settings().target, self._settings().drafter):
+            why_not = "It is in use. Choose another model first."
+        self.delete.setEnabled(not why_not)
+        self.delete.setToolTip(why_not)
         if not model.problem:
             found = pairs.suggestions(model, self.models.values())
             self.pairs.setText(self._about_drafting(model) + about_pairs(model, found))
@@ -211,8 +215,7 @@ class MachinePage(QWidget):
         if found[0].here is None:
             self.fetch_wanted.emit(found[0].pair.repository)
         else:
-            self.used.emit("target", model.target)
-            self.used.emit("drafter", found[0].here.target)
+            self.pair_used.emit(model.target, found[0].here.target)
 
     def _show_folder(self) -> None:
         if self.list.key:

@@ -493,6 +493,13 @@ class Chat(QObject):
         elif name in ("target", "drafter"):
             self.load_models()
 
+    def change_models(self, target: str, drafter: str) -> None:
+        """Takes in both at once, so that neither is tried with what the other replaces."""
+        self._put_aside = None
+        self.keep(target=target, drafter=drafter)
+        self._change_own_settings("target")
+        self.load_models()
+
     def _change_own_settings(self, name: str) -> None:
         """What the user changes is from now on what the conversation is held under, too."""
         before, now = self.kept.settings, stored_chat.chat_settings(self.settings)

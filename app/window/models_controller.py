@@ -38,6 +38,7 @@ class ModelsController(QObject):
         if self.dialog is None:
             self.dialog = ModelsDialog(self.background, self.downloads, lambda: self._chat.settings, self._parent)
             self.dialog.machine.used.connect(self._use)
+            self.dialog.machine.pair_used.connect(self._use_pair)
             self.dialog.machine.check_wanted.connect(self._check)
             self._chat.link.checked.connect(self.dialog.machine.show_check)
             self.dialog.machine.folders_changed.connect(self._keep_folders)
@@ -54,6 +55,11 @@ class ModelsController(QObject):
         self._chat.change(kind, path)
         if self.dialog is not None:
             self.dialog.machine.refresh()
+
+    @Slot(str, str)
+    def _use_pair(self, target: str, drafter: str) -> None:
+        self._banner.hide()
+        self._chat.change_models(target, drafter)
 
     @Slot(str)
     def _check(self, path: str) -> None:

@@ -138,7 +138,7 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
 def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_if_need_be(
     qtbot: QtBot, open_window: Open, models: Path, served: Hub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    served.serve("org/tiny", tiny_models.write_folder(tmp_path / "served"), config={"model_type": "llama"})
+    served.serve("org/Qwen3-8B", tiny_models.write_folder(tmp_path / "served"), config={"model_type": "llama"})
     served.about["org/pickled"], served.files["org/pickled"] = {"tags": []}, {}
     served.held = (100_000, threading.Event())
     window, engine = open_window()
@@ -152,7 +152,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     assert "Try again later" in page.state.text()
     served.status = 200
     qtbot.mouseClick(page.again, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: titles(page.list) == ["org/tiny", "org/pickled"])
+    qtbot.waitUntil(lambda: titles(page.list) == ["org/Qwen3-8B", "org/pickled"])
     assert "neither safetensors nor GGUF" in page.list.entries.at(page.list.entries.index(1)).problem
     qtbot.waitUntil(page.download.isEnabled)
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
@@ -160,19 +160,34 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     assert page.list.entries.at(page.list.currentIndex()).mark == "Downloading"
     qtbot.mouseClick(page.pause, Qt.MouseButton.LeftButton)
     served.held[1].set()
-    qtbot.waitUntil(lambda: downloads.states["org/tiny"].phase == "paused")
+    qtbot.waitUntil(lambda: downloads.states["org/Qwen3-8B"].phase == "paused")
     assert page.download.text() == "Go on" and page.download.isEnabled()
     assert library.find() == []
     served.held = None
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not downloads.states)
-    qtbot.waitUntil(lambda: titles(dialog.machine.list) == ["org/tiny"])
-    assert window.banner.words.text() == "org/tiny has been downloaded."
+    qtbot.waitUntil(lambda: titles(dialog.machine.list) == ["org/Qwen3-8B"])
+    assert window.banner.words.text() == "org/Qwen3-8B has been downloaded."
     assert page.list.entries.at(page.list.currentIndex()).mark == "On this machine"
     window.banner.action.click()
-    assert engine.loads[-1][0] == str(models / "org" / "tiny")
+    assert engine.loads[-1][0] == str(models / "org" / "Qwen3-8B")
 
-    served.files["org/gated"], served.about["org/gated"] = served.files["org/tiny"], {}
+    small = "mlx-community/Qwen3-0.6B-4bit"
+    served.files[small], served.about[small] = served.files["org/Qwen3-8B"], {}
+    assert dialog.machine.pair.text() == "Get Qwen3 0.6B…"
+    dialog.tabs.setCurrentIndex(0)
+    qtbot.mouseClick(dialog.machine.pair, Qt.MouseButton.LeftButton)
+    assert dialog.tabs.currentIndex() == 1
+    qtbot.waitUntil(lambda: titles(page.list) == [small] and page.download.isEnabled())
+    qtbot.keyClick(page.list, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: titles(dialog.machine.list) == [small, "org/Qwen3-8B"])
+    dialog.machine.list.go_to(str(models / "org" / "Qwen3-8B"))
+    assert dialog.machine.pair.text() == "Use with Qwen3 0.6B"
+    assert not dialog.machine.delete.isEnabled() and "in use" in dialog.machine.delete.toolTip()
+    dialog.machine.pair.click()
+    assert engine.loads[-1] == (str(models / "org" / "Qwen3-8B"), str(models / small))
+
+    served.files["org/gated"], served.about["org/gated"] = served.files[small], {}
     served.gated.add("org/gated")
     page.look_for("gated")
     qtbot.waitUntil(lambda: titles(page.list) == ["org/gated"] and page.download.isEnabled())

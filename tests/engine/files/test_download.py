@@ -268,6 +268,13 @@ def test_one_gguf_file_of_several_is_chosen_by_its_name(served: Hub, tmp_path: P
     assert not (download.models_folder() / "org").exists()
 
 
+@pytest.mark.usefixtures("served")
+def test_where_nothing_can_be_written_a_sentence_says_so(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file in the way")
+    error = fetch().error
+    assert error is not None and "org/model cannot be stored in" in str(error) and "DRAFTLIGHT_HOME" in str(error)
+
+
 def test_hostile_names_become_no_files(served: Hub) -> None:
     served.files["org/model"]["..\\evil.json"] = b"{}"
     error = fetch().error
