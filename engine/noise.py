@@ -98,33 +98,38 @@ class NoiseSource:
         self.seed = seed
         self.vocab_size = vocab_size
         self._in_kernel = noise_kernel.available()
-        self._shared: dict[int, reference.Floats] = {}
+        self._shared: dict[int, reference.Words] = {}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
         """Gumbel noise: (rows, vocab) float32, one row per position."""
         if domain == "shared" and not isinstance(positions, mx.array) and len(positions) <= KEPT_ROWS:
-            return mx.array(self._kept(positions))
+            units = reference.gumbel_units(np.stack(self._words(positions, domain, None)))
+            return mx.array(np.multiply(units, np.float32(reference.UNIT), dtype=np.float32))
         return _rows(self.seed, positions, self.vocab_size, domain, round_position)
 
-    def _kept(self, positions: Sequence[int]) -> reference.Floats:
-        """(rows, vocab) of the shared domain."""
-        self.prepare(positions)
-        return np.stack([self._shared[position] for position in positions])
+    def _words(self, positions: Sequence[int], domain: str, round_position: int | None) -> list[reference.Words]:
+        """(vocab,) for each position; shared ones are kept."""
+        if domain == "shared" and len(positions) <= KEPT_ROWS:
+            self.prepare(positions)
+            return [self._shared[position] for position in positions]
+        keys = (reference.stream_key(self.seed, position, domain, round_position) for position in positions)
+        return [reference.words(key, self.vocab_size) for key in keys]
 
     def prepare(self, positions: Sequence[int]) -> None:
-        """Draws and keeps the shared rows of these positions.
+        """Draws and keeps the shared words of these positions.
 
         Needs no logits, so it can be called while the target's pass is being computed. A GPU draws inside its kernel instead:
         there `rows` alone needs them.
         """
         for position in positions:
             if position not in self._shared:
-                self._shared[position] = reference.gumbel(self.seed, position, self.vocab_size)
+                key = reference.stream_key(self.seed, position)
+                self._shared[position] = reference.words(key, self.vocab_size)
         while len(self._shared) > max(KEPT_ROWS, len(positions)):
             del self._shared[next(position for position in self._shared if position not in positions)]
 
-    def kept(self) -> Mapping[int, reference.Floats]:
-        """The shared rows that are known by now, by position; later rows do not come in."""
+    def kept(self) -> Mapping[int, reference.Words]:
+        """The shared words that are known by now, by position; later ones do not come in."""
         return dict(self._shared)
 
     def forget_before(self, position: int) -> None:
@@ -167,9 +172,9 @@ class NoiseSource:
             return noise_kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
         if isinstance(positions, mx.array) or lazy or (known := on_host(logits.astype(mx.float32))) is None:
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
-        is_kept = domain == "shared" and len(positions) <= KEPT_ROWS
-        noise = self._kept(positions) if is_kept else np.asarray(self.rows(positions, domain, round_position))
-        ids, margins = reference.draw(known, inverse_temperature, noise)
+        if isinstance(round_position, mx.array):
+            return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
+        ids, margins = reference.draw(known, inverse_temperature, self._words(positions, domain, round_position))
         return mx.array(ids), mx.array(margins)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -180,12 +181,16 @@ def gumbel_units(drawn: Words) -> Units:
     return units
 
 
+def _in_float32(units: Units) -> Floats:
+    return np.multiply(units, np.float32(UNIT), dtype=np.float32)
+
+
 def gumbel(seed: int, position: int, vocab_size: int, domain: str = "shared", round_position: int | None = None) -> Floats:
     """Gumbel noise of one position: (vocab_size,) float32, from -3.13 to 22.87, each value an exact multiple of 2^-19."""
     if not 1 <= vocab_size <= VOCABULARY_LIMIT:
         raise ValueError(f"vocab_size must be from 1 to 2^31, not {vocab_size!r}")
     units = gumbel_units(words(stream_key(seed, position, domain, round_position), vocab_size))
-    return np.multiply(units, np.float32(UNIT), dtype=np.float32)
+    return _in_float32(units)
 
 
 def gumbel_argmax(
@@ -223,22 +228,69 @@ NO_TOKEN = -1
 lazy graph until the ids are read; `engine.noise.check_drawn` then turns it into an error."""
 
 
-def draw(logits: Floats, inverse_temperature: float, noise: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
-    """The tokens drawn with noise that is known, and by how much: (rows,) ids, NO_TOKEN where the best score is not finite, and
+def draw(logits: Floats, inverse_temperature: float, drawn: Sequence[Words]) -> tuple[npt.NDArray[np.int32], Floats]:
+    """The tokens drawn, and by how much: (rows,) ids, ties to the lowest, NO_TOKEN where the best score is not finite, and
     (rows,) margins over the second best score.
 
-    logits, noise: (rows, vocab) float32.
+    Args:
+        logits: (rows, vocab) float32.
+        drawn: the random words of each row, (vocab,).
     """
+    ids, margins = np.empty(len(drawn), np.int32), np.empty(len(drawn), np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
-        scores = logits * np.float32(inverse_temperature)
-        scores += noise
-        scores[np.isnan(scores)] = -np.inf
-        each = np.arange(len(scores))
-        ids = scores.argmax(axis=-1)
-        best = scores[each, ids]
-        scores[each, ids] = -np.inf
-        margins = best - scores.max(axis=-1)
-    return np.where(np.isfinite(best), ids, NO_TOKEN).astype(np.int32), margins
+        for row, words_of_row in enumerate(drawn):
+            scores = logits[row] * np.float32(inverse_temperature)
+            ids[row], margins[row] = _draw_from(scores, words_of_row)
+    return ids, margins
+
+
+RARE_NOISE = 5.0
+RARE_WORD = int(2.0**32 * np.exp(-RARE_NOISE))
+"""One token in 148 has a word of at most this, and noise of about RARE_NOISE or more."""
+SEARCHED_FROM = 4096
+"""Shorter rows are given all of their noise."""
+
+
+def _draw_from(scores: Floats, drawn: Words) -> tuple[int, np.float32]:
+    """The winner and its margin over the second best, of (vocab,) logits times 1/T, which are overwritten.
+
+    Only what can win is given its noise: tokens whose score is near the best, and those whose word is rare. The noise falls as
+    the word grows, so that of the others is at most `rarest`, and no sum of theirs is above the limit on scores plus that (sums
+    in float32 grow with their terms). If the two best sums are above it, they are the two best of all. The best always is: noise
+    is at least -3.13, so the likeliest token reaches that. The second best of a peaked row may not be: then the limit is lowered
+    to where it must.
+    """
+    highest = scores.max()
+    if len(scores) >= SEARCHED_FROM and np.isfinite(highest):
+        rarest, is_rare = _rarest_noise(), drawn <= RARE_WORD
+        limit = np.float32(highest - (RARE_NOISE + 3.5))
+        for _ in range(2):
+            candidates = np.flatnonzero(is_rare | (scores > limit))
+            if 8 * len(candidates) > len(scores):
+                break  # a flat row: to pick so many takes longer than all
+            sums = scores[candidates] + _in_float32(gumbel_units(drawn[candidates]))
+            place, best, second = _two_best(sums)
+            if second > limit + rarest or limit == -np.inf:
+                return int(candidates[place]), best - second
+            limit = np.float32(second - rarest - np.float32(1e-3 + 1e-5 * abs(second)))
+    scores += _in_float32(gumbel_units(drawn))
+    place, best, second = _two_best(scores)
+    return place if np.isfinite(best) else NO_TOKEN, best - second
+
+
+def _two_best(sums: Floats) -> tuple[int, np.float32, np.float32]:
+    """Place and value of the best, ties to the first, and the value of the second best. NaN counts as -inf; overwrites."""
+    sums[np.isnan(sums)] = -np.inf
+    place = int(sums.argmax())
+    best = sums[place]
+    sums[place] = -np.inf
+    return place, best, sums.max()
+
+
+@cache
+def _rarest_noise() -> np.float32:
+    """The noise of RARE_WORD."""
+    return np.float32(gumbel_units(np.array([RARE_WORD], np.uint32))[0] * UNIT)
 
 
 def coin(seed: int, position: int, round_position: int | None = None) -> float:

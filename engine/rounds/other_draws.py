@@ -15,7 +15,7 @@ import numpy as np
 from engine import noise_reference as reference
 from engine.acceptance import Judgement, RoundNoise
 from engine.drafters.base import Proposals
-from engine.noise_reference import Floats
+from engine.noise_reference import Floats, Words
 from engine.target.distribution import Distribution, OneHot
 from engine.types import Rule
 
@@ -29,7 +29,7 @@ class HostDraws:
     Attributes:
         gamma: how many proposals there are.
         seed, position: of the round's noise.
-        shared: rows of `shared` noise that are known, by position.
+        shared: words of the `shared` noise that are known, by position.
         target: ids that the target draws there with `shared` noise.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
         independent: ids that it draws with `draft` noise: what it proposes under the other rules.
@@ -39,7 +39,7 @@ class HostDraws:
     gamma: int
     seed: int
     position: int
-    shared: Mapping[int, Floats]
+    shared: Mapping[int, Words]
     target: Ids | None
     coupled: Ids | None
     independent: Ids | None
@@ -67,10 +67,10 @@ class HostDraws:
         return [self._draw(logits[index], scale, self.position + index, domain) for index in range(self.gamma)]
 
     def _draw(self, logits: Floats, scale: float, position: int, domain: str) -> int:
-        noise = self.shared.get(position) if domain == "shared" else None
-        if noise is None:
-            noise = reference.gumbel(self.seed, position, len(logits), domain, self.position)
-        return int(reference.draw(logits[None], scale, noise[None])[0][0])
+        words = self.shared.get(position) if domain == "shared" else None
+        if words is None:
+            words = reference.words(reference.stream_key(self.seed, position, domain, self.position), len(logits))
+        return int(reference.draw(logits[None], scale, [words])[0][0])
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ Target and drafter are tables of logits shaped like a language model's, so what 
 judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature) and for a
 token of its own loop on the same table; then for each rule the milliseconds of a round, bare and analysed, what analysing adds,
 and the bare round for each of its draws beside mlx-lm's draw; last what analysing adds where the target's pass holds a matrix
-product beside which it can run. Contenders are interleaved, and medians taken of the differences between neighbours.
+product beside which it can run. Times are the fastest of interleaved repeats, which a busy machine disturbs least.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -171,7 +170,8 @@ def factor_of(wanted: float) -> mx.array:
 def pairs(model: Table, drafter: TableDrafter, rule: Rule, rounds: int, repeats: int) -> tuple[float, float]:
     """Milliseconds of a bare round, and what analysing adds."""
     measured = [[round_of(model, drafter, rule, analyse, rounds) for analyse in (False, True)] for _ in range(repeats)]
-    return statistics.median(bare for bare, _ in measured), statistics.median(full - bare for bare, full in measured)
+    bare, full = (min(times) for times in zip(*measured, strict=True))
+    return bare, full - bare
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -187,8 +187,8 @@ def main(arguments: list[str] | None = None) -> None:
         target, draft = tables(vocab_size)
         drafter = TableDrafter(draft)
         free, paid = Table(target), Table(target, factor)
-        draw = statistics.median(draw_of_mlx_lm(target, 20) for _ in range(chosen.repeats))
-        token = statistics.median(token_of_mlx_lm(free, 20) for _ in range(chosen.repeats))
+        draw = min(draw_of_mlx_lm(target, 20) for _ in range(chosen.repeats))
+        token = min(token_of_mlx_lm(free, 20) for _ in range(chosen.repeats))
         print(f"vocabulary {vocab_size:,}: mlx-lm takes {draw:.2f} ms for a draw, {token:.2f} ms for a token of its loop")
         for rule in chosen.rules:
             draws = GAMMA + (GAMMA + 1 if rule in ("match", "gumbel") else 1)

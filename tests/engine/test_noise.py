@@ -197,17 +197,77 @@ def test_coins_are_24_bits_of_the_first_word() -> None:
     assert source.coins([9], 3).dtype == mx.float32
 
 
+def rows_to_draw_from(vocab_size: int) -> dict[str, np.ndarray]:
+    """Rows in which different tokens can win: near the best, or by rare noise alone."""
+    generator = np.random.default_rng(vocab_size)
+    usual = generator.normal(0.0, 2.0, vocab_size)
+    peaked, masked, alone = usual.copy(), usual.copy(), np.full(vocab_size, -np.inf)
+    peaked[7] = 25.0
+    masked[generator.random(vocab_size) < 0.99] = -np.inf
+    alone[-1] = -3.0
+    ties = np.where(generator.random(vocab_size) < 0.01, 3.0, -9.0)
+    return {
+        "usual": usual,
+        "peaked": peaked,
+        "flat": usual * 0.01,
+        "far below": np.where(np.arange(vocab_size) == 3, 0.0, -7.5),
+        "masked": masked,
+        "one": alone,
+        "none": np.full(vocab_size, -np.inf),
+        "ties": ties,
+        "large": usual * 1e6,
+        "a NaN": np.where(np.arange(vocab_size) == 9, np.nan, usual),
+        "infinite": np.where(np.arange(vocab_size) == 9, np.inf, usual),
+    }
+
+
+def differing_draws(vocab_size: int, seeds: int) -> list[str]:
+    """Of which rows a draw or its margin is not that of all scores, each with its noise."""
+    found = []
+    for name, row in rows_to_draw_from(vocab_size).items():
+        logits = row.astype(np.float32)
+        for seed in range(seeds):
+            with np.errstate(invalid="ignore", over="ignore"):
+                scores = logits * np.float32(1.25) + reference.gumbel(seed, 5, vocab_size)
+                scores[np.isnan(scores)] = -np.inf
+                second, best = np.sort(scores)[-2:]
+                wanted = (int(scores.argmax()) if np.isfinite(best) else noise.NO_TOKEN, best - second)
+            ids, margins = reference.draw(logits[None], 1.25, [reference.words(reference.stream_key(seed, 5), vocab_size)])
+            if not np.array_equal([ids[0], margins[0]], wanted, equal_nan=True):
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("vocab_size", [12, 5_000, 20_001])
+def test_a_draw_that_gives_noise_only_to_what_can_win_is_the_draw_of_all(vocab_size: int) -> None:
+    assert differing_draws(vocab_size, seeds=25) == []
+
+
+def test_a_bound_on_the_noise_of_the_others_that_is_too_low_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_rarest_noise", lambda: np.float32(reference.RARE_NOISE - 3))
+    assert "peaked" in differing_draws(5_000, seeds=25)
+
+
+def test_noise_falls_as_the_word_grows() -> None:
+    generator = np.random.default_rng(6)
+    sizes = generator.integers(0, 2**32, 300_000, dtype=np.uint32) >> generator.integers(0, 32, 300_000, dtype=np.uint32)
+    near = np.arange(reference.RARE_WORD - 50_000, reference.RARE_WORD + 50_000, dtype=np.uint32)
+    drawn = np.sort(np.concatenate([sizes, ~sizes, near]))
+    assert (np.diff(reference.gumbel_units(drawn)) <= 0).all()
+    assert reference._rarest_noise() == pytest.approx(reference.RARE_NOISE, abs=0.01)
+
+
 @pytest.fixture
 def drawn_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The positions whose rows numpy was asked for, in order."""
+    """The positions whose words numpy was asked for, in order."""
     asked: list[int] = []
-    original = reference.gumbel
+    original = reference.stream_key
 
     def counting(seed: int, position: int, *rest: object) -> object:
         asked.append(position)
         return original(seed, position, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reference, "gumbel", counting)
+    monkeypatch.setattr(reference, "stream_key", counting)
     return asked
 
 
