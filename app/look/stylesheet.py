@@ -248,6 +248,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
         width: {px(12)}; height: {px(12)}; border: 1px solid {theme.dim}; border-radius: {px(7)}; background: {theme.panel}; }}
     QRadioButton::indicator:checked {{ border: {px(4)} solid {theme.accent}; width: {px(6)}; height: {px(6)}; }}
     QRadioButton:focus {{ color: {theme.accent}; }}
+    #unsavedQuestion QLabel#qt_msgbox_informativelabel {{ min-width: {px(330)}; }}
     QPushButton#tracesButton {{
         background: transparent; border: none; border-top: 1px solid {theme.line}; border-radius: 0; color: {theme.dim};
         font-size: {px(11)}; padding: {px(7)} {px(16)}; text-align: left; }}

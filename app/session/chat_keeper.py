@@ -59,6 +59,7 @@ class ChatKeeper(QObject):
         self._done: deque[Callable[[], object]] = deque()
         self._wake = threading.Condition()
         self._closing = False
+        self._busy = False
         self._trouble = ""
         self._handed.connect(self._hand_over)
         self._thread = threading.Thread(target=self._run, name="chats", daemon=True)
@@ -91,9 +92,19 @@ class ChatKeeper(QObject):
         self.read(lambda store: threading.Thread(target=tidied, args=(store,), name="chats-tidy", daemon=True).start(), _nothing)
 
     @property
+    def trouble(self) -> str:
+        """Why something that waits could not be written; empty if nothing waits for that."""
+        return self._trouble
+
+    @property
     def in_trouble(self) -> bool:
         """Whether something waits because it could not be written."""
         return bool(self._trouble)
+
+    def settle(self, seconds: float) -> None:
+        """Waits until everything has been tried, at most so long."""
+        with self._wake:
+            self._wake.wait_for(lambda: not self._jobs and not self._busy and (not self._owed or bool(self._trouble)), seconds)
 
     def _add(self, job: _Job) -> None:
         with self._wake:
@@ -123,12 +134,16 @@ class ChatKeeper(QObject):
                     self._wake.wait(PAUSE_SECONDS if self._owed else None)
                 job = self._jobs.popleft() if self._jobs else None
                 ending = self._closing and job is None
+                self._busy = True
             if job is not None and not job.writes:
                 self._read(job)
-                continue
-            if job is not None:
-                self._owed.append(job)
-            self._pay()
+            else:
+                if job is not None:
+                    self._owed.append(job)
+                self._pay()
+            with self._wake:
+                self._busy = False
+                self._wake.notify_all()
             if ending:
                 break
         if self._store is not None:

@@ -73,6 +73,7 @@ from app.window.sampling_popover import SamplingPopover
 from app.window.settings_window import SettingsWindow
 from app.window.status_strip import StatusStrip, phase_text
 from app.window.trace_reader import TraceReader
+from app.window.unsaved_question import UnsavedQuestion
 from engine.chats import ChatStore, Listed
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.rule_comparison import WARM
@@ -84,6 +85,8 @@ NARROW = 900
 """Below this width the panel makes room for the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
 """Below these widths the list of chats makes room, without and with the panel."""
+SETTLE_SECONDS = 2.0
+"""How long closing waits for what is being saved before it asks."""
 REPLAY_BAR = 720
 """Width of the replay bar in pixels at text scale 1, where there is room: its slider needs more than a line of text."""
 
@@ -122,6 +125,7 @@ class Window(QMainWindow):
         self.ended_in_time = True
         self._painted = False
         self._closed = False
+        self._given_up = False
         self._edited: int | None = None
         self._again = False
         self._found_at = 0
@@ -933,6 +937,31 @@ class Window(QMainWindow):
         if chosen:
             self.chat.change(kind, model_path(chosen))
 
+    def _asks_before_closing(self) -> bool:
+        """Whether something would be lost; then the user is asked, and the window stays."""
+        keeper = self.chat.keeper
+        if keeper is None or self._given_up:
+            return False
+        keeper.settle(SETTLE_SECONDS)
+        asked = any(question.isVisible() for question in self.findChildren(UnsavedQuestion))
+        if keeper.in_trouble and not asked:
+            question = UnsavedQuestion(keeper.trouble, self)
+            question.again.connect(self._close_once_saved)
+            question.given_up.connect(self._close_unsaved)
+            question.open()
+        return keeper.in_trouble
+
+    @Slot()
+    def _close_once_saved(self) -> None:
+        if self.chat.keeper is not None:
+            self.chat.keeper.try_again()
+        QTimer.singleShot(0, self, self.close)  # the question is gone by then
+
+    @Slot()
+    def _close_unsaved(self) -> None:
+        self._given_up = True
+        QTimer.singleShot(0, self, self.close)
+
     # Qt
 
     def _divide(self) -> None:
@@ -967,7 +996,11 @@ class Window(QMainWindow):
         self._make_room()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """In stages: remember the place, go quiet, then stop the engine and wait for it, at most a few seconds."""
+        """In stages: remember the place, go quiet, then stop the engine and wait for it, at most a few seconds. What could not
+        be saved is asked about first."""
+        if not self._closed and self._asks_before_closing():
+            event.ignore()
+            return
         if not self._closed:
             self._closed = True
             area = self.geometry()

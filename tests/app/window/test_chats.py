@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from app.conversation.answer_editor import AnswerEditor
 from app.conversation.blocks import settings_words
 from app.session.settings import load
+from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatsNotSaved, ChatStore, Conversation, Figures, Listed
 from engine.codec import options_to_json
@@ -298,6 +300,51 @@ def test_what_cannot_be_written_is_said_and_written_later(
     qtbot.waitUntil(lambda: "saved again" in window.banner.words.text())
     settled(qtbot, window)
     assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
+
+
+def test_closing_asks_while_something_is_not_saved(
+    qtbot: QtBot, open_kept: Kept, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, _ = open_kept()
+    full = True
+    create = ChatStore.create
+
+    def fails(self: ChatStore, *arguments: Any, **more: Any) -> int:
+        if full:
+            raise ChatsNotSaved("The disk is full. Make room and try again.")
+        return create(self, *arguments, **more)
+
+    monkeypatch.setattr(ChatStore, "create", fails)
+    ask(qtbot, window, "One")
+    wait_for_answer(qtbot, window)
+
+    def question(of: Window) -> UnsavedQuestion | None:
+        return next((found for found in of.findChildren(UnsavedQuestion) if found.isVisible()), None)
+
+    def asked(of: Window) -> UnsavedQuestion:
+        qtbot.waitUntil(lambda: question(of) is not None)
+        found = question(of)
+        assert found is not None and of.isVisible()
+        assert "The disk is full" in found.informativeText()
+        return found
+
+    window.close()
+    asked(window).button(QMessageBox.StandardButton.Cancel).click()
+    assert question(window) is None
+    window.close()
+    asked(window).tries.click()
+    again = asked(window)
+    full = False
+    again.tries.click()
+    qtbot.waitUntil(lambda: not window.isVisible())
+    assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
+    other, _ = open_kept()
+    full = True
+    ask(qtbot, other, "Two")
+    wait_for_answer(qtbot, other)
+    other.close()
+    asked(other).closes.click()
+    qtbot.waitUntil(lambda: not other.isVisible())
 
 
 def test_a_chat_has_its_own_settings_and_new_chats_have_theirs(
