@@ -16,6 +16,7 @@ from app.session import stored_chat
 from app.session.chat_keeper import ChatKeeper
 from app.session.engine_link import EngineLike, EngineLink
 from app.session.plain_baseline import FEWEST_TOKENS, plain_request
+from app.session.presets import preset_of, with_preset, without
 from app.session.session import Answer, Session, Turn, Wordings
 from app.session.session import Path as Way
 from app.session.settings import Settings
@@ -100,6 +101,7 @@ class Chat(QObject):
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
         self.may_drop = False
+        self._preset_due = ""  # target that was chosen and has not been loaded since
         self._replaced: Turn | None = None
         self._before: Way = ()
         self.kept = KeptChat()
@@ -486,6 +488,7 @@ class Chat(QObject):
             self._put_aside = None
         elif name == "target":
             changes["drafter"] = self._drafter_for(str(value))
+            self._preset_due = str(value)
         self.keep(**changes)
         self._change_own_settings(name)
         if self.session.running is not None and name in LIVE:
@@ -507,6 +510,36 @@ class Chat(QObject):
             if self.kept.lacks_model and name != "target":
                 now = replace(now, target=before.target, drafter=before.drafter)
             self.kept.settings, self.kept.lacks_model = now, self.kept.lacks_model and name != "target"
+
+    # Presets
+
+    def use_preset(self, name: str) -> None:
+        """Sets what a preset stands for."""
+        preset = next((each for each in self.settings.presets if each.name == name), None)
+        for setting, value in () if preset is None else preset.values().items():
+            self.change(setting, value)
+
+    def save_preset(self, name: str) -> None:
+        """Keeps system prompt and sampling as they are under a name, in place of what has it."""
+        self.keep(presets=with_preset(self.settings.presets, preset_of(self.settings, name)))
+
+    def delete_preset(self, name: str) -> Callable[[], None]:
+        """Deletes a preset; models it was used for have none then. What is returned brings it back."""
+        presets, models = self.settings.presets, self.settings.model_presets
+        self.keep(presets=without(presets, name), model_presets=tuple(pair for pair in models if pair[1] != name))
+        return lambda: self.keep(presets=presets, model_presets=models)
+
+    def tie_preset(self, name: str) -> None:
+        """Has a preset used whenever the target of now is chosen; an empty name ends that."""
+        target = self.settings.target
+        others = tuple(pair for pair in self.settings.model_presets if pair[0] != target)
+        self.keep(model_presets=(*others, (target, name)) if name else others)
+
+    def _use_due_preset(self) -> None:
+        """A target that the user has chosen is loaded: its preset comes into force, over what its publisher recommends."""
+        due, self._preset_due = self._preset_due, ""
+        if due == self.session.target and (preset := self.settings.preset_for(due)) is not None:
+            self.use_preset(preset.name)
 
     def _drafter_for(self, target: str) -> str:
         """The drafter the user wishes for, or one that fits every target where that fits the built-in one only."""
@@ -614,6 +647,8 @@ class Chat(QObject):
                 self.seed_drawn.emit(options.seed)
             case RunFinished() | RunFailed() if self.session.answer is not None and not self.session.answer.running:
                 self._keep_end(self.session.answer)
+        if isinstance(event, LoadFinished):
+            self._use_due_preset()
         match event:
             case RunFinished(finish=finish, trace_error=trace_error):
                 self.finished.emit(f"Answer finished: {FINISH_WORDS[finish]}")

@@ -209,6 +209,7 @@ BY_NAME = {described.name: described for described in SETTINGS}
 REMEMBERED = (
     *("target", "drafter", "recommended", "conversation"),  # chosen in the header and the list of chats
     *("model_folders", "recent_models"),  # the same for models
+    *("presets", "model_presets"),  # with the sampling options
     *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # as they were left
 )
 """Settings that nobody looks for in a list: the window remembers them."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.look.theme import APPEARANCES, Appearance
+from app.session.presets import Preset, read_presets
 from engine.drafter_kinds import HEAD
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.paths import data_folder
@@ -48,6 +49,7 @@ class Settings:
         sidebar: whether the list of chats is shown, where there is room for it.
         model_folders: folders that are looked through for models besides the usual ones.
         recent_models: targets that were used last, the latest first.
+        model_presets: (target, name of a preset) what is used as soon as a target is chosen.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
 
@@ -82,6 +84,8 @@ class Settings:
     sidebar: bool = True
     model_folders: tuple[str, ...] = ()
     recent_models: tuple[str, ...] = ()
+    presets: tuple[Preset, ...] = ()
+    model_presets: tuple[tuple[str, str], ...] = ()
     export_folder: str = ""
     export_kind: str = "html"
 
@@ -89,8 +93,10 @@ class Settings:
         for name in ("geometry", "stop", "charts", "model_folders", "recent_models"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
-        if isinstance(self.recommended, list):
-            object.__setattr__(self, "recommended", tuple(map(tuple, self.recommended)))
+        for name in ("recommended", "model_presets"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(map(tuple, getattr(self, name))))
+        object.__setattr__(self, "presets", read_presets(self.presets))
         if isinstance(self.ghosts, bool):
             object.__setattr__(self, "ghosts", "all" if self.ghosts else "none")
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
@@ -109,6 +115,8 @@ class Settings:
         for name in ("model_folders", "recent_models"):
             texts = getattr(self, name)
             _check(isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts), name, texts)
+        for pair in self.model_presets:
+            _check(len(pair) == 2 and all(isinstance(part, str) and part for part in pair), "model_presets", self.model_presets)
         number = self.conversation
         _check(number is None or (isinstance(number, int) and not isinstance(number, bool)), "conversation", number)
         _check(all(name in CHARTS for name in self.charts), "charts", self.charts)
@@ -134,6 +142,11 @@ class Settings:
             if getattr(self, name) == before.get(name, getattr(usual, name))
         }
         return {name: value for name, value in follows.items() if getattr(self, name) != value} | {"recommended": sampling}
+
+    def preset_for(self, target: str) -> Preset | None:
+        """The preset that is used as soon as a target is chosen."""
+        wanted = dict(self.model_presets).get(target)
+        return next((preset for preset in self.presets if preset.name == wanted), None)
 
     def default(self, name: str) -> Any:
         """What a setting is unless the user sets it: for sampling, what the target's publisher recommends."""

@@ -143,7 +143,7 @@ class EntryDelegate(QStyledItemDelegate):
         metrics = QFontMetrics(font)
         inside = area.adjusted(round(12 * scale), 0, -round(12 * scale), 0)
         gap = round(16 * scale)
-        painter.setPen(QColor(theme.dim))
+        painter.setPen(QColor(theme.faint if entry.reason else theme.dim))
         painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, entry.note)
         if entry.note:
             inside.setRight(inside.right() - metrics.horizontalAdvance(entry.note) - gap)

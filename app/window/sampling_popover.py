@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal, Slot
 from PySide6.QtWidgets import (
     QFormLayout,
     QFrame,
@@ -18,7 +18,9 @@ from PySide6.QtWidgets import (
 from app.look.widgets import named, spaced
 from app.session.setting_table import BY_NAME
 from app.session.settings import Settings
+from app.window.preset_row import PresetRow
 from app.window.setting_fields import SettingField, fit_lines, make_field
+from engine.files.recommended_sampling import Sampling
 from engine.types import ModelInfo
 
 NUMBERS = ("top_p", "top_k", "min_p", "repetition_penalty", "max_tokens")
@@ -41,6 +43,7 @@ class SamplingPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
         named(self, "popover", "Sampling options")
         self._settings = Settings()
+        self._sampling: Sampling = ()
         self.body = QWidget()
         self.body.setObjectName("panelBody")
         form = QFormLayout(self.body)
@@ -48,6 +51,13 @@ class SamplingPopover(QFrame):
         form.setHorizontalSpacing(18)
         form.setVerticalSpacing(9)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self.presets = PresetRow()
+        self.recommended = QPushButton()
+        self.recommended.setObjectName("quietButton")
+        self.recommended.clicked.connect(self._use_recommended)
+        form.addRow("Preset", self.presets)
+        self.presets.grown.connect(self._fit_screen)
+        form.addRow("Recommended", self.recommended)
         self.fields: dict[str, SettingField] = {}
         for name in (*NUMBERS, *TEXTS, *CHOICES):
             field = self.fields[name] = make_field(BY_NAME[name], self.changed.emit)
@@ -73,16 +83,35 @@ class SamplingPopover(QFrame):
     def show_settings(self, settings: Settings) -> None:
         """Brings the fields to the settings, without reporting a change."""
         self._settings = settings
+        self.presets.show_settings(settings)
+        self._show_recommended()
         for name, field in self.fields.items():
             field.show(getattr(settings, name))
 
     def show_model(self, model: ModelInfo | None) -> None:
         """Leaves out what the loaded model has no use for, and says so."""
         box, words = self.fields["thinking"].widget, BY_NAME["thinking"].words
+        self._sampling = () if model is None or model.sampling is None else model.sampling
+        self._show_recommended()
         switches = model is None or model.switches_thinking
         box.setEnabled(switches)
         box.setToolTip(f"<p>{words if switches else NO_SWITCH}</p>")
         box.setAccessibleDescription(words if switches else NO_SWITCH)
+
+    def _show_recommended(self) -> None:
+        """What the publisher of the model recommends, on the button that sets it."""
+        told = [f"{BY_NAME[name].title.lower()} {value:g}" for name, value in self._sampling if name in BY_NAME]
+        said = ",\n".join(", ".join(told[first : first + 2]) for first in range(0, len(told), 2))
+        in_force = all(getattr(self._settings, name) == value for name, value in self._sampling)
+        self.recommended.setText(said or "nothing by this model")
+        self.recommended.setEnabled(bool(self._sampling) and not in_force)
+        words = f"The sampling that the publisher of the model recommends{' is set' if in_force else ': press to set it'}."
+        self.recommended.setAccessibleName(f"Recommended by the model: {' '.join(said.split()) or 'nothing'}")
+        self.recommended.setToolTip(f"<p>{words if said else 'The publisher of this model recommends no sampling.'}</p>")
+
+    def _use_recommended(self) -> None:
+        for name, value in self._sampling:
+            self.changed.emit(name, value)
 
     def _reset(self) -> None:
         for name in self.fields:
@@ -95,15 +124,22 @@ class SamplingPopover(QFrame):
             if isinstance(edit := self.fields[name].widget, QPlainTextEdit):
                 fit_lines(edit)
         screen = button.screen().availableGeometry()
-        self._fit(screen.height() - 16)
+        self._fit_screen()
         corner = button.mapToGlobal(QPoint(button.width(), button.height() + 6))
         left = max(screen.left() + 8, corner.x() - self.width())
         self.move(left, min(corner.y(), screen.bottom() - self.height() - 8))
         self.show()
         self.fields["top_p"].widget.setFocus(Qt.FocusReason.PopupFocusReason)
 
+    @Slot()
+    def _fit_screen(self) -> None:
+        self._fit(self.screen().availableGeometry().height() - 16)
+
     def _fit(self, most: int) -> None:
         """As high as all fields, but no higher than that; then they scroll."""
+        for child in self.body.findChildren(QWidget):
+            child.ensurePolished()
+        _measure_anew(self.presets)
         _measure_anew(self.body)  # it has measured the fields before they had their heights
         whole = self.body.sizeHint()
         self.area.setFixedHeight(whole.height())

@@ -254,6 +254,11 @@ class Window(QMainWindow):
         self.pages.changed.connect(self._refresh)
         self.pages.exported.connect(lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind))
         self.options.changed.connect(chat.change)
+        presets = self.options.presets
+        presets.used.connect(chat.use_preset)
+        presets.saved.connect(chat.save_preset)
+        presets.tied.connect(chat.tie_preset)
+        presets.deleted.connect(self._delete_preset)
         self.composer.sent.connect(self.send)
         self.composer.edit.textChanged.connect(self.context.touch)
         self.context.shown.connect(self.composer.show_context)
@@ -698,6 +703,7 @@ class Window(QMainWindow):
         self.verdicts.set_look(theme, scale)
         self.models.set_look(theme, scale)
         self.pages.set_look(theme, scale)
+        self.options.presets.set_look(theme, scale)
         self.palette_popup.set_look(theme, scale)
         lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # one face's are a fifth taller than another's at one size
         self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, 25 * lines))))
@@ -862,11 +868,18 @@ class Window(QMainWindow):
 
     # Asked for by menus and keys
 
+    @Slot(str)
+    def _delete_preset(self, name: str) -> None:
+        undo = self.chat.delete_preset(name)
+        self.banner.show_message(f"The preset “{name}” is deleted.", "note")
+        self.banner.offer("Undo", partial(self._undo, undo))
+
     def open_palette(self) -> None:
         """Opens the command palette, with models and chats as soon as they are known."""
         settings = self.settings
         models = dict.fromkeys(("builtin", *settings.recent_models, settings.target))
         entries = [Entry(target_title(name), partial(self.chat.change, "target", name), "Model") for name in models]
+        entries += [Entry(each.name, partial(self.chat.use_preset, each.name), "Preset") for each in settings.presets]
         opened = self.palette_popup.open_over(self, [*command_entries(self.commands, self.actions_by_id), *entries])
         if self.chat.keeper is not None:
             self.chat.keeper.read(ChatStore.conversations, partial(self._list_chats, opened))

@@ -1,0 +1,132 @@
+"""The row of presets above the sampling options: which is in force, and a menu to keep, delete and tie them to the model."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal, Slot
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QMenu, QPushButton, QToolButton, QVBoxLayout, QWidget
+
+from app.look.fields import keep_from_wheel
+from app.look.theme import Theme
+from app.look.widgets import give_menu, icon_button, named, spaced, tint
+from app.look.wording import target_title
+from app.session.presets import LONGEST_NAME, PRESET_SETTINGS, Preset
+from app.session.settings import Settings
+
+NONE = "None"
+
+
+class PresetRow(QWidget):
+    """Shows the presets of the settings and asks for what is to become of them.
+
+    Signals:
+        used: (name) its system prompt and sampling are wanted.
+        saved: (name) what is set now is to be kept under this name, in place of one that has it.
+        deleted: (name) it is not wanted any longer.
+        tied: (name or empty) it, or none, is to be used whenever the target that is chosen now is chosen again.
+        grown: it has another height.
+    """
+
+    used = Signal(str)
+    saved = Signal(str)
+    deleted = Signal(str)
+    tied = Signal(str)
+    grown = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = Settings()
+        self.box = QComboBox()
+        self.box.setProperty("look", "choice")
+        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.box.setMinimumContentsLength(14)
+        words = "A system prompt and sampling under a name. Choosing one sets both."
+        named(self.box, "presetBox", "Preset", words)
+        self.box.setToolTip(f"<p>{words}</p>")
+        self.box.activated.connect(self._picked)
+        keep_from_wheel(self.box)
+        self.more = icon_button("more", "Save, delete or set a preset for the model")
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.menu = QMenu(self)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        give_menu(self.more, self.menu)
+        self.name = QLineEdit()
+        named(self.name, "presetName", "Name of the preset", "Enter saves, Escape leaves it.")
+        self.name.setPlaceholderText("Name of the preset")
+        self.name.setMaxLength(LONGEST_NAME)
+        self.name.returnPressed.connect(self._save)
+        self.save = QPushButton("Save")
+        self.save.setObjectName("quietButton")
+        self.save.clicked.connect(self._save)
+        self.naming = QWidget()
+        below = spaced(QHBoxLayout(self.naming), 8)
+        below.addWidget(self.name, 1)
+        below.addWidget(self.save)
+        row = spaced(QHBoxLayout(), 4)
+        row.addWidget(self.box, 1)
+        row.addWidget(self.more)
+        column = spaced(QVBoxLayout(self), 6)
+        column.addLayout(row)
+        column.addWidget(self.naming)
+        self.naming.hide()
+
+    @property
+    def current(self) -> Preset | None:
+        """The preset that is as the settings are."""
+        now = {name: getattr(self._settings, name) for name in PRESET_SETTINGS}
+        return next((each for each in self._settings.presets if each.values() == now), None)
+
+    def show_settings(self, settings: Settings) -> None:
+        """Lists the presets; the one that is in force is chosen."""
+        self._settings = settings
+        blocker = QSignalBlocker(self.box)
+        self.box.clear()
+        self.box.addItem(NONE, "")
+        tied = settings.preset_for(settings.target)
+        for preset in settings.presets:
+            self.box.addItem(f"{preset.name} (for this model)" if preset is tied else preset.name, preset.name)
+        self.box.setCurrentIndex(0 if self.current is None else self.box.findData(self.current.name))
+        del blocker
+
+    @Slot(int)
+    def _picked(self, index: int) -> None:
+        if name := self.box.itemData(index):
+            self.used.emit(name)
+        self.show_settings(self._settings)
+
+    def _fill_menu(self) -> None:
+        self.menu.clear()
+        settings, current = self._settings, self.current
+        self.menu.addAction("Save as…", self.ask_for_name)
+        for preset in settings.presets if current is None else ():
+            self.menu.addAction(f"Change “{preset.name}” to this", partial(self.saved.emit, preset.name))
+        self.menu.addSeparator()
+        tied = settings.preset_for(settings.target)
+        if current is not None:
+            tie = self.menu.addAction(f"Use “{current.name}” for {target_title(settings.target)}")
+            tie.setCheckable(True)
+            tie.setChecked(tied is current)
+            tie.triggered.connect(lambda on: self.tied.emit(current.name if on else ""))
+            self.menu.addAction(f"Delete “{current.name}”", partial(self.deleted.emit, current.name))
+        elif tied is not None:
+            self.menu.addAction(f"Do not use “{tied.name}” for {target_title(settings.target)}", partial(self.tied.emit, ""))
+
+    def ask_for_name(self) -> None:
+        """Opens the field for the name."""
+        self.naming.show()
+        self.grown.emit()
+        self.name.clear()
+        self.name.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    @Slot()
+    def _save(self) -> None:
+        if name := self.name.text().strip():
+            self.naming.hide()
+            self.grown.emit()
+            self.saved.emit(name)
+            self.box.setFocus()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the button."""
+        tint(self.more, theme, scale)

@@ -1,0 +1,117 @@
+"""Presets: kept under names, used, changed, deleted, and tied to models; and what a model's publisher recommends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.session import settings as stored
+from app.session.presets import LONGEST_NAME, Preset, preset_of, with_preset, without
+from app.session.settings import Settings
+from app.window.preset_row import PresetRow
+from engine.types import LoadFinished
+from tests.app.driving import Open
+from tests.app.fakes import MODEL
+
+WARM = Preset("Warm", "Be kind.", temperature=1.3, top_p=0.95, top_k=40)
+
+
+def test_a_preset_holds_what_is_set_and_names_are_unique() -> None:
+    settings = Settings(system_prompt="Be kind.", temperature=1.3, top_p=0.95, top_k=40, max_tokens=9)
+    assert preset_of(settings, "  Warm ") == WARM
+    assert len(preset_of(settings, "n" * 100).name) == LONGEST_NAME
+    presets = with_preset(with_preset((), WARM), Preset("cold", temperature=0.0))
+    assert [each.name for each in presets] == ["cold", "Warm"]
+    other = with_preset(presets, Preset("Warm", "Be warm."))
+    assert [each.system_prompt for each in other] == ["", "Be warm."]
+    assert without(other, "Warm") == presets[:1]
+
+
+@pytest.mark.parametrize("wrong", [{"name": " "}, {"name": "a", "temperature": -1.0}, {"name": "a", "top_p": 2.0}, {"nome": "a"}])
+def test_impossible_presets_in_a_file_are_dropped_with_a_note(tmp_path: Path, wrong: dict[str, object]) -> None:
+    path = tmp_path / "settings.json"
+    stored.save(path, Settings(presets=(WARM,), top_k=7, model_presets=(("builtin", "Warm"),)))
+    assert stored.load(path) == (Settings(presets=(WARM,), top_k=7, model_presets=(("builtin", "Warm"),)), "")
+    table = json.loads(path.read_text())
+    table["presets"].append(wrong)
+    path.write_text(json.dumps(table))
+    settings, note = stored.load(path)
+    assert settings == Settings(top_k=7, model_presets=(("builtin", "Warm"),)) and "presets" in note
+
+
+def press(row: PresetRow, title: str) -> None:
+    """Chooses something of the menu."""
+    row.menu.aboutToShow.emit()
+    next(action for action in row.menu.actions() if action.text() == title).trigger()
+
+
+def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    window, engine = open_window(path=path)
+    row = window.options.presets
+    window.open_options()
+    assert (row.box.currentText(), row.naming.isVisible()) == ("None", False)
+    usual = window.settings
+    for name, value in WARM.values().items():
+        window.chat.change(name, value)
+    press(row, "Save as…")
+    assert row.naming.isVisible() and row.name.hasFocus()
+    qtbot.keyClicks(row.name, "Warm")
+    row.save.click()
+    assert window.settings.presets == (WARM,) and row.box.currentText() == "Warm" and not row.naming.isVisible()
+
+    window.options.fields["system_prompt"].widget.setPlainText("Be brief.")
+    assert row.box.currentText() == "None", "it is no longer what is set"
+    press(row, "Change “Warm” to this")
+    assert window.settings.presets[0].system_prompt == "Be brief." and row.box.currentText() == "Warm"
+
+    window.options._reset()
+    window.chat.change("temperature", usual.temperature)
+    assert window.settings.system_prompt == "" and row.box.currentText() == "None"
+    row.box.activated.emit(row.box.findData("Warm"))
+    assert (window.settings.system_prompt, window.settings.temperature) == ("Be brief.", 1.3)
+    assert window.options.fields["top_k"].widget.value() == 40
+
+    press(row, "Use “Warm” for SmolLM2 135M")
+    assert window.settings.model_presets == (("builtin", "Warm"),) and row.box.currentText() == "Warm (for this model)"
+    assert stored.load(path)[0] == window.settings
+
+    window.chat.change("target", "/models/other")
+    window.options._reset()
+    window.chat.change("temperature", 0.5)
+    engine.say(LoadFinished(MODEL, 0.1))
+    qtbot.waitUntil(lambda: window.session.target == "/models/other")
+    assert window.settings.temperature == 0.5, "another model has none"
+    window.chat.change("target", "builtin")
+    qtbot.waitUntil(lambda: window.settings.temperature == 1.3)
+    assert window.settings.system_prompt == "Be brief.", "chosen again, the model has its preset"
+    window.chat.change("temperature", 0.7)
+    engine.say(LoadFinished(replace(MODEL, sampling=(("temperature", 0.6),)), 0.1))
+    qtbot.waitUntil(lambda: window.settings.recommended == (("temperature", 0.6),))
+    assert window.settings.temperature == 0.7, "what was set since stays, whatever is loaded again"
+
+    window.chat.use_preset("Warm")
+    press(row, "Delete “Warm”")
+    assert (window.settings.presets, window.settings.model_presets) == ((), ())
+    assert window.settings.temperature == 1.3, "what is set stays"
+    window.options.close()
+    window.banner.action.click()
+    assert row.box.currentText() == "Warm (for this model)"
+
+
+def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(temperature=1.0)
+    button = window.options.recommended
+    assert not button.isEnabled() and "recommends no sampling" in button.toolTip()
+    sampling = (("temperature", 0.6), ("top_k", 20), ("top_p", 0.95))
+    engine.say(LoadFinished(replace(MODEL, sampling=sampling), 0.1))
+    qtbot.waitUntil(lambda: button.isEnabled())
+    assert button.accessibleName() == "Recommended by the model: temperature 0.6, top-k 20, top-p 0.95"
+    assert window.settings.temperature == 1.0, "the user's own temperature is not touched"
+    button.click()
+    assert {name: getattr(window.settings, name) for name, _ in sampling} == dict(sampling)
+    assert not button.isEnabled()
