@@ -65,6 +65,7 @@ class Downloads(QObject):
         super().__init__(parent)
         self._background = background
         self._running: dict[str, Download] = {}
+        self._given_up: set[str] = set()
         self.states: dict[str, State] = {}
 
     def look(self) -> None:
@@ -100,6 +101,7 @@ class Downloads(QObject):
 
     def _arrived(self, name: str, path: Path) -> None:
         self._running.pop(name, None)
+        self._given_up.discard(name)
         self.states.pop(name, None)
         self.arrived.emit(name, str(path))
         self.changed.emit()
@@ -107,9 +109,11 @@ class Downloads(QObject):
     def _ended(self, name: str, error: DraftlightError) -> None:
         self._running.pop(name, None)
         state = self.states.get(name)
-        if state is None:
-            return
-        if isinstance(error, Stopped):
+        if state is None or name in self._given_up:
+            self._given_up.discard(name)
+            self.states.pop(name, None)
+            self.changed.emit()
+        elif isinstance(error, Stopped):
             self._set(name, replace(state, phase="paused"))
         else:
             page = error.page if isinstance(error, hub.Gated) else ""
@@ -123,11 +127,13 @@ class Downloads(QObject):
 
     def cancel(self, name: str) -> None:
         """Gives a download up, and deletes what has arrived."""
-        running = self._running.pop(name, None)
-        self.states.pop(name, None)
+        running = self._running.get(name)
         if running is not None:
             running.cancel()
+            self._given_up.add(name)
+            self.states[name] = replace(self.states[name], phase="pausing")
         else:
+            self.states.pop(name, None)
             nothing = partial(download.discard, name)
             self._background.do(nothing, lambda _: None, lambda error: None, f"discarding {name}")
         self.changed.emit()

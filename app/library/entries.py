@@ -67,7 +67,9 @@ def of_model(model: LibraryModel, free: int | None, target: str, drafter: str) -
     if model.need is not None and free is not None and model.need > free:
         memory += f", {size(free)} free"
     context = "" if model.context is None else f"context {model.context:,}"
-    facts = _joined(model.quantisation, model.architecture, context, KEEPS[model.remembers], memory, model.source)
+    facts = _joined(
+        f"{model.form} {model.quantisation}".strip(), model.architecture, context, KEEPS[model.remembers], memory, model.source
+    )
     mark = "Target" if model.target == target else "Drafter" if model.target == drafter else ""
     return Entry(model.target, model.name, facts, size(model.size), mark, model.problem)
 
@@ -106,9 +108,9 @@ def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str
         return f"It cannot draft for the target in use. {reason}"
     both = ""
     if target is not None and target.need is not None and model.need is not None:
-        together = target.need + model.need
-        enough = "" if free is None else f"; {size(free)} are free" if target.need + model.need > free else ""
-        both = f" Both together need about {size(together)} of memory{enough}."
+        both = f" Both together need about {size(target.need + model.need)} of memory."
+        if too_large(model.need, free):
+            both += f" Only {size(free or 0)} are free beside what is loaded."
     fits = (
         "It was made for the target in use." if model.only_drafts else "Its tokens fit the target in use, so it can draft for it."
     )

@@ -83,8 +83,8 @@ class HubPage(QWidget):
         self.token.setEchoMode(QLineEdit.EchoMode.Password)
         self.token.setPlaceholderText("Access token")
         self.title.setObjectName("entryTitle")
-        for label, words in ((self.state, "State of the search"), (self.about, "About this model")):
-            named(label, "entryAbout", words)
+        for label in (self.state, self.about):
+            label.setObjectName("entryAbout")
             label.setWordWrap(True)
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)

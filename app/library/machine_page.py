@@ -15,7 +15,7 @@ from app.library.entries import about_drafting, about_model, about_pairs, of_mod
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, named, spaced
+from app.look.widgets import ElidedLabel, spaced
 from app.session.settings import Settings
 from engine.errors import DraftlightError
 from engine.files import library, pairs
@@ -23,6 +23,7 @@ from engine.files.library import OWN, LibraryModel
 from engine.files.memory import available_memory, size
 from engine.types import DrafterChecked
 
+LIST_KEYS = "Enter uses the model as target, Delete deletes it."
 MOVED_MS = 200
 """Until a row that is passed is checked as a drafter."""
 Listing = tuple[list[LibraryModel], int | None]
@@ -54,7 +55,7 @@ class MachinePage(QWidget):
         self._checked: dict[tuple[str, str], str] = {}
         self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
         self._moved.timeout.connect(self._check)
-        self.list = EntryList("Models on this machine", "Enter uses the model as target, Delete deletes it.")
+        self.list = EntryList("Models on this machine", LIST_KEYS)
         self.search = SearchField("Search the models on this machine", self.list)
         self.add = _button("Add folder…", self._add_folder, "Look through another folder for models")
         self.title, self.about, self.pairs = ElidedLabel(), QLabel(), QLabel()
@@ -77,8 +78,8 @@ class MachinePage(QWidget):
         upper.addWidget(self.search, 1)
         upper.addWidget(self.add)
         self.title.setObjectName("entryTitle")
-        for label, words in ((self.about, "About this model"), (self.pairs, "What drafts for it")):
-            named(label, "entryAbout", words)
+        for label in (self.about, self.pairs):
+            label.setObjectName("entryAbout")
             label.setWordWrap(True)
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -102,6 +103,7 @@ class MachinePage(QWidget):
     def read(self) -> None:
         """Reads anew what there is, on a thread of its own."""
         self._asked += 1
+        self._checked.clear()
         folders = tuple(map(Path, self._settings().model_folders))
         asked = self._asked
         self._background.do(
@@ -137,7 +139,10 @@ class MachinePage(QWidget):
 
     @Slot()
     def _show_chosen(self) -> None:
-        model = self.models.get(self.list.key)
+        self._tell_about(self.models.get(self.list.key))
+        self.list.setAccessibleDescription(f"{self.about.text()} {self.pairs.text()} {LIST_KEYS}")
+
+    def _tell_about(self, model: LibraryModel | None) -> None:
         for button in (self.use, self.draft, self.show_folder, self.delete):
             button.setEnabled(model is not None)
         self.pair.hide()

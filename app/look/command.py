@@ -132,6 +132,11 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Pin or unpin a chat", ("P",)),
         Keys("From the search to what was found", ("Down",)),
     ),
+    "In the window of models": (
+        Keys("Use or download the model", ("Return",)),
+        Keys("Delete it, or cancel its download", ("Del", "Backspace")),
+        Keys("From the search to the list", ("Down",)),
+    ),
     "In the timeline": (
         Keys("Previous or next round", ("Up", "Down", "PgUp", "PgDown")),
         Keys("Previous or next token of the round", ("Left", "Right")),

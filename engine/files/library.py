@@ -32,7 +32,7 @@ from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.safetensors_header import check_safetensors
 from engine.files.whole_file import NotWritten, write_whole
 
-_VERSION = 2
+_VERSION = 3
 _LEVELS = 4
 """Folders below a folder that is looked through."""
 _ONLY_DRAFT = (HEAD_FOLDER, CUT_DRAFT)
@@ -89,6 +89,7 @@ class LibraryModel:
         architecture, quantisation: in the words of its kind of file. context: tokens.
         remembers: what its layers keep: "keys", "window", "chunks" or "recurrent".
         problem: why it cannot be used, as far as its headers tell.
+        form: "GGUF", "safetensors", or "drafter" for one of the next kind.
         only_drafts: whether it was made to draft, by Draftlight, and cannot be a target.
     """
 
@@ -102,12 +103,8 @@ class LibraryModel:
     remembers: str = ""
     need: int | None = None
     problem: str = ""
+    form: str = ""
     only_drafts: bool = False
-
-    @property
-    def form(self) -> str:
-        """What kind of files it has, in a word."""
-        return "drafter" if self.only_drafts else "folder" if Path(self.target).is_dir() else "GGUF"
 
 
 def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
@@ -231,7 +228,8 @@ def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
 
 
 def _read(path: Path, files: list[Path], name: str, source: str) -> LibraryModel:
-    plain = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files))
+    form = "GGUF" if path.is_file() else "safetensors"
+    plain = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files), form=form)
     try:
         return _read_gguf(path, plain) if path.is_file() else _read_folder(path, files, plain)
     except DraftlightError as error:
@@ -290,6 +288,7 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
     types = [dtype for table in tables for dtype, shape in table.values() if len(shape) > 1]
     context = text.get("max_position_embeddings")
     architecture = str(config.get("model_type", ""))
+    only_drafts = architecture in _ONLY_DRAFT
     own_code = (
         "It needs Python code of its own, and code that comes with a model is never run." if config.get("model_file") else ""
     )
@@ -301,7 +300,8 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
         remembers=_remembers(text),
         need=need_of_folder(plain.name, tables, config, sys.platform != "darwin").total,
         problem=own_code or missing_parts(folder, by_index=False).strip() or problem_of_architecture(architecture),
-        only_drafts=architecture in _ONLY_DRAFT,
+        form="drafter" if only_drafts else plain.form,
+        only_drafts=only_drafts,
     )
 
 

@@ -52,6 +52,7 @@ def test_models_of_other_programs_are_found_and_can_be_loaded(home: Path) -> Non
     for model in found.values():
         assert (model.architecture, model.context, model.remembers, model.problem) == ("llama", tiny_models.CONTEXT, "keys", "")
         assert load(model.target).context_length == model.context
+    assert [found[source].form for source in ("Hugging Face", "LM Studio", "Ollama")] == ["safetensors", "GGUF", "GGUF"]
     assert found["Ollama"].quantisation == "Q4_0"
     assert found["Hugging Face"].quantisation == "F32"
 
