@@ -76,6 +76,7 @@ class MachinePage(QWidget):
     def _arrange(self) -> None:
         upper = spaced(QHBoxLayout(), 8)
         upper.addWidget(self.search, 1)
+        upper.addWidget(self.forget)
         upper.addWidget(self.add)
         self.title.setObjectName("entryTitle")
         for label in (self.about, self.pairs):
@@ -88,7 +89,7 @@ class MachinePage(QWidget):
         for button in (self.use, self.draft, self.pair):
             buttons.addWidget(button)
         buttons.addStretch(1)
-        for button in (self.forget, self.show_folder, self.delete):
+        for button in (self.show_folder, self.delete):
             buttons.addWidget(button)
         column = spaced(QVBoxLayout(self), 8)
         column.addLayout(upper)
