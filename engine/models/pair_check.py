@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import make_prompt_cache, refusal
+
+_RESERVED = re.compile(
+    r"[<\[][|｜]?_?(?:reserved|unused|extra[_-]?id|dummy|place.?holder|special_\d|control_\d)[^<>\[\]]*[>\]]", re.IGNORECASE
+)
+"""Names of slots that models keep for later: Llama's <|reserved_special_token_7|>, Gemma's <unused7>, Phi's <|placeholder7|>,
+Mistral's <SPECIAL_7>, T5's <extra_id_7>, ..."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,8 @@ def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
     """Compare what speculation relies on: equal tokens for equal ids, and caches that can be rolled back.
 
     Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must
-    be the same bytes, control tokens included.
+    be the same bytes, control tokens included. Only slots that are reserved for later may have other names: the rules are exact
+    whatever is proposed, so all that a name could cost is proposals, and none are made of a token that was never trained.
     """
     reasons = [
         reason
@@ -54,7 +62,9 @@ def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes
     """Why the tokens of a model called `name` keep it from drafting for a target, as a sentence; None if they do not."""
     pairs = zip(target.vocabulary, vocabulary, strict=False)
     differing = [
-        index for index, (ours, theirs) in enumerate(pairs) if ours != theirs and ours is not None and theirs is not None
+        index
+        for index, (ours, theirs) in enumerate(pairs)
+        if ours != theirs and ours is not None and theirs is not None and not _is_reserved(target, index, ours, theirs)
     ]
     if not differing:
         shared = any(ours is not None and ours == theirs for ours, theirs in zip(target.vocabulary, vocabulary, strict=False))
@@ -65,6 +75,18 @@ def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes
         f"The vocabularies differ in {len(differing)} entries, first at {kind} {first}: "
         f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(vocabulary[first])} in {name}."
     )
+
+
+def _is_reserved(target: LoadedModel, index: int, ours: bytes, theirs: bytes) -> bool:
+    """Whether an entry is a slot that one side has not used, and the other only as a control token that prompts do not need."""
+    tokenizer = target.tokenizer
+    if index in target.eos_ids or index == tokenizer.bos_id or index in tokenizer.prefix:
+        return False
+    text = ours.decode("utf-8", "replace")
+    if tokenizer.chat_template is not None and text in tokenizer.chat_template:
+        return False
+    unused = _RESERVED.fullmatch(text) or (index in tokenizer.special and _RESERVED.fullmatch(theirs.decode("utf-8", "replace")))
+    return bool(unused)
 
 
 def _head_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:

@@ -442,6 +442,29 @@ def test_a_differing_control_token_is_called_one(tiny: LoadedModel) -> None:
     assert report.reasons[0].startswith("The vocabularies differ in 1 entries, first at control token 2: '<|im_end|>'")
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "fits"),
+    [
+        (b"<|reserved_special_token_5|>", b"<|tool|>", True),
+        (b"<unused7>", b"<|fim|>", True),
+        (b"<|tool|>", b"<|placeholder1|>", False),  # a token like any other of the target's
+        (b"<|tool|>", b"<|fim|>", False),
+        (b"<reserved", b"x", False),
+    ],
+)
+def test_a_slot_that_is_reserved_for_later_may_have_another_name(
+    ours: bytes, theirs: bytes, fits: bool, tiny: LoadedModel
+) -> None:
+    target, drafter = (other(tiny, vocabulary=with_token(tiny, 100, name)) for name in (ours, theirs))
+    assert check_pair(target, drafter).usable == fits
+
+
+def test_a_control_token_that_a_template_or_an_end_needs_may_not(tiny: LoadedModel) -> None:
+    for index in tiny.tokenizer.special:
+        used = index in tiny.eos_ids or tiny.vocabulary[index].decode() in tiny.tokenizer.chat_template
+        assert check_pair(tiny, other(tiny, vocabulary=with_token(tiny, index, b"<unused3>"))).usable != used
+
+
 def test_vocabularies_without_a_common_token_are_refused(tiny: LoadedModel) -> None:
     report = check_pair(tiny, other(tiny, vocabulary=(None,) * 10))
     assert report.reasons == (f"other and {tiny.name} have no token in common.",)
