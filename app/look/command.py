@@ -27,7 +27,11 @@ from shiboken6 import isValid
 from app.look.placing import FRAME
 from app.look.widgets import spaced
 
-MENU_ROLES = {"quitAction": QAction.MenuRole.QuitRole, "settingsAction": QAction.MenuRole.PreferencesRole}
+MENU_ROLES = {
+    "quitAction": QAction.MenuRole.QuitRole,
+    "settingsAction": QAction.MenuRole.PreferencesRole,
+    "aboutAction": QAction.MenuRole.AboutRole,
+}
 """Commands that stand in the application's own menu on a Mac."""
 
 
@@ -163,8 +167,8 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
 }
 """By what has the keyboard."""
 ESCAPE = (
-    "Esc does the first of these that applies: closes a menu, a list or a dialog; unpins a token or round; cancels editing; "
-    "stops the answer or the comparison; closes the replay; dismisses the message."
+    "Esc does the first of these that applies: closes a menu, a list, a dialog or the tour; unpins a token or round; cancels "
+    "editing; stops the answer or the comparison; closes the replay; dismisses the message."
 )
 
 

@@ -192,6 +192,10 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #verdictData {{ color: {theme.faint}; }}
     #verdictSection {{ color: {theme.dim}; font-size: {px(11)}; font-weight: 600; padding-top: 3px; }}
     #verdictHint {{ color: {theme.faint}; padding-top: 3px; }}
+    #tour {{ background: {theme.panel}; border: 2px solid {theme.accent}; border-radius: 12px; }}
+    #tourLegend {{ background: transparent; }}
+    #aboutName {{ font-size: {px(20)}; font-weight: 600; }}
+    #aboutVersions {{ color: {theme.dim}; font-size: {px(12)}; }}
     #popover {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
     #palette {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
     QListView#paletteList {{ background: transparent; border: none; outline: none; }}

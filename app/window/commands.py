@@ -124,6 +124,12 @@ class Commanded(Protocol):
     def open_options(self) -> None:
         """The sampling options."""
 
+    def show_tour(self) -> None:
+        """What the parts of the window are for, one after the other."""
+
+    def show_about(self) -> None:
+        """Versions, licence and data folder."""
+
     def show_shortcuts(self) -> None:
         """Every key, in a dialog."""
 
@@ -201,7 +207,9 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
         Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",)),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",)),
+        Command("tourAction", "Show the tour", "Help", window.show_tour),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
+        Command("aboutAction", "About Draftlight", "Help", window.show_about),
     ]
 
 

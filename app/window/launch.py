@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     application = make_application()
     path = stored.settings_path()
+    is_new = not path.exists()
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
     engine = Engine() if trace is None else LazyEngine(Engine)
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         own_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))
         window.first_painted.connect(partial(window.chats.restore, own_models))
         window.first_painted.connect(window.sidebar.start)
+        if is_new:
+            window.first_painted.connect(window.show_tour)
     else:
         window.replay_controller.show(trace)
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())

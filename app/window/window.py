@@ -58,6 +58,7 @@ from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidebar.sidebar import Sidebar
+from app.window.about import About
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
@@ -72,6 +73,7 @@ from app.window.rule_bars import rule_bars
 from app.window.sampling_popover import SamplingPopover
 from app.window.settings_window import SettingsWindow
 from app.window.status_strip import StatusStrip, phase_text
+from app.window.tour import Tour, stops_of
 from app.window.trace_reader import TraceReader
 from app.window.unsaved_question import UnsavedQuestion
 from engine.chats import ChatStore, Listed
@@ -191,6 +193,8 @@ class Window(QMainWindow):
         self.options = SamplingPopover(self)
         self.settings_window: SettingsWindow | None = None
         self.palette_popup = Palette(self)
+        self.tour = Tour(self, stops_of(self))
+        self.tour.ended.connect(self._tour_ended)
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
@@ -562,6 +566,9 @@ class Window(QMainWindow):
     def escape(self) -> None:
         """Does the first of what `ESCAPE` says; menus, lists and dialogs are windows of their own and close by themselves."""
         comparing, chat = self.pages.comparing, self.chat
+        if self.tour.isVisible():
+            self.tour.end()
+            return
         if self._let_go() if comparing is None else comparing.let_go():
             return
         if comparing is not None:
@@ -705,6 +712,7 @@ class Window(QMainWindow):
         self.pages.set_look(theme, scale)
         self.options.presets.set_look(theme, scale)
         self.palette_popup.set_look(theme, scale)
+        self.tour.set_look(theme, scale)
         lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # one face's are a fifth taller than another's at one size
         self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, 25 * lines))))
         self._divide()
@@ -918,6 +926,21 @@ class Window(QMainWindow):
     def open_options(self) -> None:
         """Opens the sampling options below their button in the header."""
         self.options.open_below(self.header.options)
+
+    @Slot()
+    def show_tour(self) -> None:
+        """Goes from one part of the window to the next and says what it is for."""
+        if self.pages.comparing is not None:
+            self.pages.open_conversation()
+        self.tour.begin()
+
+    @Slot()
+    def _tour_ended(self) -> None:
+        self.composer.edit.setFocus()
+
+    def show_about(self) -> None:
+        """Shows versions, licence and data folder."""
+        About(self).open()
 
     def show_shortcuts(self) -> None:
         """Opens the sheet of keyboard shortcuts, made from the same list as the menus."""

@@ -1,0 +1,73 @@
+"""About Draftlight: what it is, under which versions it runs, and where its data and its log are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6 import __version__ as pyside_version
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app.look import theme as themes
+from app.look.widgets import spaced
+from engine import provenance
+from engine.files.paths import data_folder
+
+WORDS = (
+    "A chat window for local language models that uses speculative decoding and shows it as it happens. Everything stays on this "
+    "computer. MIT License; what is built in or downloaded has its own terms, see NOTICE."
+)
+
+
+def versions() -> str:
+    """Versions and machine, one to a line, as a report of a problem needs them."""
+    hardware = provenance.hardware()
+    found = {**provenance.versions(), "PySide6": pyside_version}
+    machine = ", ".join(str(hardware[name]) for name in ("processor", "machine") if hardware[name])
+    lines = [f"{name} {value}" for name, value in found.items() if value and name != "platform"]
+    return "\n".join([*lines, str(found["platform"]), f"{machine}, {hardware['cores']} cores"])
+
+
+class About(QDialog):
+    """Name, version, licence, versions of what it stands on, and the data folder."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("about")
+        self.setWindowTitle("About Draftlight")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        picture = QLabel()
+        picture.setPixmap(themes.app_icon().pixmap(64, 64))
+        name = QLabel(f"Draftlight {provenance.version()}")
+        name.setObjectName("aboutName")
+        words = QLabel(WORDS)
+        words.setWordWrap(True)
+        self.versions = QLabel(f"{versions()}\n\nData folder: {data_folder()}")
+        self.versions.setObjectName("aboutVersions")
+        self.versions.setTextFormat(Qt.TextFormat.PlainText)
+        self.versions.setWordWrap(True)
+        self.versions.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        self.copies = buttons.addButton("Copy versions", QDialogButtonBox.ButtonRole.ActionRole)
+        self.copies.clicked.connect(lambda: QGuiApplication.clipboard().setText(versions()))
+        opens = buttons.addButton("Data folder", QDialogButtonBox.ButtonRole.ActionRole)
+        opens.clicked.connect(lambda: _open(data_folder()))
+        above = spaced(QVBoxLayout(), 4)
+        above.addWidget(name)
+        above.addWidget(words)
+        top = spaced(QHBoxLayout(), 18)
+        top.addWidget(picture, 0, Qt.AlignmentFlag.AlignTop)
+        top.addLayout(above, 1)
+        column = spaced(QVBoxLayout(self), 16, (24, 22, 24, 16))
+        column.addLayout(top)
+        column.addWidget(self.versions)
+        column.addWidget(buttons)
+        self.setFixedWidth(34 * self.fontMetrics().lineSpacing())
+
+
+def _open(folder: Path) -> None:
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -1,0 +1,231 @@
+"""A short tour: a card that goes from one part of the window to the next and says what it is for. It can be left at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+
+from app.conversation.composer import Composer
+from app.conversation.legend import Legend
+from app.look.theme import Theme
+from app.look.widgets import named, spaced
+from app.panel.panel import SidePanel
+from app.sidebar.sidebar import Sidebar
+from app.window.header import Header
+
+WIDTH, GAP, EDGE = 380, 14, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One part of the window.
+
+    Attributes:
+        place: the widget it is about; None while it is not shown, then the stop is left out.
+        marks: whether the marks of tokens are shown in the card.
+    """
+
+    title: str
+    words: str
+    place: Callable[[], QWidget | None]
+    marks: bool = False
+
+
+class Host(Protocol):
+    """What of the window there is to point at."""
+
+    composer: Composer
+    header: Header
+    panel: SidePanel
+    sidebar: Sidebar
+    stack: QStackedWidget
+
+
+def stops_of(window: Host) -> tuple[Stop, ...]:
+    """The lens early: it is what Draftlight has and others have not."""
+    return (
+        Stop(
+            "Ask something",
+            "A small drafter proposes several tokens at a time, and your model judges them in one pass. What you read is the "
+            "text of your model.",
+            lambda: window.composer.frame,
+        ),
+        Stop(
+            "The lens",
+            "Every token of an answer shows what became of it. Rest the pointer on one for the reason; click it to choose "
+            "another and branch off there. F2 shows fewer marks, F6 none.",
+            lambda: window.stack,
+            marks=True,
+        ),
+        Stop(
+            "Rules",
+            "How proposals are judged. Change the rule while an answer runs and watch what happens. All rules are exact.",
+            lambda: window.header.rule,
+        ),
+        Stop(
+            "Rounds and charts",
+            "The same rounds over time, as charts and as a table, and what another rule would have accepted. F3 hides them.",
+            lambda: _if_shown(window.panel),
+        ),
+        Stop(
+            "Your chats",
+            "Everything is kept here, on this computer alone: answers with their rounds, their other versions, and for 30 days "
+            "what you delete.",
+            lambda: _if_shown(window.sidebar),
+        ),
+        Stop(
+            "Everything else",
+            "This menu has all commands. Ctrl+K finds them by name, and F1 lists the keys. The tour is under Help.",
+            lambda: window.header.menu,
+        ),
+    )
+
+
+def _if_shown(widget: QWidget) -> QWidget | None:
+    return widget if widget.isVisible() else None
+
+
+class Outline(QWidget):
+    """Frames what a stop is about; the mouse goes through it."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.colour = QColor()
+        self.hide()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(self.colour, 3))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(2, 2, -2, -2), 9, 9)
+        painter.end()
+
+
+class Tour(QFrame):
+    """Signals:
+    ended: the tour is over, or was left.
+    """
+
+    ended = Signal()
+
+    def __init__(self, window: QWidget, stops: Sequence[Stop]) -> None:
+        super().__init__(window)
+        self._window, self._stops, self._at = window, stops, 0
+        self._shown: list[Stop] = []
+        named(self, "tour", "Tour")
+        self.outline = Outline(window)
+        self.title = QLabel()
+        self.title.setObjectName("cardTitle")
+        self.words = QLabel()
+        self.words.setWordWrap(True)
+        self.legend = Legend()
+        self.legend.setObjectName("tourLegend")
+        self.legend.setEnabled(False)
+        self.place = QLabel()
+        self.place.setObjectName("verdictHint")
+        self.skip = _button("Skip", self.end)
+        self.back = _button("Back", self.go_back)
+        self.forth = _button("Next", self.go_on)
+        column = spaced(QVBoxLayout(self), 8, (18, 14, 18, 14))
+        for part in (self.title, self.words, self.legend):
+            column.addWidget(part)
+        row = spaced(QHBoxLayout(), 8)
+        row.addWidget(self.place, 1)
+        for button in (self.skip, self.back, self.forth):
+            row.addWidget(button)
+        column.addLayout(row)
+        window.installEventFilter(self)
+        self.hide()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Takes colours and the text scale."""
+        self.outline.colour = QColor(theme.accent)
+        self.legend.set_look(theme, scale)
+        self.setFixedWidth(round(WIDTH * scale))
+        if self.isVisible():
+            self._show()
+
+    def begin(self) -> None:
+        """Shows the first stop."""
+        self._shown = [stop for stop in self._stops if stop.place() is not None]
+        self._at = 0
+        self._show()
+        self.forth.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    @Slot()
+    def go_on(self) -> None:
+        """The next stop; behind the last one the tour ends."""
+        self._at += 1
+        self.end() if self._at >= len(self._shown) else self._show()
+
+    @Slot()
+    def go_back(self) -> None:
+        """The stop before."""
+        self._at = max(0, self._at - 1)
+        self._show()
+
+    @Slot()
+    def end(self) -> None:
+        """Leaves the tour."""
+        self.hide()
+        self.outline.hide()
+        self.ended.emit()
+
+    def _show(self) -> None:
+        stop = self._shown[self._at]
+        place = stop.place()
+        last = self._at == len(self._shown) - 1
+        self.title.setText(stop.title)
+        self.words.setText(stop.words)
+        self.setAccessibleDescription(f"{stop.title}. {stop.words}")
+        self.legend.setVisible(stop.marks)
+        self.place.setText(f"{self._at + 1} of {len(self._shown)}")
+        self.back.setEnabled(self._at > 0)
+        self.skip.setVisible(not last)
+        self.forth.setText("Done" if last else "Next")
+        layout = self.layout()
+        assert layout is not None
+        layout.activate()
+        self.resize(self.width(), layout.totalHeightForWidth(self.width()))
+        if place is None:
+            return
+        area = QRect(place.mapTo(self._window, QPoint(0, 0)), place.size()).intersected(self._window.rect())
+        self.outline.setGeometry(area.adjusted(-3, -3, 3, 3).intersected(self._window.rect()))
+        self.move(self._corner(area))
+        for part in (self.outline, self):
+            part.show()
+            part.raise_()
+        self.outline.update()
+
+    def _corner(self, area: QRect) -> QPoint:
+        """Beside what the stop is about where there is room: below, above, to the left, to the right; else low inside it."""
+        room = self._window.rect().adjusted(EDGE, EDGE, -EDGE, -EDGE)
+        size = self.size()
+        x = max(room.left(), min(area.center().x() - size.width() // 2, room.right() - size.width()))
+        y = max(room.top(), min(area.center().y() - size.height() // 2, room.bottom() - size.height()))
+        inside = QPoint(x, max(y, min(area.bottom(), room.bottom()) - GAP - size.height()))
+        tries = (
+            QPoint(x, area.bottom() + GAP),
+            QPoint(x, area.top() - GAP - size.height()),
+            QPoint(area.left() - GAP - size.width(), y),
+            QPoint(area.right() + GAP, y),
+        )
+        return next((at for at in tries if room.contains(QRect(at, size))), inside)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and self.isVisible():
+            self._show()
+        return False
+
+
+def _button(words: str, pressed: Callable[[], object]) -> QPushButton:
+    button = QPushButton(words)
+    button.setObjectName("quietButton")
+    button.clicked.connect(pressed)
+    return button

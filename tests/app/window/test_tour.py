@@ -1,0 +1,59 @@
+"""The tour and About: shown on demand, left at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.window.about import About
+from app.window.window import Window
+from engine import provenance
+from engine.chats import ChatStore
+from tests.app.fakes import FakeEngine
+
+
+def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
+    qtbot: QtBot, show_window: Callable[..., Any], home: Path
+) -> None:
+    window: Window = show_window(FakeEngine(), store=partial(ChatStore, wait=0.2))
+    tour = window.tour
+    assert not tour.isVisible()
+    window.actions_by_id["tourAction"].trigger()
+    seen = []
+    while tour.isVisible():
+        place = tour._shown[tour._at].place()
+        assert place is not None
+        area = QRect(place.mapTo(window, QPoint(0, 0)), place.size())
+        assert tour.outline.geometry().contains(area.center())
+        assert window.rect().contains(tour.geometry()), "the card stays in the window"
+        seen.append(tour.title.text())
+        assert tour.legend.isVisible() == (tour.title.text() == "The lens")
+        tour.forth.click()
+    assert seen == ["Ask something", "The lens", "Rules", "Rounds and charts", "Your chats", "Everything else"]
+    assert not tour.outline.isVisible()
+    window.show_tour()
+    tour.forth.click()
+    tour.back.click()
+    assert tour.title.text() == "Ask something"
+    window.resize(700, 560)  # without panel and list
+    qtbot.waitUntil(lambda: window.rect().contains(tour.geometry()))
+    window.escape()
+    assert not tour.isVisible()
+    window.show_tour()
+    assert "Your chats" not in [stop.title for stop in tour._shown], "what is not shown is left out"
+    qtbot.keyClick(tour.skip, Qt.Key.Key_Space)
+    assert not tour.isVisible()
+
+    window.actions_by_id["aboutAction"].trigger()
+    (about,) = window.findChildren(About)
+    about.copies.click()
+    copied = QApplication.clipboard().text()
+    assert f"draftlight {provenance.version()}" in copied and "PySide6 " in copied
+    assert str(home) in about.versions.text()
+    about.reject()
