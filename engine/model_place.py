@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.drafter_kinds import DRAFTERS
 from engine.files.hub import HUB_ID
-from engine.files.library import own_place
+from engine.files.library import is_in_own_place
 from engine.files.paths import hub_cache
 
 
@@ -17,7 +17,7 @@ def is_here(name: str) -> bool:
         return True
     if not HUB_ID.fullmatch(name):
         return False
-    if (own_place(name) / "config.json").is_file():
+    if is_in_own_place(name):
         return True
     snapshots = hub_cache() / f"models--{name.replace('/', '--')}" / "snapshots"
     return any(snapshots.glob("*/config.json")) or any(snapshots.glob("*/adapter_config.json"))

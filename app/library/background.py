@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +28,8 @@ class Background(QObject):
         super().__init__(parent)
         self._done: deque[Callable[[], object]] = deque()
         self._threads: list[threading.Thread] = []
+        self._waiting: dict[int, tuple[Callable[[Any], object], Callable[[Any], object]]] = {}
+        self._numbers = itertools.count()
         self._closed = False
         self._handed.connect(self._hand_over)
 
@@ -41,30 +45,36 @@ class Background(QObject):
         Args:
             what: is being done, for the log, as "listing the models".
         """
+        number = next(self._numbers)
+        self._waiting[number] = (then, failed)
 
         def run() -> None:
-            """On the thread."""
+            """On the thread, which holds nothing of Qt but this object: what it drops last would be destroyed there."""
             try:
                 result = work()
             except DraftlightError as error:
                 told: DraftlightError = error
-                self.hand(lambda: failed(told))
+                self.hand(lambda: self._end(number, told, 1))
             except Exception as error:
                 unexpected = DraftlightError(explain(error, what))
-                self.hand(lambda: failed(unexpected))
+                self.hand(lambda: self._end(number, unexpected, 1))
             else:
-                self.hand(lambda: then(result))
+                self.hand(lambda: self._end(number, result, 0))
 
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=run, name=what, daemon=True)
         self._threads.append(thread)
         thread.start()
 
+    def _end(self, number: int, outcome: Any, which: int) -> None:
+        self._waiting.pop(number)[which](outcome)
+
     def hand(self, then: Callable[[], Any]) -> None:
         """Has something called on the window's thread; may be asked for on any other."""
         if not self._closed:
             self._done.append(then)
-            self._handed.emit()
+            with contextlib.suppress(RuntimeError):  # the window has gone just now
+                self._handed.emit()
 
     @Slot()
     def _hand_over(self) -> None:
@@ -75,5 +85,6 @@ class Background(QObject):
         """Nothing is handed over any more."""
         self._closed = True
         self._done.clear()
+        self._waiting.clear()
         for thread in self._threads:
             thread.join(LAST_SECONDS / len(self._threads))

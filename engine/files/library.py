@@ -344,6 +344,11 @@ def own_place(repository: str) -> Path:
     return models_folder() / repository
 
 
+def is_in_own_place(repository: str) -> bool:
+    """Whether a model or adapter for mlx-lm was downloaded of this repository."""
+    return any((own_place(repository) / name).is_file() for name in ("config.json", "adapter_config.json"))
+
+
 def check_deletable(path: Path) -> None:
     """Raises DraftlightError unless there is something that `delete` may delete."""
     folder = models_folder().resolve()

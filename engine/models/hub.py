@@ -11,7 +11,7 @@ from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_
 
 from engine.errors import DraftlightError
 from engine.files.hub import FILES
-from engine.files.library import own_place
+from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder
 from engine.files.missing_parts import missing_parts
 from engine.models.model_folder import weight_files
@@ -29,7 +29,7 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
     Raises:
         DraftlightError: it is not to be had, and why.
     """
-    if (own_place(name) / "config.json").is_file():
+    if is_in_own_place(name):
         return own_place(name)
     if (cached := _cached(name)) is not None:
         return cached  # the Hub is not even asked whether it has a newer one
