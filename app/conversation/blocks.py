@@ -16,6 +16,7 @@ from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
 from app.look.theme import Theme
 from app.look.wording import RULE_TITLES, drafter_title, seconds
+from app.session.attachments import in_short
 from app.session.session import Answer
 from engine.chats import EDITED_WORDS
 from engine.drafter_kinds import NO_DRAFTER
@@ -93,7 +94,7 @@ class UserBlock(Block):
         self.prompt = prompt
         widest = min(width * 0.82, 560.0 * style.text.pixelSize() / 15)
         self.flow = Flow(self.style, widest - 2 * PAD)
-        self.flow.append([Piece(prompt, "plain")])
+        self.flow.append([Piece(in_short(prompt), "plain")])
         inner = min(widest - 2 * PAD, self.flow.natural_width)
         self.flow.width = inner  # the lines stay as they are; only what fills their whole width takes less
         self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.look import theme as themes
+from app.look.flow_layout import FlowLayout
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, FocusFrame, named, spaced
+from app.look.widgets import ElidedLabel, FocusFrame, icon_button, named, spaced, tint
 from app.look.wording import DEFINITIONS
+from app.session.attachments import Attachment, is_attachable, joined, taken_apart
 
 MAX_LINES = 9
+LONGEST_NAME = 28
+"""Letters of a file's name on its chip."""
 SHARE = 0.5
 """Of the height below the header, at most, for a long message with all that is around it."""
+CHIPS_SHARE = 0.2
+"""Of that height, at most, for the files that go with a message."""
 
 
 class PromptEdit(QPlainTextEdit):
@@ -21,10 +41,12 @@ class PromptEdit(QPlainTextEdit):
 
     Signals:
         submitted: Enter was pressed. recalled: Up was pressed in an empty field.
+        files_given: (paths) files were pasted that can be attached.
     """
 
     submitted = Signal()
     recalled = Signal()
+    files_given = Signal(list)
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,17 +73,61 @@ class PromptEdit(QPlainTextEdit):
         else:
             super().keyPressEvent(event)
 
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        """Pasted text is written; pasted files are handed on."""
+        if paths := dropped_files(source):
+            self.files_given.emit(paths)
+        else:
+            super().insertFromMimeData(source)
+
+
+def dropped_files(data: QMimeData) -> list[Path]:
+    """What is dragged or pasted, if it is nothing but files that can be attached."""
+    urls = data.urls() if data.hasUrls() else []
+    paths = [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
+    return paths if len(paths) == len(urls) and all(map(is_attachable, paths)) else []
+
+
+class Chip(QFrame):
+    """An attached file with the number of its tokens, and the button that removes it."""
+
+    def __init__(self, attachment: Attachment, remove: Callable[[], object]) -> None:
+        super().__init__()
+        self.setObjectName("attachmentChip")
+        self.attachment = attachment
+        self.words = QLabel()
+        self.remove = icon_button("close", f"Remove {attachment.name}", remove)
+        row = spaced(QHBoxLayout(self), 2, (10, 0, 2, 0))
+        row.addWidget(self.words)
+        row.addWidget(self.remove)
+        self.show_tokens(None)
+
+    def show_tokens(self, tokens: int | None) -> None:
+        """Says how many tokens the file has, once that is known."""
+        name = self.attachment.name
+        short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
+        told = "" if tokens is None else f"  {tokens:,} token{'s' * (tokens != 1)}"
+        self.words.setText(short + told)
+        changed = " Its line ends were changed to those of Unix." if self.attachment.normalised else ""
+        self.setToolTip(f"{name}, {self.attachment.lines:,} lines.{changed}")
+        self.setAccessibleName(f"Attached file: {name}{told}")
+
 
 class Composer(QWidget):
-    """The field, what it hints at, and the buttons that send and stop.
+    """The field, the files that go with it, what it hints at, and the buttons that send and stop.
 
     Signals:
         sent: (text) the user wants an answer. stopped: Stop. recalled: the last prompt is wanted back.
+        files_wanted: files are to be chosen. attached: (Attachment) one has been, and its tokens are to be counted.
+        changed: there is another text or another file.
     """
 
     sent = Signal(str)
     stopped = Signal()
     recalled = Signal()
+    files_wanted = Signal()
+    attached = Signal(object)
+    changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,11 +135,22 @@ class Composer(QWidget):
         self._raw = False
         self._room = 1000
         self._theme: Theme | None = None
+        self._scale = 1.0
         self.frame = FocusFrame()
         self.frame.setObjectName("composerFrame")
         self.edit = PromptEdit()
         self.frame.watch(self.edit)
         self.frame.setCursor(Qt.CursorShape.IBeamCursor)
+        self.chips: list[Chip] = []
+        self._chips = QWidget()
+        self._chips.setLayout(flow := FlowLayout(6))
+        flow.setContentsMargins(0, 0, 0, 0)
+        policy = self._chips.sizePolicy()
+        policy.setHeightForWidth(True)
+        self._chips.setSizePolicy(policy)
+        self.clip = icon_button("attach", "Attach text or code files (Ctrl+Shift+A), or drop them here", self.files_wanted.emit)
+        self.clip.setAccessibleName("Attach files")
+        self.clip.setCursor(Qt.CursorShape.ArrowCursor)
         self.edit_note = QLabel("Editing the last prompt. Press Esc to cancel.")
         self.edit_note.setObjectName("editNote")
         self.hint = ElidedLabel()
@@ -90,8 +167,18 @@ class Composer(QWidget):
         self.edit.textChanged.connect(self._refresh)
         inner = spaced(QVBoxLayout(self.frame), 8, (14, 10, 10, 9))
         inner.addWidget(self.edit_note)
+        self.chip_area = QScrollArea()  # for many files in a low window
+        self.chip_area.setFrameShape(QFrame.Shape.NoFrame)
+        self.chip_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.chip_area.setWidgetResizable(True)
+        self.chip_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.chip_area.setAccessibleName("Attached files")
+        self.chip_area.setWidget(self._chips)
+        self._chips.setObjectName("panelBody")
+        inner.addWidget(self.chip_area)
         inner.addWidget(self.edit)
         row = spaced(QHBoxLayout(), 12)
+        row.addWidget(self.clip)
         row.addWidget(self.hint, 1)
         row.addWidget(self.context)
         row.addWidget(self.send)
@@ -100,6 +187,7 @@ class Composer(QWidget):
         self.margins = QHBoxLayout(self)
         self.margins.setContentsMargins(44, 6, 44, 16)
         self.margins.addWidget(self.frame)
+        self.chip_area.hide()
         self.set_running(False)
         self.set_editing("")
 
@@ -115,14 +203,64 @@ class Composer(QWidget):
 
     @property
     def text(self) -> str:
-        """The prompt as typed so far, blanks at its ends included."""
-        return self.edit.toPlainText()
+        """The prompt so far: what is typed, blanks at its ends included, and the files."""
+        return joined(self.edit.toPlainText(), (chip.attachment for chip in self.chips))
 
     def set_text(self, text: str) -> None:
         """Puts another prompt in the field, with the text cursor at its end and the keyboard on it."""
-        self.edit.setPlainText(text)
+        typed, attachments = taken_apart(text)
+        for chip in [*self.chips]:
+            self._remove(chip)
+        self.edit.setPlainText(typed)
+        self.attach(attachments)
         self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
         self.edit.setFocus()
+
+    def attach(self, attachments: Sequence[Attachment]) -> None:
+        """Adds files that go with the message; one that is there already is not added again."""
+        for attachment in attachments:
+            if any(chip.attachment == attachment for chip in self.chips):
+                continue
+            chip = Chip(attachment, lambda: None)
+            chip.remove.clicked.connect(partial(self._remove, chip))
+            chip.setCursor(Qt.CursorShape.ArrowCursor)
+            if self._theme is not None:
+                tint(chip.remove, self._theme, self._scale)
+            self.chips.append(chip)
+            layout = self._chips.layout()
+            assert layout is not None
+            layout.addWidget(chip)
+            self.attached.emit(attachment)
+        self._show_chips()
+
+    def show_tokens(self, attachment: Attachment, tokens: int | None) -> None:
+        """Says on its chip how many tokens a file has."""
+        for chip in self.chips:
+            if chip.attachment == attachment:
+                chip.show_tokens(tokens)
+        self._show_chips()
+
+    def _remove(self, chip: Chip) -> None:
+        self.chips.remove(chip)
+        chip.hide()
+        layout = self._chips.layout()
+        assert layout is not None
+        layout.removeWidget(chip)
+        chip.deleteLater()
+        self.edit.setFocus()
+        self._show_chips()
+
+    def _show_chips(self) -> None:
+        self.chip_area.setVisible(bool(self.chips))
+        self.set_room(self._room)
+        self._refresh()
+
+    def _fit_chips(self) -> None:
+        """As high as all rows of chips, at most a part of the room; then they scroll, and what has the keyboard stays in view."""
+        if self.chips:
+            tallest = max(chip.sizeHint().height() for chip in self.chips)
+            wanted = self._chips.heightForWidth(max(1, self.chip_area.viewport().width()))
+            self.chip_area.setFixedHeight(min(wanted, max(tallest, int(CHIPS_SHARE * self._room))) + 1)
 
     def set_running(self, running: bool) -> None:
         """Stop stands in Send's place while an answer is under way."""
@@ -163,7 +301,8 @@ class Composer(QWidget):
         self.set_room(self._room)
 
     def _refresh(self) -> None:
-        ready = bool(self.text.strip())
+        ready = bool(self.chips) or bool(self.edit.toPlainText().strip())
+        self.changed.emit()
         self.send.setEnabled(ready)
         if self._theme is not None:
             self.send.setIcon(themes.icon("send", self._theme.on_accent if ready else self._theme.faint))
@@ -179,8 +318,10 @@ class Composer(QWidget):
         font = themes.reading_font(scale)
         self.edit.setFont(font)
         self.set_room(self._room)
-        self._theme = theme
+        self._theme, self._scale = theme, scale
         self._refresh()
+        for tool in (self.clip, *(chip.remove for chip in self.chips)):
+            tint(tool, theme, scale)
         for button in (self.send, self.stop):
             button.setIconSize(QSize(round(15 * scale), round(15 * scale)))
         self.stop.setIcon(themes.icon("stop", theme.background))
@@ -188,9 +329,15 @@ class Composer(QWidget):
     def set_room(self, height: int) -> None:
         """Leaves half the height of a low window to the conversation."""
         self._room = height
+        self._fit_chips()
         around = self.sizeHint().height() - self.edit.height()
         self.edit.most_lines = max(1, min(MAX_LINES, int((SHARE * height - around) / self.edit.fontMetrics().lineSpacing())))
         self.edit.fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.chips and event.size().width() != event.oldSize().width():
+            self.set_room(self._room)
 
     def set_column(self, left: int, width: int, whole: int) -> None:
         """Aligns the frame with the transcript's column."""

@@ -40,6 +40,7 @@ from app.look.marks import frame_focus
 from app.look.theme import Theme
 from app.look.widgets import named, tint
 from app.look.wording import DEFINITIONS
+from app.session.attachments import in_short
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 from app.session.token_walk import spot_of
@@ -583,7 +584,7 @@ class Transcript(QAbstractScrollArea):
         for index, turn in enumerate(self.session.turns):
             text += "\n" if text else ""
             text += f"({self.unseen_words})\n" if index and index == self.session.unseen else ""
-            text += f"You: {turn.prompt}\n{turn.answer.model or 'Answer'}: "
+            text += f"You: {in_short(turn.prompt)}\n{turn.answer.model or 'Answer'}: "
             found.append(text)
             text += self._words_of(index)
         return found

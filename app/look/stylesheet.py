@@ -88,6 +88,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #composerHint {{ color: {theme.faint}; font-size: {px(12)}; }}
     #contextUse {{ color: {theme.dim}; font-size: {px(12)}; }}
     #contextUse[warns="true"] {{ color: {theme.rejected}; font-weight: 600; }}
+    #attachmentChip {{ background: {theme.raised}; border: 1px solid {theme.line}; border-radius: 8px; }}
+    #attachmentChip QLabel {{ color: {theme.text}; font-size: {px(12)}; }}
     #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}
     QPushButton#sendButton, QPushButton#stopButton {{
         border-radius: 9px; padding: 0 {px(14)}; min-height: {px(30)}; font-weight: 600; border: 2px solid transparent; }}

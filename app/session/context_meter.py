@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.session.chat import Chat
 from engine.lens.shared_wording import left_out
-from engine.types import PromptCounted, Request
+from engine.types import Message, PromptCounted, Request
 
 PAUSE_MS = 120
 """From a change to the count; further changes do not put it off."""
@@ -32,9 +33,16 @@ class ContextMeter(QObject):
         self._chat, self._draft = chat, draft
         self._asked: tuple[Request, str] | None = None
         self._counting = self._stopped = False
+        self._texts: deque[tuple[str, Callable[[int | None], object]]] = deque()
+        self._then: Callable[[int | None], object] | None = None
         self._timer = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._timer.timeout.connect(self._look)
         chat.link.counted.connect(self._counted)
+
+    def count_text(self, text: str, then: Callable[[int | None], object]) -> None:
+        """Counts a text by itself, and calls `then` with its tokens, or None where that cannot be known."""
+        self._texts.append((text, then))
+        self.touch()
 
     @Slot()
     def touch(self) -> None:
@@ -54,6 +62,11 @@ class ContextMeter(QObject):
         if session.model is None or session.replaying:
             self._asked = None
             self.shown.emit("", "")
+            return
+        if self._texts and not self._counting:
+            text, self._then = self._texts.popleft()
+            self._counting = True
+            self._chat.link.count_prompt(Request((Message("user", text),), template=False))
             return
         if session.running is not None and not draft.strip():
             if used := session.running.cache_length:
@@ -75,6 +88,11 @@ class ContextMeter(QObject):
     @Slot(object)
     def _counted(self, count: PromptCounted) -> None:
         self._counting = False
+        then, self._then = self._then, None
+        if then is not None:
+            then(count.tokens)
+            self._look()
+            return
         self.touch()  # more may have been typed
         if self._asked is None:
             return

@@ -15,6 +15,7 @@ from app.panel.picture_menu import PictureMenu
 from app.session.chat import Chat
 from app.session.session import Session
 from app.session.settings import PanelPage, Settings
+from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.models_controller import ModelsController
@@ -29,6 +30,7 @@ class Commanded(Protocol):
     chat: Chat
     composer: Composer
     transcript: Transcript
+    attaching: Attaching
     replay_controller: ReplayController
     picture_menu: PictureMenu
     pages: Pages
@@ -175,6 +177,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("editAction", "Edit last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
         Command("stopAction", "Stop answer", "Chat", window.stop, ("Ctrl+.",)),
+        Command("attachAction", "Attach files…", "Chat", window.attaching.ask, ("Ctrl+Shift+A",)),
         Command("openTraceAction", "Open trace…", "Chat", window.replay_controller.ask, ("Ctrl+O",)),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",)),
         Command("exportChatAction", "Export chat as text…", "Chat", window.chat_files.export_shown),

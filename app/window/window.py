@@ -51,6 +51,7 @@ from app.look.wording import GHOST_TITLES, raw_note, target_title
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.panel.picture_menu import PictureMenu
+from app.session.attachments import Attachment
 from app.session.chat import Chat
 from app.session.context_meter import ContextMeter
 from app.session.cursor import Cursor
@@ -59,6 +60,7 @@ from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidebar.sidebar import Sidebar
 from app.window.about import About
+from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
@@ -206,6 +208,8 @@ class Window(QMainWindow):
         self.find_bar = FindBar()
         _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
         self.replay_controller.watch()
+        self.attaching = Attaching(self.composer, self.banner, self)
+        self.attaching.watch(self, self.composer.edit.viewport(), self.transcript)  # first, so that it is asked last
         self.models.watch(self, self.composer.edit.viewport(), self.transcript)
         self.chat_files.watch(self, self.composer.edit.viewport(), self.transcript)
         self.splitter = PanelSplitter(self.column, self.panel)
@@ -264,7 +268,8 @@ class Window(QMainWindow):
         presets.tied.connect(chat.tie_preset)
         presets.deleted.connect(self._delete_preset)
         self.composer.sent.connect(self.send)
-        self.composer.edit.textChanged.connect(self.context.touch)
+        self.composer.changed.connect(self.context.touch)
+        self.composer.attached.connect(self._count_tokens)
         self.context.shown.connect(self.composer.show_context)
         self.composer.stopped.connect(chat.stop)
         self.composer.recalled.connect(self.edit_last)
@@ -307,6 +312,10 @@ class Window(QMainWindow):
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of=edited)
+
+    @Slot(object)
+    def _count_tokens(self, attachment: Attachment) -> None:
+        self.context.count_text(attachment.text, partial(self.composer.show_tokens, attachment))
 
     @Slot()
     def demonstrate(self) -> None:

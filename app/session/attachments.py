@@ -1,0 +1,103 @@
+"""Text files that go with a message: read with care, written into the prompt in fences, and found in it again. No Qt."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.errors import DraftlightError
+
+MOST_BYTES = 1_000_000
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_HEAD = re.compile(r"(?:\A|\n\n)File: ([^\n]+)\n(`{3,})([\w+#-]*)\n")
+_MODELS = (".gguf", ".safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text file. `normalised`: its lines ended in another way than with a line feed, and now end with one."""
+
+    name: str
+    text: str
+    normalised: bool = field(default=False, compare=False)
+
+    @property
+    def lines(self) -> int:
+        """How many lines it has."""
+        return self.text.count("\n") + 1
+
+    @property
+    def block(self) -> str:
+        """As it stands in a prompt: named, in a fence that is longer than any within."""
+        longest = max((len(run) for run in re.findall("`+", self.text)), default=0)
+        fence = "`" * max(3, longest + 1)
+        kind = Path(self.name).suffix[1:].lower()
+        return f"File: {self.name}\n{fence}{kind if re.fullmatch(r'[a-z0-9+#-]{1,12}', kind) else ''}\n{self.text}\n{fence}"
+
+
+def is_attachable(path: Path) -> bool:
+    """Whether a file may be meant to be read as text: no folder and no model."""
+    return path.is_file() and path.suffix.lower() not in _MODELS
+
+
+def read_attachment(path: Path) -> Attachment:
+    """A text file in UTF-8 or UTF-16. Raises DraftlightError, with what to do, for any other and for one that is too large."""
+    name = " ".join(path.name.split())
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise DraftlightError(
+                f"{name} is {size / 1e6:,.1f} MB large. Files of up to {MOST_BYTES / 1e6:g} MB can be attached: attach a part."
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise DraftlightError(f"{name} cannot be read: {error.strerror or error}.") from error
+    bom, encoding = next(((mark, each) for mark, each in _BOMS if content.startswith(mark)), (b"", "utf-8"))
+    try:
+        text = content[len(bom) :].decode(encoding)
+    except UnicodeDecodeError:
+        text = "\0"
+    if _CONTROLS.search(text):
+        raise DraftlightError(f"{name} is not a text file. Text and code in UTF-8 or UTF-16 can be attached.")
+    normalised = "\r" in text
+    text = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    if not text.strip():
+        raise DraftlightError(f"{name} is empty.")
+    return Attachment(name, text, normalised)
+
+
+def joined(text: str, attachments: Iterable[Attachment]) -> str:
+    """A prompt: what the user wrote, and behind it the files."""
+    return "\n\n".join(filter(None, (text, *(each.block for each in attachments))))
+
+
+def taken_apart(prompt: str) -> tuple[str, list[Attachment]]:
+    """What `joined` made a prompt of."""
+    for head in _HEAD.finditer(prompt):
+        if (found := _files(prompt, head.start())) is not None:
+            return prompt[: head.start()], found
+    return prompt, []
+
+
+def _files(prompt: str, at: int) -> list[Attachment] | None:
+    """The files that a prompt consists of from a place on; None where something else stands there."""
+    found = []
+    while at < len(prompt):
+        head = _HEAD.match(prompt, at)
+        end = -1 if head is None else prompt.find(f"\n{head[2]}", head.end())
+        if head is None or end < 0:
+            return None
+        found.append(Attachment(head[1], prompt[head.end() : end]))
+        at = end + 1 + len(head[2])
+    return found
+
+
+def in_short(prompt: str) -> str:
+    """A prompt as it is shown: files by name and length."""
+    text, attachments = taken_apart(prompt)
+    told = (f"[{each.name}, {each.lines:,} line{'s' * (each.lines > 1)}]" for each in attachments)
+    return "\n".join(filter(None, (text, *told)))

@@ -1,0 +1,59 @@
+"""Files for a message: chosen in a dialog, dropped on the window, or pasted into the message field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QObject, Slot
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from app.conversation.composer import Composer, dropped_files
+from app.look.banner import Banner
+from app.session.attachments import Attachment, read_attachment
+from engine.errors import DraftlightError
+
+
+class Attaching(QObject):
+    """Reads files and hands them to the message field; says what could not be read, and what was changed."""
+
+    def __init__(self, composer: Composer, banner: Banner, window: QWidget) -> None:
+        super().__init__(window)
+        self._composer, self._banner, self._window = composer, banner, window
+        composer.files_wanted.connect(self.ask)
+        composer.edit.files_given.connect(self.take)
+
+    def watch(self, *targets: QObject) -> None:
+        """From now on files can be dropped on these, unless somebody who watches them since knows what else they are."""
+        for target in targets:
+            target.installEventFilter(self)
+
+    @Slot()
+    def ask(self) -> None:
+        """Lets the user choose files."""
+        chosen, _ = QFileDialog.getOpenFileNames(self._window, "Attach text or code files")
+        self.take([Path(path) for path in chosen])
+
+    @Slot(list)
+    def take(self, paths: list[Path]) -> None:
+        """Attaches what can be, and says why the rest cannot."""
+        problems: list[str] = []
+        taken: list[Attachment] = []
+        for path in paths:
+            try:
+                taken.append(read_attachment(path))
+            except DraftlightError as error:
+                problems.append(str(error))
+        self._composer.attach(taken)
+        changed = [each.name for each in taken if each.normalised]
+        notes = [f"Line ends changed to those of Unix: {', '.join(changed)}."] if changed else []
+        if problems or notes:
+            self._banner.show_message(" ".join([*problems, *notes]), "error" if problems else "note")
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QDropEvent) and (paths := dropped_files(event.mimeData())):
+            event.acceptProposedAction()
+            if event.type() == QEvent.Type.Drop:
+                self.take(paths)
+            return True
+        return False

@@ -1,0 +1,105 @@
+"""Attached files in the window: by dialog, by dropping and by pasting, with their tokens, removed again, sent and edited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
+from pytestqt.qtbot import QtBot
+
+from app.window.window import Window
+from tests.app.driving import Open, settle, wait_for_answer
+from tests.app.look.test_large_text import cut_off
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    contents = {"a.py": b"x = 1\r\ny = 2\r\n", "b.txt": b"one two three", "c.png": b"\x89PNG\0\0", "m.gguf": b"GGUF"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    return {name: tmp_path / name for name in contents}
+
+
+def mime(*paths: Path) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return data
+
+
+def drop(target: QWidget, data: QMimeData) -> bool:
+    """Whether the window would take it; it is dropped."""
+    copy, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    enter = QDragEnterEvent(QPoint(5, 5), copy, data, left, none)
+    QApplication.sendEvent(target, enter)
+    if enter.isAccepted():
+        QApplication.sendEvent(target, QDropEvent(QPointF(5, 5), copy, data, left, none))
+    return enter.isAccepted()
+
+
+def chips(window: Window) -> list[str]:
+    return [chip.words.text() for chip in window.composer.chips]
+
+
+def test_files_are_attached_counted_removed_sent_and_edited(
+    qtbot: QtBot, open_window: Open, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, engine = open_window()
+    composer, banner = window.composer, window.banner
+    chosen: Any = lambda *_: ([str(files["a.py"]), str(files["c.png"])], "")  # noqa: E731
+    monkeypatch.setattr(QFileDialog, "getOpenFileNames", chosen)
+    composer.clip.click()
+    assert banner.words.text() == (
+        "c.png is not a text file. Text and code in UTF-8 or UTF-16 can be attached. Line ends changed to those of Unix: a.py."
+    )
+    qtbot.waitUntil(lambda: chips(window) == ["a.py  6 tokens"])  # the scripted engine counts words
+    assert composer.send.isEnabled() and "line ends were changed" in composer.chips[0].toolTip()
+
+    assert drop(composer.edit.viewport(), mime(files["b.txt"]))
+    assert drop(window.transcript, mime(files["b.txt"])), "a file is attached once, wherever it is dropped"
+    qtbot.waitUntil(lambda: chips(window) == ["a.py  6 tokens", "b.txt  3 tokens"])
+    assert drop(window, mime(files["m.gguf"])) and window.settings.target == str(files["m.gguf"]), "a model is no attachment"
+    assert len(composer.chips) == 2
+
+    composer.chips[1].remove.click()
+    assert chips(window) == ["a.py  6 tokens"] and composer.edit.hasFocus()
+    QApplication.clipboard().setMimeData(mime(files["b.txt"]))
+    composer.edit.paste()
+    QApplication.clipboard().setText("pasted\r\ntext")
+    composer.edit.paste()
+    assert composer.edit.toPlainText() == "pasted\ntext" and len(composer.chips) == 2
+    qtbot.waitUntil(lambda: window.composer.context.text().startswith("19 of "))  # with "File:", names and fences
+
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Return)
+    wait_for_answer(qtbot, window)
+    prompt = "pasted\ntext\n\nFile: a.py\n```py\nx = 1\ny = 2\n```\n\nFile: b.txt\n```txt\none two three\n```"
+    assert engine.requests[0].messages[-1].content == prompt
+    assert not composer.chips and composer.edit.toPlainText() == ""
+    assert "You: pasted\ntext\n[a.py, 2 lines]\n[b.txt, 1 line]\n" in window.transcript.plain_text()
+    qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
+    assert composer.edit.toPlainText() == "pasted\ntext"
+    qtbot.waitUntil(lambda: chips(window) == ["a.py  6 tokens", "b.txt  3 tokens"])
+    assert composer.text == prompt
+    window.escape()
+    assert not composer.chips
+
+
+@pytest.mark.usefixtures("fonts")
+def test_chips_leave_the_field_its_room_in_the_smallest_window(qtbot: QtBot, open_window: Open, files: dict[str, Path]) -> None:
+    window, _ = open_window()
+    window.resize(window.minimumSize())
+    window.attaching.take([files["a.py"], files["b.txt"]])
+    qtbot.waitUntil(lambda: "tokens" in chips(window)[1])
+    settle()
+    composer = window.composer
+    assert not list(cut_off(composer))
+    frame = composer.frame.rect()
+    scrolls = composer.chip_area.verticalScrollBar().maximum() > 0
+    shown = composer.chips[:1] if scrolls else composer.chips
+    for part in (*shown, composer.chip_area, composer.edit, composer.send, composer.clip):
+        assert frame.contains(part.mapTo(composer.frame, part.rect().bottomRight())), part.objectName()
+    assert composer.edit.height() >= composer.edit.fontMetrics().lineSpacing()
+    assert window.rect().contains(composer.send.mapTo(window, composer.send.rect().bottomRight()))
