@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import mlx.core as mx
+import numpy as np
 
 from engine.host import on_host
 from engine.noise import NO_TOKEN, NoiseSource
@@ -212,13 +213,18 @@ def _residual_or_bonus(p: Distribution, q: Draft, accepted: mx.array, scale: mx.
     known = on_host(accepted)
     if known is not None and int(known) == gamma:
         return noise.shared(p.row(gamma), first=gamma).astype(mx.int32).reshape(())
+    if known is not None and (values := on_host(scale)) is not None:
+        index = min(int(known), gamma - 1)
+        p_known, q_known = (np.asarray(side.row(index).probabilities) for side in (p, q))
+        over = np.maximum(values * p_known - q_known, np.float32(0))
+        with np.errstate(divide="ignore"):
+            row = Distribution(mx.array(np.log(over if over.sum() > 0 else p_known)))
+        return noise.residual(row, mx.array(index)).astype(mx.int32).reshape(())
     rejected = mx.minimum(accepted, gamma - 1)
     p_row = p.row(rejected).probabilities
     excess = mx.maximum(scale * p_row - q.row(rejected).probabilities, 0.0)
     residual = mx.where(excess.sum() > 0, excess, p_row)
     correction = noise.residual(Distribution.from_probabilities(residual), rejected)
-    if known is not None:
-        return correction.astype(mx.int32).reshape(())
     bonus = noise.shared(p.row(gamma), first=gamma)
     return mx.where(accepted == gamma, bonus.astype(mx.int32), correction.astype(mx.int32)).reshape(())
 

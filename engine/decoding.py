@@ -296,7 +296,8 @@ class _Run:
         logits, features = self._forward(inputs)
         verified = self._evaluated(logits) if staged else None
 
-        p = self.shaper.shape(logits, self.committed, None if proposals is None else proposals.tokens)
+        drafted_ids = None if proposals is None else proposals.tokens
+        p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)
         judgement = self._judge(p, proposals, noise)
         margins = self._margins(p, proposals, noise)
         others = self._other_draws(p, proposals, judgement, noise)

@@ -6,7 +6,7 @@ it is left for later (`HostDraws`), since the next token does not wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import mlx.core as mx
@@ -28,7 +28,7 @@ class HostDraws:
 
     Attributes:
         gamma: how many proposals there are.
-        seed, position: of the round's noise.
+        vocab_size, seed, position: of the round's noise.
         shared: words of the `shared` noise that are known, by position.
         target: ids that the target draws there with `shared` noise.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
@@ -37,6 +37,7 @@ class HostDraws:
     """
 
     gamma: int
+    vocab_size: int
     seed: int
     position: int
     shared: Mapping[int, Words]
@@ -55,22 +56,24 @@ class HostDraws:
         if self.greedy:
             return None
         target, coupled, independent = self.target, self.coupled, self.independent
-        if target is None:
-            target = self._draws(p, p_scale, "shared")
-        if q is not None:
-            coupled = self._draws(q, q_scale, "shared") if coupled is None else coupled
-            independent = self._draws(q, q_scale, "draft") if independent is None else independent
+        if target is None or (coupled is None and q is not None):
+            shared = [self._words(index, "shared") for index in range(self.gamma)]
+            target = _drawn(p[: self.gamma], p_scale, shared) if target is None else target
+            coupled = _drawn(q, q_scale, shared) if coupled is None and q is not None else coupled
+        if independent is None and q is not None:
+            independent = _drawn(q, q_scale, [self._words(index, "draft") for index in range(self.gamma)])
         assert coupled is not None and independent is not None
         return target, coupled, independent
 
-    def _draws(self, logits: Floats, scale: float, domain: str) -> Ids:
-        return [self._draw(logits[index], scale, self.position + index, domain) for index in range(self.gamma)]
+    def _words(self, index: int, domain: str) -> Words:
+        position = self.position + index
+        if domain == "shared" and position in self.shared:
+            return self.shared[position]
+        return reference.words(reference.stream_key(self.seed, position, domain, self.position), self.vocab_size)
 
-    def _draw(self, logits: Floats, scale: float, position: int, domain: str) -> int:
-        words = self.shared.get(position) if domain == "shared" else None
-        if words is None:
-            words = reference.words(reference.stream_key(self.seed, position, domain, self.position), len(logits))
-        return int(reference.draw(logits[None], scale, [words])[0][0])
+
+def _drawn(logits: Floats, scale: float, words: Sequence[Words]) -> Ids:
+    return [int(token) for token in reference.draw(logits, scale, words)[0]]
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,9 @@ class OtherDraws:
     def on_host(self) -> HostDraws:
         """The ids, once the arrays have been evaluated."""
         if self.target is None or self.coupled is None or self.independent is None:
-            return HostDraws(0, 0, 0, {}, None, None, None, greedy=True)
+            return HostDraws(0, 0, 0, 0, {}, None, None, None, greedy=True)
         target, coupled, independent = (_ids(array) for array in (self.target, self.coupled, self.independent))
-        return HostDraws(len(target), 0, 0, {}, target, coupled, independent)
+        return HostDraws(len(target), 0, 0, 0, {}, target, coupled, independent)
 
 
 def other_draws(
@@ -119,6 +122,7 @@ def later_draws(rule: Rule, proposals: Proposals, judgement: Judgement, noise: R
     placed = isinstance(proposals.q, OneHot)
     return HostDraws(
         gamma=len(drafted),
+        vocab_size=noise.source.vocab_size,
         seed=noise.source.seed,
         position=noise.position,
         shared=noise.source.kept(),

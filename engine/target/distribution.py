@@ -184,16 +184,20 @@ class Shaper:
         self.inverse_temperature = min(max(wanted, SMALLEST_INVERSE_TEMPERATURE), LARGEST_INVERSE_TEMPERATURE)
         self.penalises = options.repetition_penalty != 1 and options.repetition_context > 0
 
-    def shape(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None) -> Distribution:
+    def shape(
+        self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None, lazy: bool = False
+    ) -> Distribution:
         """Distributions of consecutive positions.
 
         Args:
             logits: (rows, vocab) of any float type.
             history: ids before the first row: prompt and committed tokens. Only the latest `repetition_context` matter.
             proposals: (rows - 1,) or longer: row i stands after the first i of them.
+            lazy: the logits are to stay in the graph, so that more can be queued behind them.
         """
         logits = logits.astype(mx.float32)
-        logits = mx.where(mx.isnan(logits), -math.inf, logits)
+        if lazy or self.greedy or _may_hold_nan(logits):
+            logits = mx.where(mx.isnan(logits), -math.inf, logits)
         if self.known is not None:
             logits = mx.where(self.known, logits, -math.inf)
         if self.penalises:
@@ -233,6 +237,12 @@ class Shaper:
         if use_top_k:
             log_probabilities = apply_top_k(log_probabilities, options.top_k)
         return mx.where(log_probabilities == -math.inf, -math.inf, logits)
+
+
+def _may_hold_nan(logits: mx.array) -> bool:
+    """False where numpy could look and found none: a maximum is NaN if anything is."""
+    known = on_host(logits)
+    return known is None or bool(np.isnan(known.max()))
 
 
 def less_maximum(logits: mx.array) -> mx.array:

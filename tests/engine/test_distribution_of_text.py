@@ -376,7 +376,7 @@ def test_a_p_cut_to_the_drafters_vocabulary_is_noticed(both_ways: Any, rule: str
     twin = Twin(tables, options(rule, seed=15, analyse=False), 60)
     whole = Shaper.shape
 
-    def cut(self: Shaper, logits: mx.array, history: Any, proposals: mx.array | None = None) -> Distribution:
-        return whole(self, mx.where(mx.arange(3) < 2, logits, -mx.inf), history, proposals)
+    def cut(self: Shaper, logits: mx.array, *others: Any, **named: Any) -> Distribution:
+        return whole(self, mx.where(mx.arange(3) < 2, logits, -mx.inf), *others, **named)
 
     both_ways(twin, Shaper, "shape", cut)
