@@ -15,6 +15,8 @@ from pytestqt.qtbot import QtBot
 import app  # noqa: F401  guards the classes made from here on
 
 UNGUARDED = """
+import resource
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 from PySide6.QtWidgets import QApplication, QWidget
 class Wrong(QWidget):
     def sizeHint(self):
