@@ -126,13 +126,15 @@ class Download:
         self, offer: Offer, report: Callable[[DownloadProgress], None] | None = None, waits: tuple[float, ...] = WAITS
     ) -> None:
         """Args:
-        report: called on the thread of `run`, a few times a second.
+        report: called on the thread of `run`, a few times a second; what it raises ends `run` as `pause` does, and is raised
+            there.
         """
         self.offer = offer
         self._report = report or (lambda progress: None)
         self._waits = waits
         self._stop = threading.Event()
         self._cancelled = False
+        self._broken_off: Exception | None = None
         self._done = 0
         self._arrived: deque[tuple[float, int]] = deque()
         self._told = 0.0
@@ -172,6 +174,10 @@ class Download:
                         if self._cancelled:
                             shutil.rmtree(folder, ignore_errors=True)
                         raise
+        except Stopped:
+            if self._broken_off is not None:
+                raise self._broken_off from None
+            raise
         finally:
             with contextlib.suppress(OSError):
                 if folder.is_dir() and not _arrived(folder):
@@ -325,7 +331,11 @@ class Download:
         speed = 0.0
         if len(self._arrived) > 1 and (span := self._arrived[-1][0] - self._arrived[0][0]) > 0.5:
             speed = (self._arrived[-1][1] - self._arrived[0][1]) / span
-        self._report(DownloadProgress(self._done, self.offer.size, speed, doing))
+        try:
+            self._report(DownloadProgress(self._done, self.offer.size, speed, doing))
+        except Exception as error:
+            self._broken_off = error
+            raise Stopped(f"The download of {self.offer.name} was broken off.") from error
         return True
 
     def _check_room(self, folder: Path, missing: int) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_download
 
 from engine.errors import DraftlightError
-from engine.files.hub import FILES
+from engine.files.download import Download
+from engine.files.hub import FILES, Offline, offers
 from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder
 from engine.files.missing_parts import missing_parts
@@ -33,25 +34,28 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
         return own_place(name)
     if (cached := _cached(name)) is not None:
         return cached  # the Hub is not even asked whether it has a newer one
-    report(f"downloading {name} from the Hugging Face Hub", None)
+    step = f"downloading {name} from the Hugging Face Hub"
+    report(step, None)
     if (need := need_ahead(name, widened)) is not None:
         make_room(need)
     try:
-        folder = Path(snapshot_download(name, allow_patterns=list(FILES)))
-    except Exception as error:  # network, authorisation and repository errors of several libraries
+        found = [one for one in offers(name) if not one.file]
+        if found and not found[0].problem:
+            return Download(found[0], lambda progress: report(step, progress.done / max(1, progress.total))).run()
+    except DraftlightError as error:
         organisation, model = name.split("/")
         beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        advice = "Check the name and the network connection." if isinstance(error, Offline) else ""
+        reason = f"{error} {beside}{advice}".strip()
         raise DraftlightError(
-            f"{name} is not a local folder and could not be downloaded from the Hugging Face Hub: {reason} "
-            f"{beside}Check the name and the network connection."
+            f"{name} is not a local folder and could not be downloaded from the Hugging Face Hub: {reason}"
         ) from error
-    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise DraftlightError(
-            f"{name} on the Hugging Face Hub is not a model for mlx-lm: it has no config.json. "
-            "If it has GGUF files, download one and choose it."
-        )
-    return folder
+    if found:
+        raise DraftlightError(f"{name} on the Hugging Face Hub cannot be used: {found[0].problem}")
+    raise DraftlightError(
+        f"{name} on the Hugging Face Hub is not a model for mlx-lm: it has no config.json with safetensors. "
+        "If it has GGUF files, download one and choose it."
+    )
 
 
 def need_ahead(name: str, widened: bool) -> MemoryNeed | None:

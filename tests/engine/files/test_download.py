@@ -89,6 +89,16 @@ def test_progress_comes_to_its_end(model: Path) -> None:
     assert DownloadProgress(312_000_000, 1_200_000_000, 25e6).words == "312 MB of 1.2 GB · 25 MB/s · 36 s left"
 
 
+def test_what_the_report_raises_ends_the_download_and_keeps_what_has_arrived(served: Hub, model: Path) -> None:
+    def close(progress: DownloadProgress) -> None:
+        raise LookupError("the engine is being closed")
+
+    with pytest.raises(LookupError, match="being closed"):
+        Download(hub.offer("org/model"), close).run()
+    assert found() == []
+    assert same(fetch().place, model)
+
+
 def test_a_broken_connection_goes_on_where_it_broke(served: Hub, model: Path) -> None:
     served.breaks[BIG] = [70_000, 30_000, 20_000, 10_000]
     assert same(fetch().place, model)

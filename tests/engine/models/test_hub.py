@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import NotEnoughMemory
-from engine.files import download
-from engine.files.hub import offer
+from engine.errors import DraftlightError, NotEnoughMemory
+from engine.files.library import own_place
 from engine.files.memory import MemoryNeed
 from engine.models import hub
 from engine.models.loading import load
@@ -77,9 +76,23 @@ def test_a_model_that_is_here_is_not_asked_about(folder: Path, monkeypatch: pyte
 
 
 def test_what_draftlight_has_downloaded_itself_is_taken_without_asking_the_hub(served: Hub, folder: Path) -> None:
-    place = download.Download(offer("org/model")).run()
+    steps: list[tuple[str, float | None]] = []
+    place = Path(load("org/model", lambda *step: steps.append(step)).path)
+    assert place == own_place("org/model")
+    assert steps[0] == ("downloading org/model from the Hugging Face Hub", None)
+    assert 0 < dict(steps)[steps[0][0]] <= 1
     served.status = 500
     assert load("org/model").path == place.as_posix()
+
+
+def test_a_repository_without_a_model_for_mlx_lm_says_so_before_anything_is_downloaded(served: Hub) -> None:
+    served.files |= {"org/model-GGUF": {"model.gguf": b"GGUF"}, "org/new": served.files["org/model"]}
+    served.about |= {"org/model-GGUF": {"tags": ["gguf"]}, "org/new": {"config": {"model_type": "unheard_of"}}}
+    with pytest.raises(DraftlightError, match=r"has no config\.json with safetensors\. If it has GGUF files, download one"):
+        load("org/model-GGUF")
+    with pytest.raises(DraftlightError, match="org/new on the Hugging Face Hub cannot be used: mlx-lm has no architecture"):
+        load("org/new")
+    assert "model.gguf" not in served.sent
 
 
 @pytest.mark.parametrize(("anyway", "total"), [(set(), 101), ({"huge"}, 101), (set(), 90)])

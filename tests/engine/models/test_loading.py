@@ -353,7 +353,7 @@ def no_download(*_: object, **__: object) -> str:
 def test_what_is_no_model_is_never_downloaded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(hub, "snapshot_download", no_download)
+    monkeypatch.setattr(hub, "offers", no_download)
     with pytest.raises(DraftlightError, match=r"no model at|no config\.json"):
         load(name)
 
@@ -370,24 +370,17 @@ def test_a_file_that_is_no_gguf_file_is_refused(tmp_path: Path) -> None:
         load((tmp_path / "weights.bin").as_posix())
 
 
-def test_a_hub_model_is_loaded_from_where_the_hub_client_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_model_in_the_cache_of_the_hub_client_is_loaded_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tiny_models.write_folder(tmp_path / "snapshot")
-    cached = False
 
     def snapshot(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
-        if local_files_only and not cached:
-            raise OSError("not cached")
-        assert local_files_only or not cached, "the Hub is asked about what is here"
+        assert local_files_only, "the Hub is asked about what is here"
         return folder.as_posix()
 
     monkeypatch.setattr(hub, "snapshot_download", snapshot)
-    monkeypatch.setattr(hub, "need_ahead", lambda name, widened: None)
     steps: list[str] = []
     assert load("organisation/model", lambda step, _: steps.append(step)).name == "organisation/model"
-    assert steps == ["downloading organisation/model from the Hugging Face Hub", "loading the model"]
-    cached = True
-    assert load("organisation/model", lambda step, _: steps.append(step)).name == "organisation/model"
-    assert steps[2:] == ["loading the model"]
+    assert steps == ["loading the model"]
 
 
 def test_a_hub_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
