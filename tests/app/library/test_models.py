@@ -128,9 +128,11 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
 
     assert drop(window, elsewhere)
     assert engine.loads[-1][0] == str(elsewhere)
-    (tmp_path / "notes.txt").write_text("GG")
-    assert not drop(window, tmp_path / "notes.txt")
-    assert not drop(window, tmp_path)
+    loads = len(engine.loads)
+    drop(window, tmp_path)
+    assert len(engine.loads) == loads, "a folder of other things was taken for a model"
+    assert drop(window, models / "tiny.gguf")
+    assert engine.loads[-1][0] == str(models / "tiny.gguf")
     qtbot.keyClick(dialog, Qt.Key.Key_Escape)
     assert not dialog.isVisible()
 
