@@ -242,6 +242,10 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #againWords {{ color: {theme.text}; font-size: {px(13)}; }}
     #againNotes {{ color: {theme.dim}; font-size: {px(12)}; }}
     #sidebar {{ border-right: 1px solid {theme.line}; }}
+    QDialogButtonBox QPushButton {{ qproperty-icon: none; }}
+    #answerEditor QPlainTextEdit {{
+        background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px; padding: {px(4)}; font-size: {px(15)}; }}
+    #answerEditor QPlainTextEdit:focus {{ border-color: {theme.accent}; }}
     #tracesDialog QSpinBox, #tracesDialog QTableWidget {{
         background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px; }}
     #tracesDialog QSpinBox {{ padding: {px(3)} {px(6)}; }}

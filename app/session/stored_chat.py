@@ -279,7 +279,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         submitted=0.0,
         model=made.model or (target_title(made.settings.target) if message.made else "Answer"),
         state="failed" if message.state == "failed" else "finished",
-        finish=FINISH_OF_STATE.get(message.state),
+        finish=None if made.edited else FINISH_OF_STATE.get(message.state),
         message=made.failure,
         trace_path=message.trace,
         kept_as=message.id,
