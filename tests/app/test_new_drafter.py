@@ -79,6 +79,7 @@ def test_the_selectors_offer_it(qtbot: QtBot) -> None:
         "Small draft model (built in)",
         "Echo",
         "",
+        "Models…",
         "Open model folder…",
         "Open GGUF file…",
     ]

@@ -59,8 +59,7 @@ def test_a_drafter_for_the_built_in_target_fits_no_other(tmp_path: Path) -> None
 
 
 def test_defaults_fit_their_target() -> None:
-    assert (default_drafter("builtin"), default_drafter("/models/other")) == ("head", "none")
-    assert (default_drafter("builtin", "ngram"), default_drafter("/models/other", "ngram")) == ("head", "ngram")
+    assert (default_drafter("builtin"), default_drafter("/models/other")) == ("head", "ngram")
     assert (benched("builtin"), benched("/models/other")) == (("ngram", "head", "builtin-draft"), ("ngram",))
 
 
