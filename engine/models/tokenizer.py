@@ -8,6 +8,7 @@ tokenizers from a model's files.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
 from engine.types import Message, Thinking
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+"""A batch of one needs no threads, and a process that has them is warned of each fork."""
 
 _STAND_INS = range(0x100000, 0x10FFFE)
 """The last private-use plane: stand-ins for characters of typed control tokens are taken from it."""
