@@ -261,7 +261,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #unsavedQuestion QLabel#qt_msgbox_informativelabel {{ min-width: {px(330)}; }}
     QPushButton#tracesButton {{
         background: transparent; border: none; border-top: 1px solid {theme.line}; border-radius: 0; color: {theme.dim};
-        font-size: {px(11)}; padding: {px(7)} {px(16)}; text-align: left; }}
+        font-size: {px(11)}; padding: {px(7)} {px(14)}; text-align: left; }}
     QPushButton#tracesButton:hover {{ background: {theme.raised}; }}
     QPushButton#tracesButton:focus {{ border: 1px solid {theme.accent}; }}
     #chatsEmpty {{ color: {theme.dim}; font-size: {px(12)}; padding: 6px 14px; }}

@@ -80,7 +80,7 @@ class Sidebar(QWidget):
         self.empty.setObjectName("chatsEmpty")
         self.empty.setWordWrap(True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignTop)
-        row = spaced(QHBoxLayout(), 2, (16, 8, 8, 4))
+        row = spaced(QHBoxLayout(), 2, (14, 8, 8, 4))
         row.addWidget(self.title, 1)
         row.addWidget(self.new)
         field = spaced(QHBoxLayout(), 0, (10, 0, 10, 6))
@@ -89,7 +89,7 @@ class Sidebar(QWidget):
         self._stack = QStackedLayout(self._below)
         self._stack.addWidget(self.empty)
         self._stack.addWidget(self.list)
-        column = spaced(QVBoxLayout(self))
+        column = spaced(QVBoxLayout(self), 0, (0, 0, 1, 0))  # the line at the right is the ground of this widget
         column.addLayout(row)
         column.addLayout(field)
         column.addWidget(self._below, 1)

@@ -34,7 +34,7 @@ class TakenIn:
             f"{self.left_out} entries without text, of tools for example, were left out" if self.left_out else "",
         ]
         told = "; ".join(filter(None, notes))
-        return f"{many} conversation{'s' * (many != 1)} imported from {self.writer}{f' ({told})' if told else ''}"
+        return f"{many} chat{'s' * (many != 1)} imported from {self.writer}{f' ({told})' if told else ''}"
 
 
 def take_in(store: ChatStore, path: Path) -> TakenIn:

@@ -206,9 +206,9 @@ def test_all_are_exported_and_taken_in_again(
     assert main(["chats", "import", *files]) == 1
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
-        f"{tmp_path}/all.json: 2 conversations imported from Draftlight",
-        f"{tmp_path}/lm.json: 1 conversation imported from LM Studio",
-        f"{tmp_path}/all.json: 0 conversations imported from Draftlight (2 were there already)",
+        f"{tmp_path}/all.json: 2 chats imported from Draftlight",
+        f"{tmp_path}/lm.json: 1 chat imported from LM Studio",
+        f"{tmp_path}/all.json: 0 chats imported from Draftlight (2 were there already)",
     ]
     assert "bad.json cannot be imported" in printed.err
     assert sorted(each["title"] for each in json.loads(_json(capsys, "chats", "list", "--json"))) == ["Colours", "one", "two"]

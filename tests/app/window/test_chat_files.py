@@ -90,7 +90,7 @@ def test_one_chat_or_all_are_exported_and_come_back(
     monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: ([str(tmp_path / "all.json")], ""))
     window.chats.delete(1)
     window.actions_by_id["importAction"].trigger()
-    qtbot.waitUntil(lambda: window.banner.words.text() == "1 conversation imported from Draftlight.")
+    qtbot.waitUntil(lambda: window.banner.words.text() == "1 chat imported from Draftlight.")
     with ChatStore(home) as store:
         (about,) = store.conversations()
         assert [message.text for message in store.open(about.id).messages] == ["Which?", "Those."]
