@@ -6,7 +6,8 @@ Target and drafter are tables of logits shaped like a language model's, so what 
 judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature) and for a
 token of its own loop on the same table; then for each rule the milliseconds of a round, bare and analysed, what analysing adds,
 and the bare round for each of its draws beside mlx-lm's draw; last what analysing adds where the target's pass holds a matrix
-product beside which it can run. Times are the fastest of interleaved repeats, which a busy machine disturbs least.
+product beside which it can run. That needs a core that nobody else uses; what the decoding thread itself computes for it, or
+waits for it, is told apart. Times are the fastest of interleaved repeats, which a busy machine disturbs least.
 """
 
 from __future__ import annotations
@@ -135,24 +136,31 @@ def token_of_mlx_lm(model: Table, count: int) -> float:
     return milliseconds(lambda: list(steps), count)
 
 
-def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> float:
-    """Milliseconds of a round, the analysis of the last one included."""
+def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> tuple[float, float]:
+    """Milliseconds of a round, the analysis of the last one included; and what of it the decoding thread computed itself or
+    waited for the analysis of an earlier one."""
     options = DecodingOptions(
         rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
     )
     incomplete: list[Callable[[], Round]] = []
     rounds = decode(model, PROMPT, drafter, options, hand_over=incomplete.append)
     next(rounds)
+    incomplete.clear()
+    own = 0.0
 
     def some() -> None:
         """As an answer does it: a round is completed beside the next one."""
+        nonlocal own
+        computed = time.thread_time()
         with Beside() as beside:
             for _ in islice(rounds, count):
                 if analyse:
+                    waiting = time.perf_counter()
                     beside.put(incomplete.pop())
-            beside.wait()
+                    own += time.perf_counter() - waiting
+            own += time.thread_time() - computed
 
-    return milliseconds(some, count)
+    return milliseconds(some, count), own * 1e3 / count
 
 
 def factor_of(wanted: float) -> mx.array:
@@ -167,11 +175,11 @@ def factor_of(wanted: float) -> mx.array:
         size = max(size + 16, int(size * min(2.0, (wanted / took) ** (1 / 3))))
 
 
-def pairs(model: Table, drafter: TableDrafter, rule: Rule, rounds: int, repeats: int) -> tuple[float, float]:
-    """Milliseconds of a bare round, and what analysing adds."""
+def pairs(model: Table, drafter: TableDrafter, rule: Rule, rounds: int, repeats: int) -> tuple[float, float, float]:
+    """Milliseconds of a bare round, what analysing adds, and what of that falls to the decoding thread."""
     measured = [[round_of(model, drafter, rule, analyse, rounds) for analyse in (False, True)] for _ in range(repeats)]
-    bare, full = (min(times) for times in zip(*measured, strict=True))
-    return bare, full - bare
+    bare, full = ([min(times) for times in zip(*runs, strict=True)] for runs in zip(*measured, strict=True))
+    return bare[0], full[0] - bare[0], full[1] - bare[1]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -192,11 +200,12 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"vocabulary {vocab_size:,}: mlx-lm takes {draw:.2f} ms for a draw, {token:.2f} ms for a token of its loop")
         for rule in chosen.rules:
             draws = GAMMA + (GAMMA + 1 if rule in ("match", "gumbel") else 1)
-            bare, added = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)
-            whole, left = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.repeats)
+            bare, added, _ = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)
+            whole, left, own = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.repeats)
             print(
                 f"  {rule:<10}bare {bare:6.2f} ms, {bare / draws / draw:.2f} of mlx-lm's draw for each of {draws}; "
-                f"analysing adds {added:6.2f} ms, and {left:6.2f} ms to a round of {whole:.0f} ms",
+                f"analysing adds {added:6.2f} ms, and {left:6.2f} ms to a round of {whole:.0f} ms "
+                f"({own:.2f} ms of the decoding thread)",
                 flush=True,
             )
 
