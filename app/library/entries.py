@@ -57,11 +57,11 @@ def too_large(need: int | None, free: int | None) -> bool:
     return need is not None and free is not None and need > free
 
 
-def of_model(model: LibraryModel, free: int | None, target: str, drafter: str) -> Entry:
+def of_model(model: LibraryModel, free: int | None, target: str, drafter: str, unfit: str = "") -> Entry:
     """A model on this machine.
 
     Args:
-        free: bytes of memory. target, drafter: those in use.
+        free: bytes of memory. target, drafter: those in use. unfit: why it cannot be used for what is wanted.
     """
     memory = "" if model.need is None else f"{size(model.need)} of memory"
     if model.need is not None and free is not None and model.need > free:
@@ -71,7 +71,7 @@ def of_model(model: LibraryModel, free: int | None, target: str, drafter: str) -
         f"{model.form} {model.quantisation}".strip(), model.architecture, context, KEEPS[model.remembers], memory, model.source
     )
     mark = "Target" if model.target == target else "Drafter" if model.target == drafter else ""
-    return Entry(model.target, model.name, facts, size(model.size), mark, model.problem)
+    return Entry(model.target, model.name, facts, size(model.size), mark, model.problem or unfit)
 
 
 def about_model(model: LibraryModel, free: int | None) -> str:

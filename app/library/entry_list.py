@@ -172,6 +172,14 @@ class EntryList(QListView):
         entry = self.entries.at(self.currentIndex())
         return "" if entry is None else entry.key
 
+    def in_view(self) -> list[str]:
+        """Keys of the rows that can be seen."""
+        inside = self.viewport().rect()
+        first, last = self.indexAt(inside.topLeft()), self.indexAt(inside.bottomLeft())
+        after = last.row() + 1 if last.isValid() else self.entries.rowCount()
+        rows = (self.entries.at(self.entries.index(row)) for row in range(max(first.row(), 0), after))
+        return [entry.key for entry in rows if entry is not None]
+
     def show_entries(self, entries: Sequence[Entry]) -> None:
         """Other rows; the keyboard stays on its model, or goes to the first."""
         self.entries.show_entries(entries)

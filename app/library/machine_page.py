@@ -8,14 +8,14 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 
 from app.library.background import Background
 from app.library.entries import about_drafting, about_model, about_pairs, of_model
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, spaced
+from app.look.widgets import ElidedLabel, named, spaced
 from app.session.settings import Settings
 from engine.errors import DraftlightError
 from engine.files import library, pairs
@@ -23,9 +23,9 @@ from engine.files.library import OWN, LibraryModel
 from engine.files.memory import available_memory, size
 from engine.types import DrafterChecked
 
-LIST_KEYS = "Enter uses the model as target, Delete deletes it."
+LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
 MOVED_MS = 200
-"""Until a row that is passed is checked as a drafter."""
+"""Until rows that are passed are checked as drafters."""
 Listing = tuple[list[LibraryModel], int | None]
 
 
@@ -53,10 +53,12 @@ class MachinePage(QWidget):
         self._free: int | None = None
         self._asked = 0
         self._checked: dict[tuple[str, str], str] = {}
+        self._asked_for: set[tuple[str, str]] = set()
         self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
         self._moved.timeout.connect(self._check)
-        self.list = EntryList("Models on this machine", LIST_KEYS)
+        self.list = EntryList("Models on this machine", LIST_KEYS.format("target"))
         self.search = SearchField("Search the models on this machine", self.list)
+        self.purpose = QComboBox()
         self.add = _button("Add folder…", self._add_folder, "Look through another folder for models")
         self.title, self.about, self.pairs = ElidedLabel(), QLabel(), QLabel()
         self.use = _button("Use", partial(self._use, "target"))
@@ -69,13 +71,21 @@ class MachinePage(QWidget):
         self._arrange()
         self.search.changed.connect(self._search)
         self.list.moved.connect(self._show_chosen)
-        self.list.chosen.connect(partial(self._use, "target"))
+        self.list.verticalScrollBar().valueChanged.connect(self._look_at_rows)
+        self.list.verticalScrollBar().rangeChanged.connect(self._look_at_rows)
+        self.purpose.currentIndexChanged.connect(self.refresh)
+        self.list.chosen.connect(lambda key: self._use(self.purpose.currentData(), key))
         self.list.deleted.connect(self._ask_to_delete)
         self._show_chosen()
 
     def _arrange(self) -> None:
         upper = spaced(QHBoxLayout(), 8)
+        named(self.purpose, "purposeSelector", "What the models are for", "Models that cannot be used for it are grey.")
+        self.purpose.setProperty("look", "choice")
+        for words, kind in (("Targets", "target"), ("Drafters", "drafter")):
+            self.purpose.addItem(words, kind)
         upper.addWidget(self.search, 1)
+        upper.addWidget(self.purpose)
         upper.addWidget(self.forget)
         upper.addWidget(self.add)
         self.title.setObjectName("entryTitle")
@@ -105,6 +115,7 @@ class MachinePage(QWidget):
         """Reads anew what there is, on a thread of its own."""
         self._asked += 1
         self._checked.clear()
+        self._asked_for.clear()
         folders = tuple(map(Path, self._settings().model_folders))
         asked = self._asked
         self._background.do(
@@ -124,12 +135,35 @@ class MachinePage(QWidget):
         if asked == self._asked:
             self.about.setText(str(error))
 
+    @Slot()
     def refresh(self) -> None:
         """Says anew which models are in use."""
-        settings = self._settings()
-        models = self.models.values()
-        self.list.show_entries([of_model(model, self._free, settings.target, settings.drafter) for model in models])
+        self._asked_for.clear()
+        self._show_entries()
         self._show_chosen()
+
+    def _show_entries(self) -> None:
+        settings = self._settings()
+        self.list.show_entries(
+            [
+                of_model(model, self._free, settings.target, settings.drafter, self._reason(model))
+                for model in self.models.values()
+            ]
+        )
+
+    @property
+    def _drafting(self) -> bool:
+        return self.purpose.currentData() == "drafter"
+
+    def _reason(self, model: LibraryModel) -> str:
+        """Why a model is not what is looked for, as far as that is known."""
+        if not self._drafting:
+            return "It was made to draft and cannot write by itself." if model.only_drafts else ""
+        return self._checked.get((self._settings().target, model.target), "")
+
+    def ask_for(self, kind: str) -> None:
+        """Has those greyed that cannot be used as "target" or "drafter"."""
+        self.purpose.setCurrentIndex(self.purpose.findData(kind))
 
     @property
     def repositories(self) -> set[str]:
@@ -141,7 +175,9 @@ class MachinePage(QWidget):
     @Slot()
     def _show_chosen(self) -> None:
         self._tell_about(self.models.get(self.list.key))
-        self.list.setAccessibleDescription(f"{self.about.text()} {self.pairs.text()} {LIST_KEYS}")
+        keys = LIST_KEYS.format(self.purpose.currentData())
+        self.list.setAccessibleDescription(f"{self.about.text()} {self.pairs.text()} {keys}")
+        self._look_at_rows()
 
     def _tell_about(self, model: LibraryModel | None) -> None:
         for button in (self.use, self.draft, self.show_folder, self.delete):
@@ -191,14 +227,27 @@ class MachinePage(QWidget):
         return about_drafting(model, self.models.get(target), reason, self._free) + "\n"
 
     @Slot()
+    def _look_at_rows(self) -> None:
+        if self._drafting:
+            self._moved.start()
+
+    @Slot()
     def _check(self) -> None:
-        if (model := self.models.get(self.list.key)) is not None and not model.problem:
-            self.check_wanted.emit(model.target)
+        """Has the rows checked that can be seen; reading a vocabulary takes too long to do it for all."""
+        target = self._settings().target
+        for key in {self.list.key, *self.list.in_view()} if self._drafting else {self.list.key}:
+            model, pair = self.models.get(key), (target, key)
+            known = pair in self._checked or pair in self._asked_for
+            if model is not None and not model.problem and key != target and not known:
+                self._asked_for.add(pair)
+                self.check_wanted.emit(key)
 
     @Slot(object)
     def show_check(self, checked: DrafterChecked) -> None:
         """A model was checked as a drafter."""
         self._checked[checked.target, checked.name] = checked.reason
+        if self._drafting and checked.reason:
+            self._show_entries()
         if checked.name == self.list.key and checked.target == self._settings().target:
             self._show_chosen()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QFontMetrics, QStandardItemModel
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -27,7 +27,7 @@ from app.look.widgets import LabelledControl, icon_button, named, spaced, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip
-from engine.drafter_kinds import BY_PATH, DRAFTERS
+from engine.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
 """What may stand below the controls; the longest has its place even while another shows, so that nothing moves."""
@@ -163,8 +163,8 @@ class Header(QWidget):
         """Brings every control to the settings, without reporting a change."""
         controls = (self.target, self.drafter, self.gamma, self.temperature, self.seed)
         blockers = [QSignalBlocker(control) for control in controls]
-        self._fill(self.target, ("builtin", *settings.recent_models), settings.target, "target")
-        self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter")
+        self._fill(self.target, ("builtin", *settings.recent_models), settings.target, "target", settings.target)
+        self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter", settings.target)
         self.rule.set_rule(settings.rule)
         self.gamma.setValue(0 if settings.gamma == "auto" else settings.gamma)
         self.temperature.setValue(settings.temperature)
@@ -188,7 +188,7 @@ class Header(QWidget):
         self.seed.show_last(seed)
         self.pin.setToolTip("Keep this seed" if seed is None else f"Keep the seed {seed} for the next answers")
 
-    def _fill(self, box: QComboBox, names: tuple[str, ...], current: str, kind: str) -> None:
+    def _fill(self, box: QComboBox, names: tuple[str, ...], current: str, kind: str, target: str) -> None:
         box.clear()
         for name in names if current in names else (*names, current):
             drafter = DRAFTERS.get(name) if kind == "drafter" else None
@@ -197,6 +197,11 @@ class Header(QWidget):
             box.addItem(title + BUILT_IN if built_in else title, name)
             tip = drafter_note(drafter) if drafter is not None else "" if built_in else name
             box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+            if kind == "drafter" and not may_fit(name, target):
+                box.setItemText(box.count() - 1, f"{title} (for the built-in target only)")
+                items = box.model()
+                assert isinstance(items, QStandardItemModel)
+                items.item(box.count() - 1).setEnabled(False)
         box.setCurrentIndex(box.findData(current))
         box.setToolTip(f"{box.currentText()}\n{box.accessibleDescription()}")  # the name may be cut off
         box.updateGeometry()

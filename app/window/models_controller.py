@@ -49,6 +49,13 @@ class ModelsController(QObject):
         self.dialog.raise_()
         self.dialog.activateWindow()
 
+    def open_for(self, kind: str) -> None:
+        """Shows the dialog, where models are greyed that cannot be used as "target" or "drafter"."""
+        self.open()
+        if self.dialog is not None:
+            self.dialog.machine.ask_for(kind)
+            self.dialog.tabs.setCurrentIndex(0)
+
     @Slot(str, str)
     def _use(self, kind: str, path: str) -> None:
         self._banner.hide()

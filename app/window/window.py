@@ -971,7 +971,7 @@ class Window(QMainWindow):
     def _open_model(self, kind: str, what: str) -> None:
         if what == "library":
             self._show_settings()
-            self.models.open()
+            self.models.open_for(kind)
             return
         title = f"Open a {'target' if kind == 'target' else 'draft'} model"
         if what == "folder":

@@ -20,6 +20,7 @@ from app.library.entry_list import EntryDelegate, EntryList
 from app.library.machine_page import DeleteQuestion
 from app.look import theme as themes
 from app.window.models_controller import dropped_model
+from engine.drafter_kinds import DRAFTERS, may_fit
 from engine.files import download, library
 from engine.files.library import LibraryModel
 from tests.app.driving import Open
@@ -105,6 +106,20 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     page.list.go_to(elsewhere.as_posix())
     qtbot.waitUntil(lambda: "It cannot draft for the target in use. The vocabularies differ" in page.pairs.text())
     assert not page.draft.isEnabled() and page.draft.toolTip() == engine.misfits["other"]
+    header = window.header.drafter
+    flags = [header.model().index(row, 0).flags() for row in range(len(DRAFTERS))]
+    offered_drafters = [name for name, flag in zip(DRAFTERS, flags, strict=True) if flag & Qt.ItemFlag.ItemIsEnabled]
+    assert offered_drafters == [name for name in DRAFTERS if may_fit(name, window.settings.target)] != list(DRAFTERS)
+    checked: list[str] = []
+    page.check_wanted.connect(checked.append)
+    window.header.open_model.emit("drafter", "library")
+    qtbot.waitUntil(lambda: page.list.entries.at(page.list.currentIndex()).problem == engine.misfits["other"])
+    assert page.purpose.currentText() == "Drafters"
+    assert not checked, "what was known was asked for again"
+    qtbot.keyClick(page.list, Qt.Key.Key_Return)
+    assert window.settings.drafter != elsewhere.as_posix()
+    window.header.open_model.emit("target", "library")
+    assert page.list.entries.at(page.list.currentIndex()).problem == ""
     window.chat.change("target", "builtin")
     engine.misfits.clear()
     qtbot.waitUntil(lambda: "Its tokens fit the target in use" in page.pairs.text())
@@ -259,6 +274,38 @@ def test_of_five_hundred_models_only_those_in_view_are_painted(qtbot: QtBot) -> 
     assert list_.key == "400", "the keyboard left its model"
     list_.set_words("model 7")
     assert len(titles(list_)) == 500 - 5 * 9 * 9
+
+
+def test_only_rows_in_view_are_checked_as_drafters_and_each_once(
+    qtbot: QtBot, open_window: Open, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [LibraryModel(f"m{number:03}", f"/models/m{number:03}", "LM Studio", 1) for number in range(300)]
+    monkeypatch.setattr("app.library.machine_page.library.find", lambda folders: listed)
+    monkeypatch.setattr("app.library.machine_page.MOVED_MS", 0)
+    window, engine = open_window()
+    engine.misfits |= {model.name: f"{model.name} has other tokens." for model in listed[::2]}
+    window.models.open_for("drafter")
+    dialog = window.models.dialog
+    assert dialog is not None
+    page, asked = dialog.machine, []
+    page.check_wanted.connect(asked.append)
+
+    def problems() -> list[str]:
+        """Of the rows that can be seen."""
+        rows = [page.list.entries.row_of(key) for key in page.list.in_view()]
+        return [page.list.entries.at(page.list.entries.index(row)).problem for row in rows if row is not None]
+
+    def as_judged() -> list[str]:
+        return [engine.misfits.get(key.rpartition("/")[2], "") for key in page.list.in_view()]
+
+    qtbot.waitUntil(lambda: any(problems()) and problems() == as_judged())
+    assert "/models/m000" in asked and len(asked) < 40
+    page.list.scrollToBottom()
+    qtbot.waitUntil(lambda: "/models/m299" in page.list.in_view() and any(problems()) and problems() == as_judged())
+    page.list.scrollToTop()
+    page.refresh()
+    qtbot.wait(20)
+    assert len(asked) == len(set(asked)) < 80
 
 
 def test_a_row_says_all_of_it_to_a_screen_reader() -> None:
