@@ -41,9 +41,9 @@ class State:
         if self.phase == "failed":
             return self.message
         if self.phase == "asking":
-            return "Asking the Hub"
+            return "Contacting the Hub"
         told = self.progress or DownloadProgress(self.done, 0)
-        amount = told.words if told.total else f"{size(self.done)} have arrived"
+        amount = told.words if told.total else f"{size(self.done)} downloaded"
         return {"running": amount, "pausing": f"Stopping · {amount}", "paused": f"Paused · {amount.split(' · ')[0]}"}[self.phase]
 
     @property

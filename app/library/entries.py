@@ -80,15 +80,15 @@ def about_model(model: LibraryModel, free: int | None) -> str:
         return f"{model.target}\nThis model cannot be used. {model.problem}"
     memory = ""
     if model.need is not None:
-        memory = f"It needs about {size(model.need)} of memory with a conversation of some length"
-        memory += "." if free is None else f"; {size(free)} are free{' now, which is too little' if model.need > free else ''}."
+        memory = f"It needs about {size(model.need)} of memory in a chat of moderate length"
+        memory += "." if free is None else f"; {size(free)} is free{' now, which is too little' if model.need > free else ''}."
     return f"{model.target}\n{memory}".strip()
 
 
 def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
     """What drafts for a model, in sentences."""
     if model.only_drafts:
-        return "It was made to draft and cannot write by itself."
+        return "It was made only for drafting and cannot answer by itself."
     always = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
     if not found:
         return always
@@ -110,7 +110,7 @@ def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str
     if target is not None and target.need is not None and model.need is not None:
         both = f" Both together need about {size(target.need + model.need)} of memory."
         if too_large(model.need, free):
-            both += f" Only {size(free or 0)} are free beside what is loaded."
+            both += f" Only {size(free or 0)} is free besides what is loaded."
     fits = (
         "It was made for the target in use." if model.only_drafts else "Its tokens fit the target in use, so it can draft for it."
     )
@@ -128,7 +128,7 @@ def of_found(model: HubModel, here: bool) -> Entry:
 
 def of_download(name: str, state: State) -> Entry:
     """A download that is under way or can go on."""
-    marks = {"failed": "Asks for a token" if state.page else "Failed", "paused": "Paused", "pausing": "Pausing"}
+    marks = {"failed": "Needs a token" if state.page else "Failed", "paused": "Paused", "pausing": "Pausing"}
     return Entry(name, name, state.words, "", marks.get(state.phase, "Downloading"), fraction=state.fraction)
 
 

@@ -42,7 +42,7 @@ class HubPage(QWidget):
         self._asked = 0
         self._failure = ""
         self._seeking = False
-        self.list = EntryList("Models on the Hugging Face Hub", "Enter downloads the model, or goes on with it.")
+        self.list = EntryList("Models on the Hugging Face Hub", "Enter downloads the model, or resumes its download.")
         self.search = SearchField("Search the Hugging Face Hub", self.list)
         self.again = self._button("Try again", self.read)
         self.state, self.title, self.about = QLabel(), ElidedLabel(), QLabel()
@@ -51,7 +51,7 @@ class HubPage(QWidget):
         self.download.setObjectName("primaryButton")
         self.pause = self._button("Pause", self._pause)
         self.cancel = self._button("Cancel download", self._cancel)
-        self.page = self._button("Open its page", self._open_page)
+        self.page = self._button("Open model page", self._open_page)
         self.token = QLineEdit()
         self.sign_in = self._button("Sign in", self._sign_in)
         self._signing_in = QWidget()
@@ -77,9 +77,9 @@ class HubPage(QWidget):
         return button
 
     def _arrange(self) -> None:
-        named(self.form, "offers", "Which form to download")
+        named(self.form, "offers", "Version to download")
         self.form.setProperty("look", "choice")
-        named(self.token, "tokenField", "Access token of the Hugging Face Hub", "Kept in huggingface_hub's own file.")
+        named(self.token, "tokenField", "Access token of the Hugging Face Hub", "Stored where huggingface_hub keeps it.")
         self.token.setEchoMode(QLineEdit.EchoMode.Password)
         self.token.setPlaceholderText("Access token")
         self.title.setObjectName("entryTitle")
@@ -153,7 +153,7 @@ class HubPage(QWidget):
         elif words:
             told = f"No model has “{words}” in its name." if not self._found else ""
         else:
-            told = "The models that are downloaded most. Everything that is typed above is sent to the Hugging Face Hub."
+            told = "The most downloaded models. What you type above is sent to the Hugging Face Hub."
         self.state.setText(told)
         self.state.setVisible(bool(told))
         self.again.setVisible(bool(self._failure))
@@ -186,7 +186,7 @@ class HubPage(QWidget):
         self.form.setVisible(state is None and len(offers) > 1)
         self._signing_in.setVisible(state is not None and bool(state.page))
         if state is not None:
-            self.download.setText("Try again" if state.phase == "failed" else "Go on")
+            self.download.setText("Try again" if state.phase == "failed" else "Resume")
             self.download.setEnabled(state.phase in ("paused", "failed"))
             self.about.setText(state.words)
             return
@@ -217,7 +217,7 @@ class HubPage(QWidget):
             self.form.blockSignals(False)
         offer = offers[max(0, self.form.currentIndex())]
         self.download.setEnabled(not offer.problem)
-        several = f"It can be downloaded in {len(offers)} forms. More bits keep more of the model, and take more memory."
+        several = f"There are {len(offers)} versions. More bits keep more of the model, and take more memory."
         self.about.setText(titles[0] if len(offers) == 1 else several)
 
     @Slot(int)

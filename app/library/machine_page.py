@@ -59,14 +59,14 @@ class MachinePage(QWidget):
         self.list = EntryList("Models on this machine", LIST_KEYS.format("target"))
         self.search = SearchField("Search the models on this machine", self.list)
         self.purpose = QComboBox()
-        self.add = _button("Add folder…", self._add_folder, "Look through another folder for models")
+        self.add = _button("Add folder…", self._add_folder, "Also look for models in another folder")
         self.title, self.about, self.pairs = ElidedLabel(), QLabel(), QLabel()
         self.use = _button("Use", partial(self._use, "target"))
         self.use.setObjectName("primaryButton")
         self.draft = _button("Use as drafter", partial(self._use, "drafter"))
         self.pair = _button("Draft with it", self._use_pair)
         self.show_folder = _button("Show in folder", self._show_folder)
-        self.forget = _button("Leave folder out", self._forget_folder)
+        self.forget = _button("Remove folder", self._forget_folder, "Its models are no longer listed. No files are deleted.")
         self.delete = _button("Delete…", self._ask_to_delete)
         self._arrange()
         self.search.changed.connect(self._search)
@@ -188,9 +188,9 @@ class MachinePage(QWidget):
         if model is None:
             self.title.setText("")
             nothing = (
-                "No model contains these words."
+                "No models match these words."
                 if self.search.text()
-                else ("No other models are on this machine. Download one from the Hugging Face Hub, or add a folder with models.")
+                else "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."
             )
             self.about.setText(nothing)
             return
@@ -198,7 +198,7 @@ class MachinePage(QWidget):
         self.about.setText(about_model(model, self._free))
         self.use.setEnabled(not model.problem and not model.only_drafts)
         self.draft.setEnabled(not model.problem)
-        why_not = "" if model.source == OWN else "Draftlight only deletes what lies in its own folder."
+        why_not = "" if model.source == OWN else "Draftlight only deletes models in its own folder."
         if model.target in (self._settings().target, self._settings().drafter):
             why_not = "It is in use. Choose another model first."
         self.delete.setEnabled(not why_not)

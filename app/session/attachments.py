@@ -48,10 +48,12 @@ def read_attachment(path: Path) -> Attachment:
     """A text file in UTF-8 or UTF-16. Raises DraftlightError, with what to do, for any other and for one that is too large."""
     name = " ".join(path.name.split())
     try:
+        if path.exists() and not path.is_file():  # a pipe or a device might never end
+            raise DraftlightError(f"{name} is not a file. Attach files, not folders.")
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise DraftlightError(
-                f"{name} is {size / 1e6:,.1f} MB large. Files of up to {MOST_BYTES / 1e6:g} MB can be attached: attach a part."
+                f"{name} is {size / 1e6:,.1f} MB. Files of up to {MOST_BYTES / 1e6:g} MB can be attached: attach a part of it."
             )
         content = path.read_bytes()
     except OSError as error:

@@ -75,12 +75,24 @@ class Described:
         said = f"{self.title} {self.words} {self.section}".casefold()
         return all(word in said for word in query.casefold().split())
 
+    def said(self, value: Any) -> str:
+        """A value of it in words, as its control shows it."""
+        match self.form:
+            case Choice(entries):
+                return next(title for title, one in entries if one == value)
+            case Switch():
+                return "on" if value else "off"
+            case Text() | Seed() if value in ("", (), None):
+                return "empty"
+            case _:
+                return f"{value:g}" if isinstance(value, float) else str(value)
+
 
 SETTINGS = (
     Described(
         "appearance",
         "Theme",
-        "Dark, light, or as your system is.",
+        "Dark, light, or the same as your system.",
         "Look",
         Choice(tuple((title, name) for name, title in APPEARANCE_TITLES.items())),
     ),
@@ -99,9 +111,9 @@ SETTINGS = (
         "Look",
         Choice((("None", "none"), ("Rejected tokens", "rejected"), ("Rejected and unjudged", "all"))),
     ),
-    Described("reading", "Reading view", "Answers that are done are shown without marks and Markdown syntax.", "Look", Switch()),
-    Described("sidebar", "List of chats", "Shown where the window is wide enough.", "Look", Switch()),
-    Described("side_panel", "Side panel", "Rounds, charts and figures, where the window is wide enough.", "Look", Switch()),
+    Described("reading", "Reading view", "Finished answers are shown without marks or Markdown syntax.", "Look", Switch()),
+    Described("sidebar", "List of chats", "Shown when the window is wide enough.", "Look", Switch()),
+    Described("side_panel", "Side panel", "Rounds, charts and figures, when the window is wide enough.", "Look", Switch()),
     Described(
         "system_prompt",
         "System prompt",
@@ -114,20 +126,20 @@ SETTINGS = (
         "Thinking",
         "Whether a model that can do so thinks before it answers.",
         "Conversation",
-        Choice((("As the model has it", "auto"), ("On", "on"), ("Off", "off"))),
+        Choice((("Model's default", "auto"), ("On", "on"), ("Off", "off"))),
     ),
     Described(
         "raw",
         "Prompt",
-        "As raw text, each message is continued as it stands; neither earlier messages nor the system prompt are read.",
+        "As raw text, each message is continued as it stands; neither earlier messages nor the system prompt is read.",
         "Conversation",
         Choice((("In the model's chat template", False), ("Raw text to continue", True))),
     ),
     Described(
         "overflow",
         "When the context is full",
-        "What happens once the conversation is too long for the model: you are told, or the model no longer sees the oldest "
-        "turns. They stay in the chat.",
+        "What happens when the chat is too long for the model: the answer stops and says so, or the model no longer sees the "
+        "oldest turns. They stay in the chat.",
         "Conversation",
         Choice((("Stop and say so", "stop"), ("Leave out the oldest turns", "drop"))),
     ),
@@ -200,7 +212,7 @@ SETTINGS = (
     Described(
         "kv_bits",
         "K/V cache",
-        "Fewer bits for the target's keys and values take less memory in long conversations, and change its text a little.",
+        "Fewer bits for the target's keys and values take less memory in long chats, and change its text a little.",
         "Speculation",
         Choice((("Full precision", None), *((f"{bits} bits", bits) for bits in KV_BITS))),
     ),

@@ -46,7 +46,7 @@ class Attaching(QObject):
                 problems.append(str(error))
         self._composer.attach(taken)
         changed = [each.name for each in taken if each.normalised]
-        notes = [f"Line ends changed to those of Unix: {', '.join(changed)}."] if changed else []
+        notes = [f"Line endings changed to those of Unix: {', '.join(changed)}."] if changed else []
         if problems or notes:
             self._banner.show_message(" ".join([*problems, *notes]), "error" if problems else "note")
 

@@ -58,7 +58,7 @@ def command_entries(commands: Iterable[Command], actions: dict[str, QAction]) ->
         action = actions[command.id]
         mark = "✓ " if action.isCheckable() and action.isChecked() else ""
         keys = native_keys(command.shortcuts[0]) if command.shortcuts else ""
-        reason = "" if action.isEnabled() else action.toolTip() or "It cannot be used now."
+        reason = "" if action.isEnabled() else action.toolTip() or "Not available now."
         entries.append(Entry(mark + command.title, action.trigger, keys, reason, command=True))
     return entries
 
@@ -107,7 +107,7 @@ class EntriesModel(QAbstractListModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return entry.title
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            reason = f"cannot be used now: {entry.reason}" if entry.reason else ""
+            reason = f"not available now: {entry.reason}" if entry.reason else ""
             return ", ".join(filter(None, (entry.title, entry.note, reason)))
         return entry.reason or None if role == Qt.ItemDataRole.ToolTipRole else None
 
@@ -169,7 +169,7 @@ class Palette(QFrame):
         self._opened = 0
         self._scale = 1.0
         self.field = QLineEdit()
-        named(self.field, "paletteField", "Find a command", "Up and Down choose, Enter does it.")
+        named(self.field, "paletteField", "Find a command", "Up and Down choose, Enter runs it.")
         self.field.setPlaceholderText("Find a command, a chat or a model")
         self.field.textChanged.connect(self._find)
         self.field.installEventFilter(self)
@@ -183,7 +183,7 @@ class Palette(QFrame):
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
-        self.none = QLabel("Nothing is called like that.")
+        self.none = QLabel("No matches.")
         self.none.setObjectName("settingWords")
         column = spaced(QVBoxLayout(self), 8, (10, 10, 10, 10))
         column.addWidget(self.field)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal, Slot
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QMenu, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from app.look.fields import keep_from_wheel
@@ -15,6 +16,20 @@ from app.session.presets import LONGEST_NAME, PRESET_SETTINGS, Preset
 from app.session.settings import Settings
 
 NONE = "None"
+
+
+class NameField(QLineEdit):
+    """Signals:
+    left: Escape was pressed, which would otherwise close the whole popover.
+    """
+
+    left = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
 
 
 class PresetRow(QWidget):
@@ -41,21 +56,23 @@ class PresetRow(QWidget):
         self.box.setProperty("look", "choice")
         self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.box.setMinimumContentsLength(14)
-        words = "A system prompt and sampling under a name. Choosing one sets both."
+        words = "A system prompt and sampling options saved under a name. Choosing a preset sets both."
         named(self.box, "presetBox", "Preset", words)
         self.box.setToolTip(f"<p>{words}</p>")
         self.box.activated.connect(self._picked)
         keep_from_wheel(self.box)
-        self.more = icon_button("more", "Save, delete or set a preset for the model")
+        self.more = icon_button("more", "Save, update or delete presets, or tie one to the model")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.menu = QMenu(self)
         self.menu.aboutToShow.connect(self._fill_menu)
         give_menu(self.more, self.menu)
-        self.name = QLineEdit()
-        named(self.name, "presetName", "Name of the preset", "Enter saves, Escape leaves it.")
-        self.name.setPlaceholderText("Name of the preset")
+        self.name = NameField()
+        named(self.name, "presetName", "Preset name", "Enter saves, Escape cancels.")
+        self.name.setPlaceholderText("Preset name")
         self.name.setMaxLength(LONGEST_NAME)
         self.name.returnPressed.connect(self._save)
+        self.name.textChanged.connect(self._show_save)
+        self.name.left.connect(self._leave_name)
         self.save = QPushButton("Save")
         self.save.setObjectName("quietButton")
         self.save.clicked.connect(self._save)
@@ -100,7 +117,7 @@ class PresetRow(QWidget):
         settings, current = self._settings, self.current
         self.menu.addAction("Save as…", self.ask_for_name)
         for preset in settings.presets if current is None else ():
-            self.menu.addAction(f"Change “{preset.name}” to this", partial(self.saved.emit, preset.name))
+            self.menu.addAction(f"Update “{preset.name}”", partial(self.saved.emit, preset.name))
         self.menu.addSeparator()
         tied = settings.preset_for(settings.target)
         if current is not None:
@@ -110,7 +127,7 @@ class PresetRow(QWidget):
             tie.triggered.connect(lambda on: self.tied.emit(current.name if on else ""))
             self.menu.addAction(f"Delete “{current.name}”", partial(self.deleted.emit, current.name))
         elif tied is not None:
-            self.menu.addAction(f"Do not use “{tied.name}” for {target_title(settings.target)}", partial(self.tied.emit, ""))
+            self.menu.addAction(f"Stop using “{tied.name}” for {target_title(settings.target)}", partial(self.tied.emit, ""))
 
     def ask_for_name(self) -> None:
         """Opens the field for the name."""
@@ -119,13 +136,23 @@ class PresetRow(QWidget):
         self.name.clear()
         self.name.setFocus(Qt.FocusReason.OtherFocusReason)
 
+    @Slot(str)
+    def _show_save(self, name: str) -> None:
+        """Says beforehand that another preset would be lost."""
+        taken = any(preset.name == name.strip() for preset in self._settings.presets)
+        self.save.setText("Replace" if taken else "Save")
+
+    @Slot()
+    def _leave_name(self) -> None:
+        self.naming.hide()
+        self.grown.emit()
+        self.box.setFocus()
+
     @Slot()
     def _save(self) -> None:
         if name := self.name.text().strip():
-            self.naming.hide()
-            self.grown.emit()
+            self._leave_name()
             self.saved.emit(name)
-            self.box.setFocus()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the button."""

@@ -103,9 +103,9 @@ class SamplingPopover(QFrame):
         told = [f"{BY_NAME[name].title.lower()} {value:g}" for name, value in self._sampling if name in BY_NAME]
         said = ",\n".join(", ".join(told[first : first + 2]) for first in range(0, len(told), 2))
         in_force = all(getattr(self._settings, name) == value for name, value in self._sampling)
-        self.recommended.setText(said or "nothing by this model")
+        self.recommended.setText(said or "None for this model")
         self.recommended.setEnabled(bool(self._sampling) and not in_force)
-        words = f"The sampling that the publisher of the model recommends{' is set' if in_force else ': press to set it'}."
+        words = f"The sampling that the publisher of the model recommends{' is set' if in_force else ': click to set it'}."
         self.recommended.setAccessibleName(f"Recommended by the model: {' '.join(said.split()) or 'nothing'}")
         self.recommended.setToolTip(f"<p>{words if said else 'The publisher of this model recommends no sampling.'}</p>")
 

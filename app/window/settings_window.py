@@ -86,8 +86,7 @@ class SettingRow(QWidget):
         """Brings the control to a value; one that is not the usual can be set back to it."""
         self.field.show(value)
         self.reset.setVisible(value != usual)
-        said = "none" if usual in ("", (), None) else str(usual)
-        self.reset.setToolTip(f"<p>Back to the default: {said}</p>")
+        self.reset.setToolTip(f"<p>Back to the default: {self.setting.said(usual)}</p>")
 
 
 class SettingsWindow(QDialog):
@@ -109,7 +108,7 @@ class SettingsWindow(QDialog):
         self._settings = settings
         self._before: dict[str, object] = {}
         self.search = QLineEdit()
-        named(self.search, "settingsSearch", "Search settings", "Finds words in what settings are called and what they do.")
+        named(self.search, "settingsSearch", "Search settings", "Finds words in names and descriptions.")
         self.search.setPlaceholderText("Search settings")
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._find)
@@ -205,7 +204,7 @@ class SettingsWindow(QDialog):
             row.setVisible(name in found)
         for section, heading in self._headings.items():
             heading.setVisible(any(self.rows[name].setting.section == section for name in found))
-        self.none.setText(f"No setting is about “{query.strip()}”. Models and drafters are chosen at the top of the window.")
+        self.none.setText(f"No settings match “{query.strip()}”. Models and drafters are chosen at the top of the window.")
         self.none.setVisible(not found)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -74,8 +74,8 @@ def stops_of(window: Host) -> tuple[Stop, ...]:
         ),
         Stop(
             "Your chats",
-            "Everything is kept here, on this computer alone: answers with their rounds, their other versions, and for 30 days "
-            "what you delete.",
+            "Everything is kept on this computer only: answers with their rounds and other versions, and for 30 days what you "
+            "delete.",
             lambda: _if_shown(window.sidebar),
         ),
         Stop(

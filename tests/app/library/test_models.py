@@ -178,7 +178,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     qtbot.mouseClick(page.pause, Qt.MouseButton.LeftButton)
     served.held[1].set()
     qtbot.waitUntil(lambda: downloads.states["org/Qwen3-8B"].phase == "paused")
-    assert page.download.text() == "Go on" and page.download.isEnabled()
+    assert page.download.text() == "Resume" and page.download.isEnabled()
     assert library.find() == []
     served.held = None
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
@@ -240,7 +240,7 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     downloads = Downloads(later, owner)
     downloads.look()
     qtbot.waitUntil(lambda: bool(downloads.states))
-    assert downloads.states["org/tiny"].words == "Paused · 1 MB have arrived"
+    assert downloads.states["org/tiny"].words == "Paused · 1 MB downloaded"
     downloads.cancel("org/tiny")
     qtbot.waitUntil(lambda: not download.unfinished())
     later.close()

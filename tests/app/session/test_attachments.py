@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def test_text_is_read_with_line_feeds_only(tmp_path: Path, content: bytes, text:
         (b"text with a \0 in it", "is not a text file"),
         ("grüß".encode("latin-1"), "is not a text file. Text and code in UTF-8 or UTF-16 can be attached."),
         (b" \n\n", "notes.txt is empty."),
-        (b"x" * (MOST_BYTES + 60_000), "notes.txt is 1.1 MB large. Files of up to 1 MB can be attached: attach a part."),
+        (b"x" * (MOST_BYTES + 60_000), "notes.txt is 1.1 MB. Files of up to 1 MB can be attached: attach a part of it."),
     ],
 )
 def test_what_is_no_text_or_too_large_is_refused_with_words(tmp_path: Path, content: bytes, words: str) -> None:
@@ -55,6 +56,10 @@ def test_a_file_that_is_gone_is_refused_and_models_are_for_others(tmp_path: Path
     names = {"a.py": True, "a.gguf": False, "a.SAFETENSORS": False, "a.png": True}
     assert {name: is_attachable(write(tmp_path, b"x", name)) for name in names} == names
     assert not is_attachable(tmp_path)
+    os.mkfifo(tmp_path / "pipe")  # nobody ever writes into it: reading would not end
+    for other in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(DraftlightError, match=rf"{other.name} is not a file\."):
+            read_attachment(other)
 
 
 def test_a_prompt_gives_back_text_and_files_whatever_they_hold() -> None:

@@ -76,7 +76,7 @@ def test_commands_chats_and_models_are_found_and_chosen_by_keys(
     open_palette("regenerate")
     entry, index = palette.model.entries[0], palette.model.index(0)
     assert entry.reason == "There is no answer yet."
-    assert index.data(Qt.ItemDataRole.AccessibleTextRole) == "Regenerate, Ctrl+R, cannot be used now: There is no answer yet."
+    assert index.data(Qt.ItemDataRole.AccessibleTextRole) == "Regenerate, Ctrl+R, not available now: There is no answer yet."
     qtbot.keyClick(field, Qt.Key.Key_Return)
     assert palette.isVisible() and not engine.requests, "it says why, and stays"
     field.setText("no such thing at all")

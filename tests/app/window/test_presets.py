@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.session import settings as stored
@@ -63,10 +64,17 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
     qtbot.keyClicks(row.name, "Warm")
     row.save.click()
     assert window.settings.presets == (WARM,) and row.box.currentText() == "Warm" and not row.naming.isVisible()
+    press(row, "Save as…")
+    qtbot.keyClicks(row.name, "War")
+    assert row.save.text() == "Save"
+    qtbot.keyClicks(row.name, "m")
+    assert row.save.text() == "Replace", "it says before that the other preset of this name is lost"
+    qtbot.keyClick(row.name, Qt.Key.Key_Escape)
+    assert not row.naming.isVisible() and window.options.isVisible(), "Escape leaves the field, not the options"
 
     window.options.fields["system_prompt"].widget.setPlainText("Be brief.")
     assert row.box.currentText() == "None", "it is no longer what is set"
-    press(row, "Change “Warm” to this")
+    press(row, "Update “Warm”")
     assert window.settings.presets[0].system_prompt == "Be brief." and row.box.currentText() == "Warm"
 
     window.options._reset()

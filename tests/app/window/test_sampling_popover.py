@@ -36,7 +36,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     assert (options.kv_bits, engine.requests[0].thinking) == (4, "off")
     window.options._reset()
     assert [box.currentText() for box in (window.options.fields[name].widget for name in CHOICES)] == [
-        "As the model has it",
+        "Model's default",
         "In the model's chat template",
         "Stop and say so",
         "Full precision",

@@ -46,6 +46,9 @@ def test_what_a_control_offers_is_what_the_setting_takes(setting: Any) -> None:
     for value in wanted:
         assert getattr(Settings(**{setting.name: value}), setting.name) == value
     assert Settings().default(setting.name) == getattr(Settings(), setting.name)
+    titles = [title for title, _ in setting.form.entries] if isinstance(setting.form, Choice) else []
+    said = [setting.said(value) for value in wanted]
+    assert said == titles or not {"", "None", "True", "False", "()"}.intersection(said), "as its control shows it"
 
 
 def test_settings_apply_at_once_are_found_by_words_and_set_back(
@@ -61,7 +64,7 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
     dialog.search.setText("LIKELY tokens")
     assert shown(dialog) == ["top_p", "top_k", "min_p", "repetition_penalty"]
     dialog.search.setText("no such thing")
-    assert shown(dialog) == [] and "No setting is about “no such thing”" in dialog.none.text() and dialog.none.isVisible()
+    assert shown(dialog) == [] and "No settings match “no such thing”" in dialog.none.text() and dialog.none.isVisible()
     dialog.search.clear()
 
     def field(name: str) -> Any:
@@ -87,7 +90,7 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
     reset = dialog.rows["top_k"].reset
-    assert reset.isVisible() and not dialog.rows["min_p"].reset.isVisible()
+    assert reset.isVisible() and "default: 0" in reset.toolTip() and not dialog.rows["min_p"].reset.isVisible()
     reset.click()
     assert window.settings.top_k == 0 and not reset.isVisible()
     engine.say(LoadFinished(replace(MODEL, sampling=(("top_k", 20),)), 0.1))
