@@ -108,8 +108,8 @@ class Chip(QFrame):
         short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
         told = "" if tokens is None else f"  {tokens:,} token{'s' * (tokens != 1)}"
         self.words.setText(short + told)
-        changed = " Its line ends were changed to those of Unix." if self.attachment.normalised else ""
-        self.setToolTip(f"{name}, {self.attachment.lines:,} lines.{changed}")
+        changed = " Its line endings were changed to those of Unix." if self.attachment.normalised else ""
+        self.setToolTip(f"{name}, {self.attachment.lines:,} line{'s' * (self.attachment.lines != 1)}.{changed}")
         self.setAccessibleName(f"Attached file: {name}{told}")
 
 

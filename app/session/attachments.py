@@ -49,7 +49,7 @@ def read_attachment(path: Path) -> Attachment:
     name = " ".join(path.name.split())
     try:
         if path.exists() and not path.is_file():  # a pipe or a device might never end
-            raise DraftlightError(f"{name} is not a file. Attach files, not folders.")
+            raise DraftlightError(f"{name} is not a regular file, so it cannot be attached.")
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise DraftlightError(

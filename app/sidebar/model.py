@@ -123,7 +123,7 @@ class ChatsModel(QAbstractListModel):
             return row.title
         if role == Qt.ItemDataRole.AccessibleTextRole:
             if row.folder is not None:
-                return f"Folder {row.title}, {row.many} chats" if row.folder else OUT
+                return f"Folder {row.title}, {row.many} chat{'s' * (row.many != 1)}" if row.folder else OUT
             pinned = ", pinned" if row.about is not None and row.about.pinned else ""
             return f"{row.title}{pinned}" + (f". {row.excerpt}" if row.excerpt else "")
         return None

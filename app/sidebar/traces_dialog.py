@@ -51,7 +51,7 @@ class TracesDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         words = QLabel(WORDS)
         words.setWordWrap(True)
-        self.total = QLabel("Reading the sizes.")
+        self.total = QLabel("Reading sizes…")
         self.total.setObjectName("keysHeading")
         self.table = QTableWidget(0, 2)
         named(self.table, "tracesTable", "Chats by the size of their traces")

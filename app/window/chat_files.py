@@ -51,7 +51,7 @@ class ChatFiles(QObject):
     def take_in(self, paths: list[Path]) -> None:
         """Takes the chats of files in, and says what came of each."""
         if self._chat.keeper is not None and paths:
-            self._banner.show_message("Importing chats.", "note")
+            self._banner.show_message("Importing chats…", "note")
             self._chat.keeper.read(partial(_taken_in, paths), self._say_taken_in, self._say)
 
     def _say_taken_in(self, found: tuple[list[TakenIn], list[str]]) -> None:

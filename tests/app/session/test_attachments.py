@@ -58,7 +58,7 @@ def test_a_file_that_is_gone_is_refused_and_models_are_for_others(tmp_path: Path
     assert not is_attachable(tmp_path)
     os.mkfifo(tmp_path / "pipe")  # nobody ever writes into it: reading would not end
     for other in (tmp_path, tmp_path / "pipe"):
-        with pytest.raises(DraftlightError, match=rf"{other.name} is not a file\."):
+        with pytest.raises(DraftlightError, match=rf"{other.name} is not a regular file"):
             read_attachment(other)
 
 

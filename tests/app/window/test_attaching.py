@@ -56,7 +56,7 @@ def test_files_are_attached_counted_removed_sent_and_edited(
         "c.png is not a text file. Text and code in UTF-8 or UTF-16 can be attached. Line endings changed to those of Unix: a.py."
     )
     qtbot.waitUntil(lambda: chips(window) == ["a.py  6 tokens"])  # the scripted engine counts words
-    assert composer.send.isEnabled() and "line ends were changed" in composer.chips[0].toolTip()
+    assert composer.send.isEnabled() and "line endings were changed" in composer.chips[0].toolTip()
 
     assert drop(composer.edit.viewport(), mime(files["b.txt"]))
     assert drop(window.transcript, mime(files["b.txt"])), "a file is attached once, wherever it is dropped"
