@@ -207,11 +207,11 @@ class Window(QMainWindow):
         self.column.installEventFilter(self)
         self.find_bar = FindBar()
         _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
-        self.replay_controller.watch()
         self.attaching = Attaching(self.composer, self.banner, self)
         self.attaching.watch(self, self.composer.edit.viewport(), self.transcript)  # first, so that it is asked last
         self.models.watch(self, self.composer.edit.viewport(), self.transcript)
         self.chat_files.watch(self, self.composer.edit.viewport(), self.transcript)
+        self.replay_controller.watch()
         self.splitter = PanelSplitter(self.column, self.panel)
         self.sidebar = Sidebar(self.chat)
         self.header.sidebar.setVisible(self.chat.keeper is not None)
