@@ -29,13 +29,26 @@ _log = logging.getLogger(__name__)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The window, until it is closed; returns the exit status.
+    """The window, until it is closed; returns the exit status. `arguments` as in `make_window`."""
+    application = make_application()
+    window = make_window(arguments)
+    previous = signal.signal(signal.SIGINT, lambda *_: window.close())
+    window.show()
+    status = application.exec()
+    signal.signal(signal.SIGINT, previous)
+    if not window.ended_in_time:
+        _log.warning("The engine had not ended when the window closed")
+    window.deleteLater()
+    return status
+
+
+def make_window(arguments: argparse.Namespace) -> Window:
+    """The window with its stored settings, not shown yet; on the first start it begins with the tour.
 
     Args:
         arguments: `target` and `drafter` override the settings. With a `trace` that is shown, and no engine is started before the
             user leaves it.
     """
-    application = make_application()
     path = stored.settings_path()
     is_new = not path.exists()
     settings, note = stored.load(path)
@@ -50,14 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             window.first_painted.connect(window.show_tour)
     else:
         window.replay_controller.show(trace)
-    previous = signal.signal(signal.SIGINT, lambda *_: window.close())
-    window.show()
-    status = application.exec()
-    signal.signal(signal.SIGINT, previous)
-    if not window.ended_in_time:
-        _log.warning("The engine had not ended when the window closed")
-    window.deleteLater()
-    return status
+    return window
 
 
 SWITCH_SECONDS = 0.0003

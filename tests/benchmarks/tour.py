@@ -128,8 +128,16 @@ class Guide:
 
     def choose_file(self, words: str, path: Path) -> None:
         """Opens a file dialog from the command palette and types a path into it."""
-        self.later(4, "key", "--clearmodifiers", "ctrl+a", "type", "--delay", "8", str(path))
-        self.later(6, "key", "Return")
+
+        def answer() -> None:
+            """Types as soon as the dialog is there, which has a loop of its own."""
+            if any(type(each).__name__ == "QFileDialog" and each.isVisible() for each in self.application.topLevelWidgets()):
+                typed = ("type", "--args", "1", "--delay", "8", str(path))
+                self.later(0.7, "key", "--clearmodifiers", "ctrl+a", *typed, "sleep", "1", "key", "Return")
+            else:
+                self.timer(0.2, answer)
+
+        self.timer(0.2, answer)
         self.palette(words)
 
     def palette(self, words: str) -> None:
@@ -152,29 +160,27 @@ class Guide:
         return found()
 
 
-def open_window(application: Any) -> Any:
+def open_window() -> Any:
     """The window as `draftlight` opens it, on the real engine."""
-    from app.session import settings as stored
-    from app.window.window import Window
-    from engine.chats import ChatStore
-    from engine.worker import Engine
+    from app.window.launch import make_window
 
-    path = stored.settings_path()
-    settings, note = stored.load(path)
-    window = Window(Engine(), settings, path, note, ChatStore)
-    window.resize(SIZE[0] - 60, SIZE[1] - 80)
-    window.first_painted.connect(partial(window.chats.restore))
-    window.first_painted.connect(window.sidebar.start)
+    window = make_window(argparse.Namespace())
     window.show()
     window.activateWindow()
     return window
 
 
+def accepted(answer: Any) -> list[tuple[int, int]]:
+    """Round and position of each accepted proposal."""
+    proposals = ((each.index, at, proposal) for each in answer.rounds for at, proposal in enumerate(each.proposals))
+    return [(index, at) for index, at, proposal in proposals if proposal.status == "accepted"]
+
+
 def first_start(guide: Guide) -> None:
     """The tour of the first start, and a first answer that is stopped and goes on."""
     window = guide.window
-    guide.wait("the window is open and its model loaded", lambda: window.session.model is not None)
-    window.show_tour()
+    guide.wait("the first start shows the tour by itself", lambda: window.tour.isVisible())
+    guide.wait("the model is loaded meanwhile", lambda: window.session.model is not None)
     guide.picture("tour")
     guide.keys("Return")
     guide.wait("Enter leads to the lens", lambda: window.tour.title.text() == "The lens")
@@ -194,7 +200,9 @@ def first_start(guide: Guide) -> None:
     guide.keys("ctrl+shift+Return")
     guide.wait(
         "it goes on where it ended",
-        lambda: window.session.answer is not answer and window.session.answer.tally.rounds > 3,
+        lambda: (
+            window.session.answer is not answer and window.session.answer.tally.rounds > 3 and accepted(window.session.answer)
+        ),
     )
     guide.keys("Escape")
     guide.wait("and is stopped again", lambda: window.session.running is None)
@@ -207,14 +215,8 @@ def messages(guide: Guide) -> None:
     from app.session.cursor import Place
 
     window = guide.window
-    answer = window.session.turns[0].answer
-    place = next(
-        Place(0, each.index, proposal=at)
-        for each in answer.rounds
-        for at, proposal in enumerate(each.proposals)
-        if proposal.status == "accepted"
-    )
-    area = window.transcript.pointing.area(place)
+    index, at = accepted(window.session.turns[0].answer)[0]
+    area = window.transcript.pointing.area(Place(0, index, proposal=at))
     guide.move(window.transcript.viewport(), area.center())
     guide.wait("resting on a token shows its verdict", lambda: window.verdicts.card.isVisible())
     guide.picture("verdict")
@@ -332,8 +334,88 @@ def chats(guide: Guide, folder: Path) -> None:
     guide.picture("imported")
 
 
+def settings(guide: Guide) -> None:
+    """The settings window and a preset."""
+    window = guide.window
+    guide.keys("ctrl+semicolon")
+    guide.wait("the sampling options are open", lambda: window.options.isVisible())
+    guide.click(window.options.fields["system_prompt"].widget)
+    guide.write("Answer in one short sentence.")
+    guide.later(0.8, "key", "Down", "Return")  # Save as…
+    guide.click(window.options.presets.more)
+    guide.wait("a preset can be named", lambda: window.options.presets.name.isVisible())
+    guide.write("Terse")
+    guide.keys("Return")
+    guide.wait("the preset is made", lambda: [each.name for each in window.settings.presets] == ["Terse"])
+    guide.picture("preset")
+    guide.keys("Escape", "ctrl+comma")
+    dialog = guide.dialog("SettingsWindow")
+    guide.picture("settings")
+    guide.write("system prompt")
+    row = dialog.rows["system_prompt"]
+    guide.wait(
+        "a search leaves the settings that it finds", lambda: 0 < sum(each.isVisible() for each in dialog.rows.values()) < 5
+    )
+    guide.picture("settings-found")
+    guide.click(row.reset)
+    guide.wait("Reset sets one back", lambda: not window.settings.system_prompt and not row.reset.isVisible())
+    guide.click(dialog.search)
+    guide.keys("ctrl+a")
+    guide.write("max tokens")
+    guide.wait("another search", lambda: dialog.rows["max_tokens"].isVisible())
+    guide.click(dialog.rows["max_tokens"].field.widget.lineEdit())
+    guide.keys("ctrl+a")
+    guide.write("24")
+    guide.wait("a setting is changed at once", lambda: window.settings.max_tokens == 24)
+    guide.picture("settings-changed")
+    guide.keys("Escape")
+    guide.palette("Terse")
+    guide.wait("the preset is used from the palette", lambda: window.settings.system_prompt == "Answer in one short sentence.")
+
+
+def attached(guide: Guide, folder: Path) -> None:
+    """A text file, and the count of the context."""
+    window = guide.window
+    composer = window.composer
+    (folder / "keeper.py").write_bytes(b"def keep(lamp):\r\n    return lamp.light()\r\n")
+    guide.keys("ctrl+n")
+    guide.choose_file("Attach", folder / "keeper.py")
+    guide.wait("a file is attached, and counted", lambda: composer.chips and "token" in composer.chips[0].words.text())
+    guide.wait("the context counts it", lambda: " of " in composer.context.text())
+    before = composer.context.text()
+    guide.write("What does this function return?")
+    guide.wait("and what is typed", lambda: composer.context.text() != before)
+    guide.picture("attached")
+    guide.keys("Return")
+    guide.wait("it is answered", lambda: window.session.turns and window.session.turns[0].answer.finish is not None)
+    guide.picture("attached-answer")
+
+
+def full(guide: Guide, folder: Path) -> None:
+    """A conversation that is too long: refused, then without its oldest turn."""
+    window = guide.window
+    long = "The sea was grey and the lamp was out. " * 1100
+    said = [("user", long), ("assistant", "So it was."), ("user", "Who saw it?"), ("assistant", "Nobody did.")]
+    messages = [{"id": at + 1, "parent": at or None, "role": role, "text": text} for at, (role, text) in enumerate(said)]
+    chat = {"title": "A long night", "messages": messages, "created": time.time(), "updated": time.time()}
+    (folder / "long.json").write_text(json.dumps({"schema": "draftlight.chats/1", "conversations": [chat]}))
+    guide.choose_file("Import chats", folder / "long.json")
+    guide.wait("a long chat is imported", lambda: window.banner.action.isVisible() and window.banner.action.text() == "Show")
+    guide.click(window.banner.action)
+    guide.wait("Show opens it", lambda: len(window.session.turns) == 2)
+    guide.click(window.composer.edit)
+    guide.write("Why was it out?")
+    guide.wait("the context says that it is full", lambda: "too long" in window.composer.context.text())
+    guide.keys("Return")
+    guide.wait("it is refused, with a way out", lambda: window.banner.action.isVisible() and len(window.session.turns) == 2)
+    guide.picture("full")
+    guide.click(window.banner.action)
+    guide.wait("without the oldest turn it is answered", lambda: window.session.turns[-1].answer.finish is not None)
+    guide.picture("left-out")
+
+
 def views(guide: Guide) -> None:
-    """Traces, reading view, comparison, settings, keys, About, both themes."""
+    """Traces, reading view, comparison, keys, About, the light theme, and a smaller window with the charts."""
     window = guide.window
     guide.click(window.sidebar.traces)
     guide.dialog("TracesDialog")
@@ -358,24 +440,48 @@ def views(guide: Guide) -> None:
     guide.picture("light")
 
 
+def restart(guide: Guide) -> None:
+    """The window comes back as it was left."""
+    window = guide.window
+    guide.keys("ctrl+2")
+    guide.wait("Ctrl+2 shows the charts", lambda: window.settings.panel_page == "charts")
+    guide.tell("windowsize", str(int(window.winId())), "1290", "760")
+    guide.tell("windowmove", str(int(window.winId())), "90", "60")
+    guide.wait("the window is smaller and stands elsewhere", lambda: (window.width(), window.height()) == (1290, 760))
+    guide.rest(0.5)
+    guide.keys("ctrl+b")
+    guide.wait("Ctrl+B hides the chats", lambda: not window.sidebar.isVisible())
+    shown, place = [turn.prompt for turn in window.session.turns], window.geometry()
+    guide.picture("before-restart")
+    guide.keys("ctrl+q")
+    guide.wait("Ctrl+Q closes the window", lambda: not window.isVisible())
+    guide.window = window = open_window()
+    guide.wait("after a restart the chat is there again", lambda: [turn.prompt for turn in window.session.turns] == shown)
+    guide.wait("and its rounds", lambda: all(not turn.answer.unread for turn in window.session.turns[-1:]))
+    guide.wait("the window stands where it stood", lambda: window.geometry() == place)
+    kept = window.settings
+    guide.wait("in the light theme, without the chats", lambda: kept.appearance == "light" and not window.sidebar.isVisible())
+    guide.wait("the charts are open", lambda: window.panel.charts.isVisible())
+    guide.wait("without the tour", lambda: not window.tour.isVisible())
+    guide.wait("the model is loaded", lambda: window.session.model is not None)
+    guide.picture("restarted")
+    window.close()
+
+
 def tour(pictures: Path, folder: Path) -> None:
     """All of it, and a restart."""
     from app.window.launch import make_application
 
     guide = Guide(make_application(), pictures)
-    guide.window = open_window(guide.application)
+    guide.window = open_window()
     first_start(guide)
     messages(guide)
     chats(guide, folder)
+    settings(guide)
+    attached(guide, folder)
+    full(guide, folder)
     views(guide)
-    shown = [turn.prompt for turn in guide.window.session.turns]
-    guide.keys("ctrl+q")
-    guide.wait("Ctrl+Q closes the window", lambda: not guide.window.isVisible())
-    guide.window = open_window(guide.application)
-    guide.wait("after a restart the chat is there again", lambda: [turn.prompt for turn in guide.window.session.turns] == shown)
-    guide.wait("and its rounds", lambda: all(not turn.answer.unread for turn in guide.window.session.turns[-1:]))
-    guide.picture("restarted")
-    guide.window.close()
+    restart(guide)
     print(f"{guide.steps} steps, {guide.taken} pictures in {pictures}")
 
 
