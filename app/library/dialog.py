@@ -48,7 +48,7 @@ class ModelsDialog(QDialog):
     @Slot(int)
     def _turn(self, at: int) -> None:
         self.pages.setCurrentIndex(at)
-        if self.pages.currentWidget() is self.hub and not self.hub.list.entries.rowCount():
+        if self.pages.currentWidget() is self.hub and self.hub.is_unread:
             self.hub.read()
 
     @Slot(str)

@@ -110,6 +110,11 @@ class HubPage(QWidget):
 
     # Searching
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing was found so far, nor is being looked for."""
+        return not self._found and not self._seeking
+
     @Slot()
     def read(self) -> None:
         """Searches for what stands in the field."""
@@ -242,6 +247,7 @@ class HubPage(QWidget):
 
     def _download(self, key: str = "") -> None:
         key = key or self.list.key
+        self._back_to_list()
         if key in self.downloads.states:
             self.downloads.start(key)
         elif (offers := self._offers.get(key)) and self.download.isEnabled():
@@ -249,7 +255,12 @@ class HubPage(QWidget):
             self.downloads.start(name)
             self.list.go_to(name)
 
+    def _back_to_list(self) -> None:
+        """A button that goes away hands the keyboard to the next, which would be the one that cancels."""
+        self.list.setFocus(Qt.FocusReason.OtherFocusReason)
+
     def _pause(self) -> None:
+        self._back_to_list()
         self.downloads.pause(self.list.key)
 
     def _cancel(self, key: str = "") -> None:
@@ -270,6 +281,7 @@ class HubPage(QWidget):
 
     def _signed_in(self, key: str, _: object) -> None:
         self.sign_in.setEnabled(True)
+        self._back_to_list()
         self.downloads.start(key)
 
     def _not_signed_in(self, key: str, error: DraftlightError) -> None:

@@ -26,8 +26,8 @@ PATIENCE = 180.0
 """Seconds for one step; the model answers slowly where there is no GPU."""
 
 
-def on_display(arguments: list[str]) -> int:
-    """Runs this module again on an X server of its own; its exit status."""
+def on_display(module: str, arguments: list[str]) -> int:
+    """Runs a module again on an X server of its own; its exit status."""
     missing = [name for name in ("Xvfb", "openbox", "xdotool") if shutil.which(name) is None]
     if missing:
         sys.exit(f"Needs {', '.join(missing)} (apt-get install xvfb openbox xdotool).")
@@ -42,7 +42,7 @@ def on_display(arguments: list[str]) -> int:
     environment = {**os.environ, "DISPLAY": display, "QT_QPA_PLATFORM": "xcb"}
     manager = subprocess.Popen(["openbox"], env=environment, stderr=subprocess.DEVNULL)
     try:
-        return subprocess.call([sys.executable, "-m", "tests.benchmarks.tour", "--inside", *arguments], env=environment)
+        return subprocess.call([sys.executable, "-m", module, "--inside", *arguments], env=environment)
     finally:
         for process in (manager, server):
             process.terminate()
@@ -493,7 +493,7 @@ def main() -> None:
     asked = parser.parse_args()
     asked.pictures.mkdir(parents=True, exist_ok=True)
     if not asked.inside:
-        sys.exit(on_display(sys.argv[1:]))
+        sys.exit(on_display("tests.benchmarks.tour", sys.argv[1:]))
     from engine.files.paths import models_folder
 
     models = models_folder()

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QMimeData, QObject, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.library.background import Background
+from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
 from app.library.entries import Entry, of_model
 from app.library.entry_list import EntryDelegate, EntryList
 from app.library.machine_page import DeleteQuestion
 from app.look import theme as themes
+from app.session.settings import Settings
 from app.window.models_controller import dropped_model
 from engine.drafter_kinds import DRAFTERS, may_fit
 from engine.files import download, library
@@ -172,8 +174,10 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     qtbot.waitUntil(lambda: titles(page.list) == ["org/Qwen3-8B", "org/pickled"])
     assert "neither safetensors nor GGUF" in page.list.entries.at(page.list.entries.index(1)).problem
     qtbot.waitUntil(page.download.isEnabled)
+    page.download.setFocus()
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: served.sent.get("model.safetensors", 0) >= 100_000 and page.pause.isEnabled())
+    assert dialog.focusWidget() is page.list, "the keyboard is on the button that cancels"
     assert page.list.entries.at(page.list.currentIndex()).mark == "Downloading"
     qtbot.mouseClick(page.pause, Qt.MouseButton.LeftButton)
     served.held[1].set()
@@ -241,6 +245,13 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     downloads.look()
     qtbot.waitUntil(lambda: bool(downloads.states))
     assert downloads.states["org/tiny"].words == "Paused · 1 MB downloaded"
+    served.files["org/other"], served.about["org/other"] = {}, {}
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    dialog = ModelsDialog(later, downloads, Settings, parent)
+    dialog.tabs.setCurrentIndex(1)
+    qtbot.waitUntil(lambda: titles(dialog.hub.list) == ["org/tiny", "org/other"])
+    dialog.hub.stop()
     downloads.cancel("org/tiny")
     qtbot.waitUntil(lambda: not download.unfinished())
     later.close()
