@@ -99,7 +99,7 @@ def fetch_target(guide: Guide, hub: Hub) -> None:
     guide.wait("the window is closed during the download", lambda: not guide.window.isVisible())
     hub.held = None
 
-    guide.window = open_window(guide.application)
+    guide.window = open_window()
     guide.wait("the window is open again", lambda: guide.window.session.model is not None)
     dialog = open_hub(guide)
     states = guide.window.models.downloads.states
@@ -222,7 +222,7 @@ def tour(pictures: Path, folder: Path) -> None:
         with hub_on_the_loopback(folder, patch) as hub:
             fill(hub, folder / "served")
             guide = Guide(make_application(), pictures)
-            guide.window = open_window(guide.application)
+            guide.window = open_window()
             fetch_target(guide, hub)
             fetch_pair(guide)
             fetch_gated(guide)
