@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from app.session import settings as stored
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files import builtin, download, hub, library
 from engine.files.memory import available_memory, size
+from engine.files.model_folders import added_folders, change_folders
 from engine.files.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
 from engine.worker import Engine
@@ -25,8 +24,7 @@ def show_models(folders: Iterable[Path] = ()) -> int:
     path = builtin.builtin_path()
     state = f"{path.stat().st_size / 1e6:,.0f} MB" if path.is_file() else "not downloaded yet"
     print(f"builtin  {builtin.NAME}  {state}")
-    settings, _ = stored.load(stored.settings_path())
-    models, free = library.find([*folders, *map(Path, settings.model_folders)]), available_memory()
+    models, free = library.find([*folders, *map(Path, added_folders())]), available_memory()
     rows = [
         (
             model.name,
@@ -58,13 +56,10 @@ def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def add_folder(folder: Path, remove: bool) -> int:
     """Have a folder looked through from now on, or no longer."""
-    path = stored.settings_path()
-    settings, _ = stored.load(path)
     name = str(folder.expanduser().resolve())
     if not remove and not Path(name).is_dir():
         raise DraftlightError(f"{name} is not a folder.")
-    others = tuple(known for known in settings.model_folders if known != name)
-    stored.save(path, replace(settings, model_folders=others if remove else (*others, name)))
+    change_folders(name, remove)
     print(f"{name} is {'no longer ' if remove else ''}looked through")
     return 0
 

@@ -21,12 +21,14 @@ from engine.errors import DraftlightError
 from engine.files import library, pairs
 from engine.files.library import OWN, LibraryModel
 from engine.files.memory import available_memory, size
+from engine.files.model_folders import added_folders, change_folders
 from engine.types import DrafterChecked
 
 LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
 MOVED_MS = 200
 """Until rows that are passed are checked as drafters."""
-Listing = tuple[list[LibraryModel], int | None]
+Listing = tuple[list[LibraryModel], int | None, tuple[str, ...]]
+"""The models, bytes of memory that are free, and the folders that were added."""
 
 
 class MachinePage(QWidget):
@@ -35,7 +37,6 @@ class MachinePage(QWidget):
     pair_used: (target, drafter) two are to be used together.
     fetch_wanted: (repository) a draft model is to be looked up on the Hub.
     check_wanted: (path) a model is to be checked as a drafter for the target in use.
-    folders_changed: (folders) other folders are to be looked through.
     read_again: what there is has been read.
     """
 
@@ -43,7 +44,6 @@ class MachinePage(QWidget):
     pair_used = Signal(str, str)
     fetch_wanted = Signal(str)
     check_wanted = Signal(str)
-    folders_changed = Signal(tuple)
     read_again = Signal()
 
     def __init__(self, background: Background, settings: Callable[[], Settings]) -> None:
@@ -51,6 +51,7 @@ class MachinePage(QWidget):
         self._background, self._settings = background, settings
         self.models: dict[str, LibraryModel] = {}
         self._free: int | None = None
+        self._folders: tuple[str, ...] = ()
         self._asked = 0
         self._checked: dict[tuple[str, str], str] = {}
         self._asked_for: set[tuple[str, str]] = set()
@@ -116,17 +117,14 @@ class MachinePage(QWidget):
         self._asked += 1
         self._checked.clear()
         self._asked_for.clear()
-        folders = tuple(map(Path, self._settings().model_folders))
         asked = self._asked
-        self._background.do(
-            partial(_listing, folders), partial(self._show, asked), partial(self._failed, asked), "listing the models"
-        )
+        self._background.do(_listing, partial(self._show, asked), partial(self._failed, asked), "listing the models")
         if not self.models:
             self.about.setText("Looking for models…")
 
     def _show(self, asked: int, found: Listing) -> None:
         if asked == self._asked:
-            models, self._free = found
+            models, self._free, self._folders = found
             self.models = {model.target: model for model in models}
             self.refresh()
             self.read_again.emit()
@@ -183,7 +181,7 @@ class MachinePage(QWidget):
         for button in (self.use, self.draft, self.show_folder, self.delete):
             button.setEnabled(model is not None)
         self.pair.hide()
-        self.forget.setVisible(model is not None and model.source in self._settings().model_folders)
+        self.forget.setVisible(model is not None and model.source in self._folders)
         self.pairs.setText("")
         if model is None:
             self.title.setText("")
@@ -284,15 +282,16 @@ class MachinePage(QWidget):
 
     def add_folder(self, folder: str) -> None:
         """Has a folder looked through from now on."""
-        others = tuple(one for one in self._settings().model_folders if one != folder)
-        self.folders_changed.emit((*others, folder))
-        self.read()
+        self._change_folders(folder)
 
     def _forget_folder(self) -> None:
         model = self.models.get(self.list.key)
         if model is not None:
-            self.folders_changed.emit(tuple(one for one in self._settings().model_folders if one != model.source))
-            self.read()
+            self._change_folders(model.source, remove=True)
+
+    def _change_folders(self, folder: str, remove: bool = False) -> None:
+        work = partial(change_folders, folder, remove)
+        self._background.do(work, lambda _: self._reread(), lambda error: self._reread(str(error)), "keeping the folders")
 
     def _ask_to_delete(self, key: str = "") -> None:
         model = self.models.get(key or self.list.key)
@@ -304,9 +303,9 @@ class MachinePage(QWidget):
 
     def _delete(self, model: LibraryModel) -> None:
         work = partial(library.delete, Path(model.target))
-        self._background.do(work, lambda _: self._deleted(), lambda error: self._deleted(str(error)), "deleting a model")
+        self._background.do(work, lambda _: self._reread(), lambda error: self._reread(str(error)), "deleting a model")
 
-    def _deleted(self, message: str = "") -> None:
+    def _reread(self, message: str = "") -> None:
         self.read()
         if message:
             self.about.setText(message)
@@ -341,8 +340,9 @@ class DeleteQuestion(QMessageBox):
         self.setDefaultButton(self.addButton(QMessageBox.StandardButton.Cancel))
 
 
-def _listing(folders: tuple[Path, ...]) -> Listing:
-    return library.find(folders), available_memory()
+def _listing() -> Listing:
+    folders = added_folders()
+    return library.find(map(Path, folders)), available_memory(), folders
 
 
 def _button(words: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:

@@ -220,7 +220,7 @@ SETTINGS = (
 BY_NAME = {described.name: described for described in SETTINGS}
 REMEMBERED = (
     *("target", "drafter", "recommended", "conversation"),  # chosen in the header and the list of chats
-    *("model_folders", "recent_models"),  # the same for models
+    "recent_models",  # the same for models
     *("presets", "model_presets"),  # with the sampling options
     *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # as they were left
 )

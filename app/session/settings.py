@@ -47,7 +47,6 @@ class Settings:
         recommended: the sampling that the target's publisher recommends, kept to tell whether the user has set another.
         conversation: number of the chat that is shown again at the next start; None begins with an empty one.
         sidebar: whether the list of chats is shown, where there is room for it.
-        model_folders: folders that are looked through for models besides the usual ones.
         recent_models: targets that were used last, the latest first.
         model_presets: (target, name of a preset) what is used as soon as a target is chosen.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
@@ -82,7 +81,6 @@ class Settings:
     overflow: Overflow = "stop"
     conversation: int | None = None
     sidebar: bool = True
-    model_folders: tuple[str, ...] = ()
     recent_models: tuple[str, ...] = ()
     presets: tuple[Preset, ...] = ()
     model_presets: tuple[tuple[str, str], ...] = ()
@@ -90,7 +88,7 @@ class Settings:
     export_kind: str = "html"
 
     def __post_init__(self) -> None:
-        for name in ("geometry", "stop", "charts", "model_folders", "recent_models"):
+        for name in ("geometry", "stop", "charts", "recent_models"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("recommended", "model_presets"):
@@ -112,9 +110,8 @@ class Settings:
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
         for name in ("system_prompt", "export_folder", "export_kind"):
             _check(isinstance(getattr(self, name), str), name, getattr(self, name))
-        for name in ("model_folders", "recent_models"):
-            texts = getattr(self, name)
-            _check(isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts), name, texts)
+        texts = self.recent_models
+        _check(isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts), "recent_models", texts)
         for pair in self.model_presets:
             _check(len(pair) == 2 and all(isinstance(part, str) and part for part in pair), "model_presets", self.model_presets)
         number = self.conversation

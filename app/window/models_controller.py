@@ -41,7 +41,6 @@ class ModelsController(QObject):
             self.dialog.machine.pair_used.connect(self._use_pair)
             self.dialog.machine.check_wanted.connect(self._check)
             self._chat.link.checked.connect(self.dialog.machine.show_check)
-            self.dialog.machine.folders_changed.connect(self._keep_folders)
             self.downloads.look()
             if self._look is not None:
                 self.dialog.set_look(*self._look)
@@ -72,10 +71,6 @@ class ModelsController(QObject):
     def _check(self, path: str) -> None:
         with suppress(DraftlightError):  # the engine is being closed
             self._chat.link.check_drafter(path)
-
-    @Slot(tuple)
-    def _keep_folders(self, folders: tuple[str, ...]) -> None:
-        self._chat.keep(model_folders=folders)
 
     @Slot(str, str)
     def _arrived(self, name: str, path: str) -> None:

@@ -13,6 +13,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.cli.models import add_folder
 from app.library.background import Background
 from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
@@ -25,6 +26,7 @@ from app.window.models_controller import dropped_model
 from engine.drafter_kinds import DRAFTERS, may_fit
 from engine.files import download, library
 from engine.files.library import LibraryModel
+from engine.files.model_folders import added_folders
 from tests.app.driving import Open
 from tests.engine import tiny_models
 from tests.engine.hub_server import TOKEN, Hub, hub_on_the_loopback
@@ -74,7 +76,12 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     tiny_models.write_gguf(models / "tiny.gguf", "Q8_0", general__file_type=7)
     tiny_models.write_gguf(models / "strange.gguf", architecture="rwkv6")
     elsewhere = tiny_models.write_folder(tmp_path / "elsewhere" / "other")
-    window, engine = open_window()
+    (tmp_path / "added").mkdir()
+    window, engine = open_window(path=tmp_path / "settings.json")
+    add_folder(tmp_path / "added", remove=False)
+    window.chat.keep(sidebar=False)
+    assert added_folders() == (str(tmp_path / "added"),), "a window forgot what the command line added"
+    add_folder(tmp_path / "added", remove=True)
     window.header.open_model.emit("target", "library")
     dialog = window.models.dialog
     assert dialog is not None
@@ -90,7 +97,7 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
 
     page.add_folder(str(elsewhere.parent))
     qtbot.waitUntil(lambda: titles(page.list) == ["other", "strange", "tiny"])
-    assert window.settings.model_folders == (str(elsewhere.parent),)
+    assert added_folders() == (str(elsewhere.parent),)
     qtbot.keyClicks(page.search, "q8 tiny")
     assert titles(page.list) == ["tiny"]
     assert "N-gram drafts for every model" in page.pairs.text()

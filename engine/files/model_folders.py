@@ -1,0 +1,32 @@
+"""Folders that are looked through for models besides the usual ones, for good.
+
+They have a file of their own, read anew each time, so that what the command line adds stays when a window that is open meanwhile
+saves its settings.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from engine.files.paths import data_folder
+from engine.files.whole_file import write_whole
+
+
+def added_folders() -> tuple[str, ...]:
+    """Absolute paths, the last added last; none if the file is missing or damaged."""
+    try:
+        stored = json.loads(_place().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    return tuple(name for name in stored if isinstance(name, str)) if isinstance(stored, list) else ()
+
+
+def change_folders(folder: str, remove: bool = False) -> None:
+    """Adds a folder, or leaves it out from now on. Raises `engine.files.whole_file.NotWritten`."""
+    others = [name for name in added_folders() if name != folder]
+    write_whole(_place(), json.dumps(others if remove else [*others, folder], ensure_ascii=False) + "\n", private=True)
+
+
+def _place() -> Path:
+    return data_folder() / "model_folders.json"
