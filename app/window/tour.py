@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
@@ -140,6 +140,8 @@ class Tour(QFrame):
         for button in (self.skip, self.back, self.forth):
             row.addWidget(button)
         column.addLayout(row)
+        self._resized = QTimer(self, singleShot=True, interval=0)  # once the window has laid itself out
+        self._resized.timeout.connect(self._show_again)
         window.installEventFilter(self)
         self.hide()
 
@@ -193,15 +195,22 @@ class Tour(QFrame):
         assert layout is not None
         layout.activate()
         self.resize(self.width(), layout.totalHeightForWidth(self.width()))
-        if place is None:
-            return
-        area = QRect(place.mapTo(self._window, QPoint(0, 0)), place.size()).intersected(self._window.rect())
-        self.outline.setGeometry(area.adjusted(-3, -3, 3, 3).intersected(self._window.rect()))
+        area = self._window.rect()
+        there = place is not None and place.isVisible()  # it may be gone since: a narrower window, another page
+        if place is not None and there:
+            area = QRect(place.mapTo(self._window, QPoint(0, 0)), place.size()).intersected(area)
+            self.outline.setGeometry(area.adjusted(-3, -3, 3, 3).intersected(self._window.rect()))
         self.move(self._corner(area))
+        self.outline.setVisible(there)
+        self.show()
         for part in (self.outline, self):
-            part.show()
             part.raise_()
         self.outline.update()
+
+    @Slot()
+    def _show_again(self) -> None:
+        if self.isVisible():
+            self._show()
 
     def _corner(self, area: QRect) -> QPoint:
         """Beside what the stop is about where there is room: below, above, to the left, to the right; else low inside it."""
@@ -220,7 +229,7 @@ class Tour(QFrame):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and self.isVisible():
-            self._show()
+            self._resized.start()
         return False
 
 

@@ -41,8 +41,14 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
     tour.forth.click()
     tour.back.click()
     assert tour.title.text() == "Ask something"
+    frame = window.composer.frame
     window.resize(700, 560)  # without panel and list
     qtbot.waitUntil(lambda: window.rect().contains(tour.geometry()))
+    qtbot.waitUntil(lambda: tour.outline.geometry().contains(QRect(frame.mapTo(window, QPoint(0, 0)), frame.size())))
+    for _ in range(3):
+        tour.forth.click()
+    assert tour.title.text() == "Rounds and charts" and tour.isVisible()
+    assert not tour.outline.isVisible(), "nothing is framed in place of what has gone"
     window.escape()
     assert not tour.isVisible()
     window.show_tour()
