@@ -326,6 +326,8 @@ def settings_words(answer: Answer) -> list[str]:
     """What an answer was made with; what changed on the way stands in its order, joined by arrows."""
     if answer.edited:
         return [EDITED_WORDS]
+    if answer.foreign:
+        return []
     drafters = dict.fromkeys([answer.drafter, *(change.drafter for change in answer.changes)])
     gammas = dict.fromkeys([answer.options.gamma, *(change.gamma for change in answer.changes)])
     given = () if answer.request is None else answer.request.given
@@ -342,6 +344,8 @@ def settings_words(answer: Answer) -> list[str]:
 
 
 INVARIANT = "same with any drafter"
+STOPPED_EMPTY = "Stopped before the first token. Regenerate tries again"
+"""In place of an answer without text; the button stands in the same line."""
 
 
 def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
@@ -352,7 +356,11 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
         spent = summary.seconds if answer.result is None else answer.result.seconds
         words += [(f"{summary.emitted:,}", strong, True), ("token in" if summary.emitted == 1 else "tokens in", dim, False)]
         words.append((seconds(spent), strong, True))
-    if answer.finish is not None:
+    if answer.finish == "cancelled" and not answer.text.text:
+        words.append((STOPPED_EMPTY, dim, False))
+    elif answer.foreign:
+        words.append(("Imported", dim, False))
+    elif answer.finish is not None:
         words.append((f"  {FINISH_WORDS[answer.finish]}", dim, False))
         if summary.proposals and answer.invariant and answer.options.seed is not None:
             words.append((f"  {INVARIANT}", dim, False))

@@ -27,7 +27,8 @@ class Placed:
 
 
 def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]:
-    """The words that have room. A figure without room for its number is left out, other words end in "…"."""
+    """The words that have room, the first at the very left. A figure without room for its number is left out, other words end
+    in "…"."""
     x = 0.0
     for place, (text, _, bold) in enumerate(words):
         face = _face(font, bold)
@@ -36,7 +37,7 @@ def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]
             needed = metrics.horizontalAdvance(text) + QFontMetricsF(_face(font, figure[2])).horizontalAdvance(" " + figure[0])
             if x + needed > width:
                 return
-        x += metrics.horizontalAdvance("  ") if text.startswith("  ") else 0
+        x += metrics.horizontalAdvance("  ") if x and text.startswith("  ") else 0
         shown = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, min(FAR, max(0.0, width - x)))
         if shown in ("", "…"):
             return

@@ -25,9 +25,8 @@ from app.look.marks import frame_focus
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, named, tint
 from app.session.cursor import Cursor, Place
-from app.session.session import Answer
+from app.session.session import NO_ROUNDS_YET, Answer
 
-EMPTY = "Rounds appear here as they are judged."
 ZOOM_STEP = 1.25
 
 
@@ -88,6 +87,10 @@ class LaneView(QAbstractScrollArea):
     def sync(self) -> None:
         """Takes in the rounds that the answer has gained."""
         self.show_answer(self._answer, self._turn)
+
+    @property
+    def _waiting_words(self) -> str:
+        return NO_ROUNDS_YET if self._answer is None else self._answer.waiting_words
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Makes a new painter for theme and text scale and lays out the lanes, whose height depends on the scale."""
@@ -222,7 +225,7 @@ class LaneView(QAbstractScrollArea):
         else:
             painter.setFont(look.chip_font)
             painter.setPen(QColor(look.theme.faint))
-            painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, EMPTY)
+            painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self._waiting_words)
         if self.focused:
             frame_focus(painter, self.viewport().rect().adjusted(0, 0, -1, -1), look.theme)
         painter.end()
@@ -386,7 +389,7 @@ class Lanes(LaneView):
         """The place pointed at, or else the newest round, in words."""
         field = self.field
         if not field.count:
-            return EMPTY
+            return self._waiting_words
         place = self._here(self.cursor_place.place)
         if place is None:
             return lane_words(field.rounds[field.count - 1])

@@ -45,6 +45,7 @@ from engine.types import (
 )
 
 State = Literal["waiting", "reading", "generating", "finished", "failed"]
+NO_ROUNDS_YET = "Rounds appear here as they are judged."
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class Answer:
         dropped: how many of the oldest messages the model does not see, because its context is too small.
         ending: how it ended where no `finish` says so, in words.
         edited: the user has written its text by hand, after an answer of the model.
+        foreign: it came from elsewhere, and nothing is known of how it was made.
     """
 
     options: DecodingOptions
@@ -102,6 +104,7 @@ class Answer:
     dropped: int = 0
     ending: str = ""
     edited: bool = False
+    foreign: bool = False
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -116,6 +119,17 @@ class Answer:
             return True
         early = self.finish in ("cancelled", "length", "context") or bool(self.ending)
         return early and not self.running and self.request is not None and (self.unread or bool(self.rounds))
+
+    @property
+    def waiting_words(self) -> str:
+        """What stands where its rounds would, as long as it has none."""
+        if self.edited:
+            return "You wrote this version yourself, so it has no rounds."
+        if self.foreign:
+            return "This answer was imported without its rounds."
+        if self.finish == "cancelled" and not self.unread:
+            return "The answer was stopped before its first round."
+        return NO_ROUNDS_YET
 
     @property
     def missing(self) -> bool:

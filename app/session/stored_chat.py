@@ -284,6 +284,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         trace_path=message.trace,
         kept_as=message.id,
         edited=made.edited,
+        foreign=made.settings == ChatSettings() and message.trace is None,  # an answer made here has a seed at least
         unread=message.trace is not None,
         dropped=made.dropped,
         shows_thought=False,

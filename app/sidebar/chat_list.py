@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QAbstractItemModel, QEvent, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QFont, QKeyEvent, QPainter
+from PySide6.QtCore import QAbstractItemModel, QEvent, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QContextMenuEvent, QDrag, QFont, QKeyEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import named
 from app.sidebar.model import ChatsModel, Index, Row
+
+HANGS = QPoint(-12, -14)
+"""Where the pointer is while a chat is dragged, from the upper left corner of the chat's picture."""
 
 
 class ChatDelegate(QStyledItemDelegate):
@@ -231,6 +234,15 @@ class ChatList(QListView):
             self.pinned.emit(number)
         else:
             super().keyPressEvent(event)
+
+    def startDrag(self, actions: Qt.DropAction) -> None:
+        """The chat hangs below the pointer: Qt would draw it over the folder that it is to be dropped on."""
+        index = self.currentIndex()
+        drag = QDrag(self)
+        drag.setMimeData(self.model().mimeData([index]))
+        drag.setPixmap(self.viewport().grab(self.visualRect(index)))
+        drag.setHotSpot(HANGS)
+        drag.exec(actions, self.defaultDropAction())
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if event.reason() == QContextMenuEvent.Reason.Mouse:

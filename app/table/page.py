@@ -10,6 +10,7 @@ from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import icon_button, named, spaced, tint
 from app.session.cursor import Cursor, Place
+from app.session.session import NO_ROUNDS_YET
 from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
 
@@ -196,8 +197,9 @@ class TablePage(QWidget):
     def refresh(self) -> None:
         """Takes in what the answer has gained."""
         self.table.refresh()
-        count = self.table.rounds.rowCount()
-        self.note.setText(f"{count:,} round{'s' * (count != 1)}" if count else "Rounds appear here as they are judged.")
+        count, answer = self.table.rounds.rowCount(), self.table.shown.answer
+        waiting = NO_ROUNDS_YET if answer is None else answer.waiting_words
+        self.note.setText(f"{count:,} round{'s' * (count != 1)}" if count else waiting)
         self.copy_button.setEnabled(count > 0)
 
     def set_look(self, theme: Theme, scale: float) -> None:

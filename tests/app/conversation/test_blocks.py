@@ -38,6 +38,13 @@ def shown(block: AnswerBlock) -> str:
 
 
 @pytest.mark.usefixtures("fonts", "qapp")
+def test_the_first_words_of_a_line_stand_below_the_text_and_only_later_ones_keep_away() -> None:
+    font = themes.body_font(1.0)
+    first, second = placed(font, 500, [("  end of answer", "", False), ("  same", "", False)])
+    assert first.left == 0 and second.left > first.right
+
+
+@pytest.mark.usefixtures("fonts", "qapp")
 @pytest.mark.parametrize("width", [300.0, 420.0, 535.0, 1100.0])
 def test_every_setting_stands_whole_above_the_answer_the_longest_seed_too(width: float) -> None:
     block = block_of(width)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QAction, QImage, QKeyEvent
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QAction, QDrag, QImage, QKeyEvent
 from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
@@ -142,7 +142,9 @@ def _below(action: QAction) -> list[QAction]:
     return menu.actions() if isinstance(menu, QMenu) else []
 
 
-def test_chats_go_into_folders_by_menu_and_drag_and_a_folder_lists_its_own(qtbot: QtBot, window: Window, home: Path) -> None:
+def test_chats_go_into_folders_by_menu_and_drag_and_a_folder_lists_its_own(
+    qtbot: QtBot, window: Window, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sidebar = window.sidebar
     menu_of(window, "Dinner")["New folder…"].trigger()
     (question,) = sidebar.findChildren(QInputDialog)
@@ -152,6 +154,11 @@ def test_chats_go_into_folders_by_menu_and_drag_and_a_folder_lists_its_own(qtbot
     assert menu_of(window, "Dinner")["Food && drink"].isChecked()
 
     number = next(at for at in range(6) if (row := sidebar.model.at(sidebar.model.index(at))) and row.title == "Lighthouses")
+    hung: list[QPoint] = []
+    monkeypatch.setattr(QDrag, "exec", lambda drag, *_: hung.append(drag.hotSpot()))
+    sidebar.list.setCurrentIndex(sidebar.model.index(number))
+    sidebar.list.startDrag(Qt.DropAction.MoveAction)
+    assert hung[0].y() < 0, "below the pointer, and not over what it points at"
     data = sidebar.model.mimeData([sidebar.model.index(number)])
     folder = sidebar.model.index(1)
     move = Qt.DropAction.MoveAction

@@ -14,6 +14,7 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
+from app.conversation.blocks import footer_words, settings_words
 from app.window.chat_files import JSON, MARKDOWN, file_name
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore
@@ -60,6 +61,9 @@ def test_exports_of_other_programs_are_dropped_on_the_window(qtbot: QtBot, windo
     qtbot.waitUntil(lambda: CHATGPT[0]["title"] in titles(window))
     window.banner.action.click()
     qtbot.waitUntil(lambda: bool(window.session.turns))
+    answer = window.session.turns[0].answer
+    assert settings_words(answer) == [], "nothing is known of how it was made"
+    assert [text for text, _, _ in footer_words(answer, "", "", "")] == ["Imported"]
     assert drop(window, chatgpt)
     qtbot.waitUntil(lambda: "there already" in window.banner.words.text())
     studio.write_text("{")

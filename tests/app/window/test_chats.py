@@ -228,6 +228,7 @@ def test_an_answer_that_is_edited_stands_beside_it_and_is_what_follows_builds_on
     turn = again.session.turns[0]
     assert [turn.prompt for turn in again.session.turns] == ["One", "Three"]
     assert (turn.answer.text.text, turn.answer.edited, turn.answer.finish) == ("Mine.", True, None)
+    assert "You wrote this version yourself" in turn.answer.waiting_words
     assert again.session.turns[1].answer.text.text == STORY
     again.transcript.wanted.emit("continue", 0, False)
     wait_for_answer(qtbot, again)
