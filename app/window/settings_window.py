@@ -190,11 +190,10 @@ class SettingsWindow(QDialog):
         """Sets all back, or what they were before that."""
         settings = self._settings()
         wanted = self._before or {name: settings.default(name) for name in self.rows}
-        before = {} if self._before else {name: getattr(settings, name) for name in self.rows}
+        self._before = {} if self._before else {name: getattr(settings, name) for name in self.rows}
         for name, value in wanted.items():
             if getattr(self._settings(), name) != value:
                 self.changed.emit(name, value)
-        self._before = before
         self.show_settings()
 
     @Slot(str)

@@ -100,7 +100,9 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
     assert window.settings.top_k == 20, "the default is what the model recommends"
 
     changed = window.settings
+    dialog.all.setFocus()
     dialog.all.click()
+    assert dialog.focusWidget() is dialog.all, "the key that reset them undoes it"
     assert all(getattr(window.settings, name) == window.settings.default(name) for name in BY_NAME)
     assert window.settings.target == changed.target, "what is only remembered stays"
     dialog.all.click()
