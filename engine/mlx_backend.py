@@ -86,9 +86,10 @@ class MlxBackend:
 
     def unloaded_reason(self, name: str, target: Any) -> str | None:
         """As in `Backend`, by `engine.models.unloaded_pair`."""
+        from engine.files.builtin import builtin_path
         from engine.models.unloaded_pair import unloaded_reason
 
-        return unloaded_reason(target, Path(name).expanduser())
+        return unloaded_reason(target, builtin_path() if name == "builtin" else Path(name).expanduser())
 
     def decode(
         self,

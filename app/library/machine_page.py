@@ -19,12 +19,17 @@ from app.look.widgets import ElidedLabel, named, spaced
 from app.session.settings import Settings
 from engine.errors import DraftlightError
 from engine.files import library, pairs
-from engine.files.library import OWN, LibraryModel
+from engine.files.builtin import builtin_path
+from engine.files.cached_models import CachedRevision, cached_revision, delete_cached
+from engine.files.library import HUB, OWN, LibraryModel
 from engine.files.memory import available_memory, size
 from engine.files.model_folders import added_folders, change_folders
 from engine.types import DrafterChecked
 
 LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
+NO_OTHERS = "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."
+MOST_NAMED = 8
+"""Files that a question names."""
 MOVED_MS = 200
 """Until rows that are passed are checked as drafters."""
 Listing = tuple[list[LibraryModel], int | None, tuple[str, ...]]
@@ -185,18 +190,15 @@ class MachinePage(QWidget):
         self.pairs.setText("")
         if model is None:
             self.title.setText("")
-            nothing = (
-                "No models match these words."
-                if self.search.text()
-                else "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."
-            )
+            nothing = "No models match these words." if self.search.text() else NO_OTHERS
             self.about.setText(nothing)
             return
         self.title.setText(model.name)
-        self.about.setText(about_model(model, self._free))
+        alone = f"\n{NO_OTHERS}" if len(self.models) == 1 else ""
+        self.about.setText(about_model(model, self._free) + alone)
         self.use.setEnabled(not model.problem and not model.only_drafts)
         self.draft.setEnabled(not model.problem)
-        why_not = "" if model.source == OWN else "Draftlight only deletes models in its own folder."
+        why_not = "" if model.source in (OWN, HUB) else "Draftlight only deletes models in its own folder and in the Hub's cache."
         if model.target in (self._settings().target, self._settings().drafter):
             why_not = "It is in use. Choose another model first."
         self.delete.setEnabled(not why_not)
@@ -272,7 +274,7 @@ class MachinePage(QWidget):
 
     def _show_folder(self) -> None:
         if self.list.key:
-            place = Path(self.list.key)
+            place = _place(self.list.key)
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(place if place.is_dir() else place.parent)))
 
     def _add_folder(self) -> None:
@@ -297,12 +299,20 @@ class MachinePage(QWidget):
         model = self.models.get(key or self.list.key)
         if model is None or not self.delete.isEnabled():
             return
-        question = DeleteQuestion(model, self)
+        if model.source == HUB:
+            work = partial(cached_revision, _place(model.target))
+            asked = partial(self._ask, model)
+            self._background.do(work, asked, lambda error: self._reread(str(error)), "looking into the Hub's cache")
+        else:
+            self._ask(model, None)
+
+    def _ask(self, model: LibraryModel, cached: CachedRevision | None) -> None:
+        question = DeleteQuestion(model, cached, self)
         question.deletes.clicked.connect(partial(self._delete, model))
         question.open()
 
     def _delete(self, model: LibraryModel) -> None:
-        work = partial(library.delete, Path(model.target))
+        work = partial(delete_cached if model.source == HUB else library.delete, _place(model.target))
         self._background.do(work, lambda _: self._reread(), lambda error: self._reread(str(error)), "deleting a model")
 
     def _reread(self, message: str = "") -> None:
@@ -328,21 +338,39 @@ class DeleteQuestion(QMessageBox):
         deletes: the button that does.
     """
 
-    def __init__(self, model: LibraryModel, parent: QWidget) -> None:
+    def __init__(self, model: LibraryModel, cached: CachedRevision | None, parent: QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("deleteQuestion")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setText(f"Delete {model.name}?")
-        whole = "This folder and everything in it" if Path(model.target).is_dir() else "This file"
-        self.setInformativeText(f"{whole} is deleted, which frees {size(model.size)}:\n{model.target}")
+        self.setInformativeText(_what_goes(model, cached))
         self.deletes = self.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
         self.setDefaultButton(self.addButton(QMessageBox.StandardButton.Cancel))
 
 
+def _what_goes(model: LibraryModel, cached: CachedRevision | None) -> str:
+    place = _place(model.target)
+    if cached is None:
+        whole = "This folder and everything in it" if place.is_dir() else "This file"
+        again = " It is downloaded again when it is next used." if model.target == "builtin" else ""
+        return f"{whole} is deleted, which frees {size(model.size)}.{again}\n{place}"
+    names = ", ".join(cached.files[:MOST_NAMED])
+    more = f" and {len(cached.files) - MOST_NAMED} more" if len(cached.files) > MOST_NAMED else ""
+    return (
+        f"All that was downloaded of {cached.repository} at {cached.commit[:7]} is deleted, which frees {size(cached.freed)}: "
+        f"{names}{more}.\nOther programs use the Hub's cache too. They would have to download the model again.\n{cached.place}"
+    )
+
+
+def _place(key: str) -> Path:
+    """Where a model lies."""
+    return builtin_path() if key == "builtin" else Path(key)
+
+
 def _listing() -> Listing:
     folders = added_folders()
-    return library.find(map(Path, folders)), available_memory(), folders
+    return [library.builtin_model(), *library.find(map(Path, folders))], available_memory(), folders
 
 
 def _button(words: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:

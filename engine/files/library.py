@@ -64,6 +64,8 @@ _FILE_TYPES = {
 _NAMED_TYPES = sorted(_FILE_TYPES.values(), key=lambda pair: -len(pair[0]))
 OWN = "Draftlight"
 """Where a model was found that lies in Draftlight's own folder: it may be deleted."""
+HUB = "Hugging Face"
+"""Where a model was found that lies in the cache of the Hub's own programs."""
 _ON_A_GPU = {
     "Q4_K_S": 6.2,
     "Q4_K_M": 7.5,
@@ -130,6 +132,15 @@ def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
         with contextlib.suppress(NotWritten, OSError):  # it is only faster with it
             write_whole(_record(), json.dumps({"version": _VERSION, "models": found}))
     return sorted(models, key=lambda model: (model.source, model.name.lower()))
+
+
+def builtin_model() -> LibraryModel:
+    """The built-in target, which has a name of its own instead of a path, whether it was downloaded yet or not."""
+    path = builtin.builtin_path()
+    try:
+        return replace(_read(path, [path], builtin.NAME, OWN), target="builtin")
+    except OSError:
+        return LibraryModel(builtin.NAME, "builtin", "downloaded when it is first used", builtin.SIZE, form="GGUF")
 
 
 def _record() -> Path:
@@ -204,7 +215,7 @@ def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
         except (OSError, ValueError):
             snapshots = sorted((repository / "snapshots").glob("*"))[:1]
         for path in (path for snapshot in snapshots for path in _below(snapshot)):
-            yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, "Hugging Face"
+            yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, HUB
 
 
 def _of_a_folder(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:

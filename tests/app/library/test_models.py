@@ -24,7 +24,9 @@ from app.look import theme as themes
 from app.session.settings import Settings
 from app.window.models_controller import dropped_model
 from engine.drafter_kinds import DRAFTERS, may_fit
-from engine.files import download, library
+from engine.errors import DraftlightError
+from engine.files import builtin, download, library
+from engine.files.cached_models import delete_cached
 from engine.files.library import LibraryModel
 from engine.files.model_folders import added_folders
 from tests.app.driving import Open
@@ -53,8 +55,10 @@ def served(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def titles(list_: EntryList) -> list[str]:
+    """Names of the rows, without that of the built-in model, which is always there."""
     model = list_.entries
-    return [model.data(model.index(row)) for row in range(model.rowCount())]
+    shown = [model.data(model.index(row)) for row in range(model.rowCount())]
+    return [name for name in shown if name != builtin.NAME]
 
 
 def drop(window: Any, path: Path) -> bool:
@@ -202,6 +206,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
 
     small = "mlx-community/Qwen3-0.6B-4bit"
     served.files[small], served.about[small] = served.files["org/Qwen3-8B"], {}
+    dialog.machine.list.go_to(str(models / "org" / "Qwen3-8B"))
     assert dialog.machine.pair.text() == "Get Qwen3 0.6B…"
     dialog.tabs.setCurrentIndex(0)
     qtbot.mouseClick(dialog.machine.pair, Qt.MouseButton.LeftButton)
@@ -262,6 +267,62 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     downloads.cancel("org/tiny")
     qtbot.waitUntil(lambda: not download.unfinished())
     later.close()
+
+
+def test_the_built_in_model_and_one_in_the_hub_s_cache_are_listed_and_deleted(
+    qtbot: QtBot, open_window: Open, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "hub"
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+    repository = cache / "models--org--pair"
+    made = tiny_models.write_folder(tmp_path / "made")
+    for commit, named in (("a" * 40, "main"), ("b" * 40, "old")):
+        place = repository / "snapshots" / commit
+        place.mkdir(parents=True)
+        (repository / "blobs").mkdir(exist_ok=True)
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / named).write_text(commit)
+        for file in made.iterdir():
+            blob = repository / "blobs" / (f"{commit[0]}-{file.name}" if file.name == "config.json" else file.name)
+            blob.write_bytes(file.read_bytes())
+            (place / file.name).symlink_to(blob)
+    tiny_models.write_gguf(repository / "snapshots" / ("a" * 40) / "tiny.gguf")
+    window, _ = open_window()
+    window.chat.change("target", "ngram")
+    window.models.open()
+    dialog = window.models.dialog
+    assert dialog is not None
+    page = dialog.machine
+    qtbot.waitUntil(lambda: titles(page.list) == ["org/pair", "org/pair: tiny.gguf"])
+    page.list.go_to("builtin")
+    assert "downloaded when it is first used" in page.list.entries.at(page.list.currentIndex()).facts
+    assert not page.delete.isEnabled()
+    builtin.builtin_path().parent.mkdir()
+    tiny_models.write_gguf(builtin.builtin_path())
+    page.read()
+    qtbot.waitUntil(page.delete.isEnabled)
+    page.delete.click()
+    (question,) = page.findChildren(DeleteQuestion)
+    assert "downloaded again when it is next used" in question.informativeText()
+    question.deletes.click()
+    qtbot.waitUntil(lambda: not builtin.builtin_path().exists() and not page.findChildren(DeleteQuestion))
+
+    page.list.go_to(str(repository / "snapshots" / ("a" * 40) / "tiny.gguf"))
+    assert page.delete.isEnabled()
+    page.delete.click()
+    qtbot.waitUntil(lambda: bool(page.findChildren(DeleteQuestion)))
+    (question,) = page.findChildren(DeleteQuestion)
+    told = question.informativeText()
+    assert "org/pair at aaaaaaa" in told and "model.safetensors" in told and "tiny.gguf" in told
+    assert "Other programs use the Hub's cache too" in told
+    question.deletes.click()
+    qtbot.waitUntil(lambda: not (repository / "snapshots" / ("a" * 40)).exists())
+    old = repository / "snapshots" / ("b" * 40)
+    assert (old / "model.safetensors").is_file() and (old / "config.json").is_file(), "files of another revision went too"
+    assert not (repository / "blobs" / "a-config.json").exists()
+    qtbot.waitUntil(lambda: titles(page.list) == ["org/pair"])
+    with pytest.raises(DraftlightError, match="not in the cache"):
+        delete_cached(models / "elsewhere")
 
 
 class CountingDelegate(EntryDelegate):
