@@ -18,6 +18,7 @@ from app.session.settings import PanelPage, Settings
 from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
+from app.window.menu_bar import edit_commands, window_menu
 from app.window.models_controller import ModelsController
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
@@ -136,8 +137,8 @@ class Commanded(Protocol):
         """Every key, in a dialog."""
 
 
-def window_commands(window: Commanded) -> list[Command]:
-    """The commands, in the order of the menus."""
+def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
+    """The commands, in the order of the menus. `menu_bar`: also those that only a menu bar has."""
     settings = window.settings
     appearances = [
         Command(
@@ -188,6 +189,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",)),
         Command("settingsAction", "Settings…", "Chat", window.open_settings, ("Ctrl+,",)),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",)),
+        *(edit_commands() if menu_bar else ()),
         Command("ghostsAction", "Show more or fewer ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G")),
         *ghosts,
         Command("readingAction", "Reading view", "View", window.toggle_reading, ("F6",), checked=settings.reading),
@@ -210,6 +212,7 @@ def window_commands(window: Commanded) -> list[Command]:
         Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
         Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",)),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",)),
+        *(window_menu() if menu_bar else ()),
         Command("tourAction", "Show the tour", "Help", window.show_tour),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
         Command("aboutAction", "About Draftlight", "Help", window.show_about),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -66,6 +65,7 @@ from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header, model_path
+from app.window.menu_bar import has_menu_bar
 from app.window.models_controller import ModelsController
 from app.window.pages import Pages
 from app.window.palette import Entry, Palette, command_entries
@@ -143,7 +143,7 @@ class Window(QMainWindow):
         self._collector = GcScheduler(self)
         self._enter_presses = EnterPresses(self)
         self._build()
-        self.commands = window_commands(self)
+        self.commands = window_commands(self, has_menu_bar())
         self.actions_by_id = make_actions(self.commands, self)
         self._build_menus()
         self._connect()
@@ -231,7 +231,7 @@ class Window(QMainWindow):
         everything = QMenu(self)
         for menu in menus:
             everything.addMenu(menu)
-            if sys.platform == "darwin":
+            if has_menu_bar():
                 self.menuBar().addMenu(menu)
         give_menu(self.header.menu, everything)
 
