@@ -89,12 +89,14 @@ class DrafterRefused:
 class DrafterChecked:
     """Whether a model that is not loaded can draft for the target that is: `reason` says why not, and is empty if it can.
 
-    `target` is the name the target was loaded by, `name` that of the model.
+    `warning` says what is to be known if it can, and may be empty. `target` is the name the target was loaded by, `name` that of
+    the model.
     """
 
     target: str
     name: str
     reason: str
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,12 +84,12 @@ class MlxBackend:
 
         return kind.builder()(name, target, load)
 
-    def unloaded_reason(self, name: str, target: Any) -> str | None:
+    def unloaded_pair(self, name: str, target: Any) -> tuple[str, str]:
         """As in `Backend`, by `engine.models.unloaded_pair`."""
         from engine.files.builtin import builtin_path
-        from engine.models.unloaded_pair import unloaded_reason
+        from engine.models.unloaded_pair import unloaded_pair
 
-        return unloaded_reason(target, builtin_path() if name == "builtin" else Path(name).expanduser())
+        return unloaded_pair(target, builtin_path() if name == "builtin" else Path(name).expanduser())
 
     def decode(
         self,

@@ -98,11 +98,11 @@ def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
     return f"{always} Known to draft for it: {best.pair.title}, {where}.{measured}"
 
 
-def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str, free: int | None) -> str:
+def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str, free: int | None, warning: str = "") -> str:
     """Whether a model can draft for the target in use, and what the two need together.
 
     Args:
-        target: None for the built-in one. reason: why it cannot; empty if its tokens fit.
+        target: None for the built-in one. reason: why it cannot; empty if its tokens fit. warning: what is to be known if it can.
     """
     if reason:
         return f"It cannot draft for the target in use. {reason}"
@@ -114,7 +114,7 @@ def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str
     fits = (
         "It was made for the target in use." if model.only_drafts else "Its tokens fit the target in use, so it can draft for it."
     )
-    return fits + both
+    return fits + both + (f" {warning}" if warning else "")
 
 
 def of_found(model: HubModel, here: bool) -> Entry:

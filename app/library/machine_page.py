@@ -58,7 +58,7 @@ class MachinePage(QWidget):
         self._free: int | None = None
         self._folders: tuple[str, ...] = ()
         self._asked = 0
-        self._checked: dict[tuple[str, str], str] = {}
+        self._checked: dict[tuple[str, str], DrafterChecked] = {}
         self._asked_for: set[tuple[str, str]] = set()
         self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
         self._moved.timeout.connect(self._check)
@@ -162,7 +162,8 @@ class MachinePage(QWidget):
         """Why a model is not what is looked for, as far as that is known."""
         if not self._drafting:
             return "It was made to draft and cannot write by itself." if model.only_drafts else ""
-        return self._checked.get((self._settings().target, model.target), "")
+        checked = self._checked.get((self._settings().target, model.target))
+        return "" if checked is None else checked.reason
 
     def ask_for(self, kind: str) -> None:
         """Has those greyed that cannot be used as "target" or "drafter"."""
@@ -218,13 +219,13 @@ class MachinePage(QWidget):
         self.draft.setToolTip("")
         if model.target == target:
             return ""
-        reason = self._checked.get((target, model.target))
-        if reason is None:
+        checked = self._checked.get((target, model.target))
+        if checked is None:
             self._moved.start()
             return ""
-        self.draft.setEnabled(not reason)
-        self.draft.setToolTip(reason)
-        return about_drafting(model, self.models.get(target), reason, self._free) + "\n"
+        self.draft.setEnabled(not checked.reason)
+        self.draft.setToolTip(checked.reason)
+        return about_drafting(model, self.models.get(target), checked.reason, self._free, checked.warning) + "\n"
 
     @Slot()
     def _look_at_rows(self) -> None:
@@ -245,7 +246,7 @@ class MachinePage(QWidget):
     @Slot(object)
     def show_check(self, checked: DrafterChecked) -> None:
         """A model was checked as a drafter."""
-        self._checked[checked.target, checked.name] = checked.reason
+        self._checked[checked.target, checked.name] = checked
         if self._drafting and checked.reason:
             self._show_entries()
         if checked.name == self.list.key and checked.target == self._settings().target:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from engine.models.loaded import LoadedModel
+from engine.models.tokenizer import Tokenizer
 from engine.target.prompt_cache import make_prompt_cache, refusal
 
 _RESERVED = re.compile(
@@ -15,6 +16,10 @@ _RESERVED = re.compile(
 )
 """Names of slots that models keep for later: Llama's <|reserved_special_token_7|>, Gemma's <unused7>, Phi's <|placeholder7|>,
 Mistral's <SPECIAL_7>, T5's <extra_id_7>, ..."""
+
+
+_MOST_MARKS = 4
+"""Control tokens that are named in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,36 @@ def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes
         f"The vocabularies differ in {len(differing)} entries, first at {kind} {first}: "
         f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(vocabulary[first])} in {name}."
     )
+
+
+def template_warning(target: LoadedModel, name: str, tokenizer: Tokenizer) -> str:
+    """How the chat template of a model called `name` differs from the target's, in sentences; empty if it does not.
+
+    It keeps no pair from being used: the target's template writes the prompts of both, and the rules are exact whatever is
+    proposed. The templates are only read, not run: a model that was not chosen yet must not be able to hang anything.
+    """
+    ours, theirs = target.tokenizer.chat_template, tokenizer.chat_template
+    if ours is None or (theirs is not None and ours.split() == theirs.split()):
+        return ""
+    if theirs is None:
+        differs = f"{name} has no chat template, so it may not know the form of the prompts."
+    else:
+        own, other = _marks(target.tokenizer), _marks(tokenizer)
+        if own == other:
+            return f"The chat templates of {target.name} and {name} differ in their words, not in their control tokens."
+        differs = f"The chat templates differ: {target.name} uses {_listed(own)}, {name} uses {_listed(other)}."
+    return f"{differs} Fewer of its proposals may be accepted; the text stays exact."
+
+
+def _marks(tokenizer: Tokenizer) -> list[str]:
+    """Control tokens that occur in the chat template, in its order."""
+    template = tokenizer.chat_template or ""
+    return sorted({token.text for token in tokenizer.special.values() if token.text in template}, key=template.index)
+
+
+def _listed(marks: list[str]) -> str:
+    more = ", …" if len(marks) > _MOST_MARKS else ""
+    return ", ".join(map(repr, marks[:_MOST_MARKS])) + more if marks else "no control tokens"
 
 
 def _is_reserved(target: LoadedModel, index: int, ours: bytes, theirs: bytes) -> bool:

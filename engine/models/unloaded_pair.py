@@ -10,31 +10,39 @@ from engine.files.gguf_header import read_header
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.head_model import head_reason
 from engine.models.loaded import LoadedModel
-from engine.models.pair_check import cache_reason, vocabulary_reason
+from engine.models.pair_check import cache_reason, template_warning, vocabulary_reason
+from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder, read_json
 
 
-def unloaded_reason(target: LoadedModel, place: Path) -> str | None:
-    """Why the model of a folder or GGUF file cannot draft for a loaded target, in a sentence; None if nothing speaks against it.
+def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
+    """Why the model of a folder or GGUF file cannot draft for a loaded target, and what is to be known if it can, in sentences.
+
+    Either is empty if there is nothing to say.
 
     Its weights are not read, so what depends on them, as whether its cache can be rolled back, is checked when it is loaded.
     """
     if reason := cache_reason(target.model):
-        return f"No drafter can be used with {target.name}: it {reason}"
+        return f"No drafter can be used with {target.name}: it {reason}", ""
     try:
         if place.is_file():
             header = read_header(place)
             tokens = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
-            return vocabulary_reason(target, place.stem, tokens.vocabulary)
+            return _told(target, place.stem, tokens)
         config = read_json(place / "config.json")
         if config.get("model_type") == HEAD_FOLDER:
-            return head_reason(str(config.get("target_sha256", "")), target)
+            return head_reason(str(config.get("target_sha256", "")), target) or "", ""
         if config.get("model_type") == CUT_DRAFT:
             own = config.get("target_sha256") == target.sha256
-            return None if own else f"{place.name} was made for a target other than {target.name}."
+            return "" if own else f"{place.name} was made for a target other than {target.name}.", ""
         nested = config.get("text_config")
         width = config.get("vocab_size") or (nested.get("vocab_size") if isinstance(nested, dict) else None)
         tokens = from_folder(place, width if isinstance(width, int) else len(target.vocabulary))
-        return vocabulary_reason(target, place.name, tokens.vocabulary)
+        return _told(target, place.name, tokens)
     except DraftlightError as error:
-        return str(error)
+        return str(error), ""
+
+
+def _told(target: LoadedModel, name: str, tokens: Tokenizer) -> tuple[str, str]:
+    reason = vocabulary_reason(target, name, tokens.vocabulary)
+    return (reason, "") if reason else ("", template_warning(target, name, tokens))

@@ -35,8 +35,10 @@ class Backend(Protocol):
     def drafter(self, name: str, target: Any, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """A drafter that fits the target; raises DraftlightError with the reasons."""
 
-    def unloaded_reason(self, name: str, target: Any) -> str | None:
-        """Why a model on this machine cannot draft for the target, by its files alone; None if nothing speaks against it."""
+    def unloaded_pair(self, name: str, target: Any) -> tuple[str, str]:
+        """Why a model on this machine cannot draft for the target, by its files alone, and what is to be known if it can.
+
+        Either is empty if there is nothing to say."""
 
     def decode(
         self,

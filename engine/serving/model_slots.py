@@ -136,10 +136,10 @@ class ModelSlots:
         """Reports DrafterChecked for a model on this machine, without loading it; nothing without a target."""
         if self._target_name is not None:
             try:
-                reason = self._backend.unloaded_reason(name, self._target) or ""
+                reason, warning = self._backend.unloaded_pair(name, self._target)
             except Exception as error:
-                reason = explain(error, f"checking the drafter {name}")
-            self._emit(DrafterChecked(self._target_name, name, reason))
+                reason, warning = explain(error, f"checking the drafter {name}"), ""
+            self._emit(DrafterChecked(self._target_name, name, reason, warning))
 
     def forget_drafters(self) -> None:
         """Make drafters anew when they are next asked for: after a failed answer their state is unknown."""

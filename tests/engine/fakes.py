@@ -128,9 +128,9 @@ class FakeBackend:
     def settle(self) -> None:
         self.settled += 1
 
-    def unloaded_reason(self, name: str, target: FakeTarget) -> str | None:
+    def unloaded_pair(self, name: str, target: FakeTarget) -> tuple[str, str]:
         self.threads.add(threading.get_ident())
-        return f"misfit cannot draft for {target.name}: token 7 differs." if name == "misfit" else None
+        return f"misfit cannot draft for {target.name}: token 7 differs." if name == "misfit" else "", ""
 
     def drafter(
         self,

@@ -29,6 +29,7 @@ from engine.files import builtin, download, library
 from engine.files.cached_models import delete_cached
 from engine.files.library import LibraryModel
 from engine.files.model_folders import added_folders
+from engine.types import DrafterChecked
 from tests.app.driving import Open
 from tests.engine import tiny_models
 from tests.engine.hub_server import TOKEN, Hub, hub_on_the_loopback
@@ -136,6 +137,8 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     window.chat.change("target", "builtin")
     engine.misfits.clear()
     qtbot.waitUntil(lambda: "Its tokens fit the target in use" in page.pairs.text())
+    page.show_check(DrafterChecked("builtin", elsewhere.as_posix(), "", "The chat templates differ."))
+    assert "The chat templates differ." in page.pairs.text() and page.draft.isEnabled()
     assert not page.delete.isEnabled() and "own folder" in page.delete.toolTip()
     qtbot.mouseClick(page.draft, Qt.MouseButton.LeftButton)
     assert window.settings.drafter == elsewhere.as_posix()

@@ -10,7 +10,7 @@ import pytest
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.pair_check import check_pair
-from engine.models.unloaded_pair import unloaded_reason
+from engine.models.unloaded_pair import unloaded_pair
 from tests.engine import tiny_models
 
 
@@ -33,16 +33,16 @@ def renamed(folder: Path) -> Path:
 def test_equal_tokens_fit_in_folders_and_files(target: LoadedModel, tmp_path: Path) -> None:
     for place in (tiny_models.write_folder(tmp_path / "same"), tiny_models.write_gguf(tmp_path / "same.gguf")):
         assert check_pair(target, load(place.as_posix())).usable
-        assert unloaded_reason(target, place) is None
+        assert unloaded_pair(target, place) == ("", "")
 
 
 def test_other_tokens_are_told_in_the_words_of_the_whole_check(target: LoadedModel, tmp_path: Path) -> None:
     place = renamed(tiny_models.write_folder(tmp_path / "other"))
     (said,) = check_pair(target, load(place.as_posix())).reasons
     assert "differ in 2 entries" in said
-    assert unloaded_reason(target, place) == said
+    assert unloaded_pair(target, place) == (said, "")
     (place / "model.safetensors").unlink()
-    assert unloaded_reason(target, place) == said, "the weights were read"
+    assert unloaded_pair(target, place) == (said, ""), "the weights were read"
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,31 @@ def test_other_tokens_are_told_in_the_words_of_the_whole_check(target: LoadedMod
 def test_a_drafter_made_for_one_target_is_told_by_it(kind: str, words: str, target: LoadedModel, tmp_path: Path) -> None:
     for digest, fits in ((target.sha256, True), ("0" * 64, False)):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": kind, "target_sha256": digest}))
-        reason = unloaded_reason(target, tmp_path)
-        assert (reason is None) == fits
-        assert fits or words in str(reason)
+        reason, _ = unloaded_pair(target, tmp_path)
+        assert (not reason) == fits
+        assert fits or words in reason
 
 
 def test_damaged_files_are_told(target: LoadedModel, tmp_path: Path) -> None:
     place = tiny_models.write_folder(tmp_path / "damaged")
     (place / "tokenizer.json").write_text("{")
-    assert "tokenizer.json" in str(unloaded_reason(target, place))
+    assert "tokenizer.json" in unloaded_pair(target, place)[0]
     (tmp_path / "cut.gguf").write_bytes(b"GGUF\x03\0\0\0")
-    assert "cut.gguf" in str(unloaded_reason(target, tmp_path / "cut.gguf"))
+    assert "cut.gguf" in unloaded_pair(target, tmp_path / "cut.gguf")[0]
+
+
+def test_another_chat_template_is_told_and_keeps_no_pair_from_being_used(target: LoadedModel, tmp_path: Path) -> None:
+    place = tiny_models.write_folder(tmp_path / "other")
+    settings = json.loads((place / "tokenizer_config.json").read_text())
+    for template, said in (
+        (tiny_models.TEMPLATE.replace("<|im_start|>", "<|endoftext|>"), "target uses '<|im_start|>', '<|im_end|>', other uses"),
+        (tiny_models.TEMPLATE.replace("assistant", "model"), "differ in their words, not in their control tokens"),
+        ("{{ messages }}", "other uses no control tokens"),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "Fewer of its proposals"),
+        (f"{tiny_models.TEMPLATE}\n", ""),
+        (None, "other has no chat template"),
+    ):
+        (place / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": template}))
+        reason, warning = unloaded_pair(target, place)
+        assert not reason
+        assert (said in warning) if said else not warning
