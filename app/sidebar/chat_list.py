@@ -56,7 +56,7 @@ class ChatDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inside = area.adjusted(round(14 * scale), 0, -round(12 * scale), 0)
-        over = bool(state & (QStyle.StateFlag.State_MouseOver | QStyle.StateFlag.State_Selected))
+        over = bool(state & QStyle.StateFlag.State_MouseOver)  # not selected: that stays where the keyboard was once
         focused = bool(state & QStyle.StateFlag.State_HasFocus)
         if row.folder is not None:
             self._frame(painter, area, over, focused)
