@@ -76,13 +76,14 @@ def of_model(model: LibraryModel, free: int | None, target: str, drafter: str, u
 
 def about_model(model: LibraryModel, free: int | None) -> str:
     """What is said of the chosen model, in sentences."""
+    place = "The model that Draftlight comes with." if model.target == "builtin" else model.target
     if model.problem:
-        return f"{model.target}\nThis model cannot be used. {model.problem}"
+        return f"{place}\nThis model cannot be used. {model.problem}"
     memory = ""
     if model.need is not None:
         memory = f"It needs about {size(model.need)} of memory in a chat of moderate length"
         memory += "." if free is None else f"; {size(free)} is free{' now, which is too little' if model.need > free else ''}."
-    return f"{model.target}\n{memory}".strip()
+    return f"{place}\n{memory}".strip()
 
 
 def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
@@ -90,6 +91,9 @@ def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
     if model.only_drafts:
         return "It was made only for drafting and cannot answer by itself."
     always = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
+    if model.target == "builtin":
+        own = " and ".join(kind.title for kind in DRAFTERS.values() if kind.fits == "builtin")
+        return f"{always} Made for it: {own}."
     if not found:
         return always
     best = found[0]
