@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from PySide6.QtCore import QPoint, Qt, Signal, Slot
+from PySide6.QtCore import QPoint, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from app.charts.by_position import LengthsChart, PositionChart
 from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
@@ -16,7 +16,7 @@ from app.charts.data import Material, empty_words
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import named, scrolling, spaced
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
@@ -77,12 +77,7 @@ class ChartsPage(QWidget):
         for section in self.sections.values():
             column.addWidget(section)
         column.addStretch(1)
-        self.area = QScrollArea()
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(body)
+        self.area = scrolling(body)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self.area)

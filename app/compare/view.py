@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
@@ -26,7 +26,7 @@ from app.export.dialog import ask, documents
 from app.export.kinds import ExportKind, export_session, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import named, scrolling, spaced
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
@@ -97,12 +97,7 @@ class CompareView(QWidget):
         above = QHBoxLayout()
         above.setContentsMargins(7, 3, 12, 3)
         above.addWidget(self.legend)
-        area = self._area = QScrollArea()  # for small windows with large text
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setWidget(side_by_side)
+        area = self._area = scrolling(side_by_side)  # for small windows with large text
         whole = spaced(QVBoxLayout(self))
         whole.addWidget(self.bar)
         whole.addWidget(self.banner)

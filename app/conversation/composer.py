@@ -14,16 +14,16 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from app.look import theme as themes
+from app.look.dragged import local_files
 from app.look.flow_layout import FlowLayout
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, FocusFrame, icon_button, named, spaced, tint
+from app.look.widgets import ElidedLabel, FocusFrame, icon_button, named, scrolling, spaced, tint
 from app.look.wording import DEFINITIONS
 from app.session.attachments import Attachment, is_attachable, joined, taken_apart
 
@@ -83,9 +83,8 @@ class PromptEdit(QPlainTextEdit):
 
 def dropped_files(data: QMimeData) -> list[Path]:
     """What is dragged or pasted, if it is nothing but files that can be attached."""
-    urls = data.urls() if data.hasUrls() else []
-    paths = [Path(url.toLocalFile()) for url in urls if url.isLocalFile()]
-    return paths if len(paths) == len(urls) and all(map(is_attachable, paths)) else []
+    paths = local_files(data)
+    return paths if len(paths) == len(data.urls()) and all(map(is_attachable, paths)) else []
 
 
 class Chip(QFrame):
@@ -167,13 +166,8 @@ class Composer(QWidget):
         self.edit.textChanged.connect(self._refresh)
         inner = spaced(QVBoxLayout(self.frame), 8, (14, 10, 10, 9))
         inner.addWidget(self.edit_note)
-        self.chip_area = QScrollArea()  # for many files in a low window
-        self.chip_area.setFrameShape(QFrame.Shape.NoFrame)
-        self.chip_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.chip_area.setWidgetResizable(True)
-        self.chip_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.chip_area = scrolling(self._chips)  # for many files in a low window
         self.chip_area.setAccessibleName("Attached files")
-        self.chip_area.setWidget(self._chips)
         self._chips.setObjectName("panelBody")
         inner.addWidget(self.chip_area)
         inner.addWidget(self.edit)

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -20,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from app.look.placing import part_on_screen
 from app.look.theme import DARK, Theme, mono_font
-from app.look.widgets import spaced, tint
+from app.look.widgets import scrolling, spaced, tint
 from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
 
 
@@ -246,12 +245,7 @@ class VerdictCard(QFrame):
         column.addLayout(self._grid)
         for part in (self.residual_title, self.residual, self.expected_title, self.expected_rows, self.notes, self.hint):
             column.addWidget(part)
-        self._scroll = QScrollArea()
-        self._scroll.setWidget(self._body)
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll = scrolling(self._body)
         whole = QVBoxLayout(self)
         whole.setContentsMargins(1, 1, 1, 1)
         whole.addWidget(self._scroll)

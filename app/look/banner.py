@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, spaced, tint
+from app.look.widgets import icon_button, scrolling, spaced, tint
 
 MOST_LINES = 5
 """Lines of a message that show at once; a longer one scrolls."""
@@ -36,12 +36,8 @@ class Banner(QWidget):
         self.words.setTextFormat(Qt.TextFormat.PlainText)  # messages name files and what users wrote
         self.words.setWordWrap(True)
         self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.area = QScrollArea()
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area = scrolling(self.words, keys=True)
         self.area.setAccessibleName("Message")
-        self.area.setWidget(self.words)
         self.words.setAutoFillBackground(False)
         self._room = 1000
         self.action = QPushButton()

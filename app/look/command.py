@@ -13,19 +13,17 @@ from PySide6.QtWidgets import (
     QApplication,
     QBoxLayout,
     QDialog,
-    QFrame,
     QGridLayout,
     QLabel,
     QMenu,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 from shiboken6 import isValid
 
 from app.look.placing import FRAME
-from app.look.widgets import spaced
+from app.look.widgets import scrolling, spaced
 
 MENU_ROLES = {
     "quitAction": QAction.MenuRole.QuitRole,
@@ -235,12 +233,8 @@ class ShortcutSheet(QDialog):
             grid.setRowStretch(grid.rowCount(), 1)
         note = QLabel(ESCAPE)
         note.setWordWrap(True)
-        self.area = QScrollArea()
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area = scrolling(body, keys=True)
         self.area.setAccessibleName("Keyboard shortcuts")
-        self.area.setWidget(body)
         close = QPushButton("Close")
         close.setObjectName("quietButton")
         close.clicked.connect(self.reject)

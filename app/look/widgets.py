@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QCursor, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QMenu, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QMenu, QScrollArea, QSizePolicy, QToolButton, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
@@ -105,6 +105,18 @@ def spaced(layout: AnyLayout, spacing: int = 0, margins: tuple[int, int, int, in
     layout.setContentsMargins(*margins)
     layout.setSpacing(spacing)
     return layout
+
+
+def scrolling(inside: QWidget, keys: bool = False) -> QScrollArea:
+    """A frameless area in which a widget as wide as it scrolls up and down. `keys`: whether the keyboard can go to it."""
+    area = QScrollArea()
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    if not keys:
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(inside)
+    return area
 
 
 def named(widget: QWidget, name: str, words: str, description: str = "") -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QComboBox, QFrame, QLabel, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look.fields import keep_from_wheel
 from app.look.flow_layout import FlowLayout
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import spaced
+from app.look.widgets import scrolling, spaced
 from app.rules.changes import ChangeList
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -87,12 +87,7 @@ class RulesPage(QWidget):
         column.addLayout(above)
         column.addWidget(self.list, 1)
         column.addStretch()  # takes the room of a list that is hidden
-        self.area = QScrollArea()  # for low windows, and for large text
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(body)
+        self.area = scrolling(body)  # for low windows, and for large text
         spaced(QVBoxLayout(self)).addWidget(self.area)
         self.setTabOrder(self.gamma, self.keep)
         self.setTabOrder(self.keep, self.list)

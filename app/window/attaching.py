@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, Slot
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QObject, Slot
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.conversation.composer import Composer, dropped_files
+from app.conversation.composer import Composer
 from app.look.banner import Banner
 from app.session.attachments import Attachment, read_attachment
 from engine.errors import DraftlightError
@@ -22,11 +21,6 @@ class Attaching(QObject):
         self._composer, self._banner, self._window = composer, banner, window
         composer.files_wanted.connect(self.ask)
         composer.edit.files_given.connect(self.take)
-
-    def watch(self, *targets: QObject) -> None:
-        """From now on files can be dropped on these, unless somebody who watches them since knows what else they are."""
-        for target in targets:
-            target.installEventFilter(self)
 
     @Slot()
     def ask(self) -> None:
@@ -49,11 +43,3 @@ class Attaching(QObject):
         notes = [f"Line endings changed to those of Unix: {', '.join(changed)}."] if changed else []
         if problems or notes:
             self._banner.show_message(" ".join([*problems, *notes]), "error" if problems else "note")
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDropEvent) and (paths := dropped_files(event.mimeData())):
-            event.acceptProposedAction()
-            if event.type() == QEvent.Type.Drop:
-                self.take(paths)
-            return True
-        return False

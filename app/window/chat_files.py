@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, Slot
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QMimeData, QObject, Slot
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.export.dialog import documents, show_folder
 from app.look.banner import Banner
+from app.look.dragged import local_files
 from app.session.chat import Chat
 from engine.chats import ChatStore, TakenIn, may_hold_chats, take_in, to_json, to_markdown
 from engine.errors import DraftlightError
@@ -33,12 +33,6 @@ class ChatFiles(QObject):
         super().__init__(window)
         self._chat, self._banner, self._window, self._open_chat = chat, banner, window, open_chat
         self._dragged: tuple[list[Path], bool] = ([], False)
-
-    def watch(self, *targets: QObject) -> None:
-        """From now on files of chats can be dropped on these."""
-        if self._chat.keeper is not None:
-            for target in targets:
-                target.installEventFilter(self)
 
     # In
 
@@ -107,20 +101,11 @@ class ChatFiles(QObject):
         self._banner.show_message(f"{many:,} chat{'s' * (many != 1)} exported to {path}.", "note")
         self._banner.offer("Show in folder", partial(show_folder, path.parent))
 
-    # Qt
+    # Dropping
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Takes files of chats that are dropped; traces and other files are others' business."""
-        if not isinstance(event, QDropEvent) or not (paths := self._chats_among(event.mimeData())):
-            return False
-        event.acceptProposedAction()
-        if event.type() == QEvent.Type.Drop:
-            self.take_in(paths)
-        return True
-
-    def _chats_among(self, data: QMimeData) -> list[Path]:
+    def dropped(self, data: QMimeData) -> list[Path]:
         """The files that are dragged, if all of them may hold chats; looked into once, not with every move."""
-        paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []
+        paths = [] if self._chat.keeper is None else local_files(data)
         if paths != self._dragged[0]:
             self._dragged = (paths, bool(paths) and all(map(may_hold_chats, paths)))
         return paths if self._dragged[1] else []

@@ -6,14 +6,14 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, Slot
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QMimeData, QObject, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.library.background import Background
 from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
 from app.look.banner import Banner
+from app.look.dragged import local_files
 from app.look.theme import Theme
 from app.session.chat import Chat
 from engine.errors import DraftlightError
@@ -99,25 +99,14 @@ class ModelsController(QObject):
         self.downloads.stop()
         self.background.close()
 
-    # Dropping
-
-    def watch(self, *targets: QWidget) -> None:
-        """From now on a model that is dropped on one of these is used."""
-        for target in targets:
-            target.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDropEvent) and (path := dropped_model(event.mimeData())) is not None:
-            event.acceptProposedAction()
-            if event.type() == QEvent.Type.Drop:
-                self._use("target", str(path.resolve()))
-            return True
-        return False
+    def use_dropped(self, path: Path) -> None:
+        """Answers with a model that was dropped."""
+        self._use("target", str(path.resolve()))
 
 
 def dropped_model(data: QMimeData) -> Path | None:
     """The model among what is dragged; None unless it is one local folder with a config.json, or one GGUF file."""
-    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []
+    paths = local_files(data)
     if len(paths) != 1:
         return None
     path = paths[0]

@@ -83,6 +83,11 @@ class Pages(QStackedWidget):
         self.setCurrentIndex(0)
         self.turned.emit()
 
+    def leave_comparison(self) -> None:
+        """Shows the conversation, if it is not what is shown."""
+        if self.comparing is not None:
+            self.open_conversation()
+
     @Slot()
     def toggle(self) -> None:
         """To the comparison, or back to the conversation."""

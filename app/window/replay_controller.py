@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QDropEvent, QKeyEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QStackedWidget, QWidget
 
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
 from app.look.banner import Banner
+from app.look.dragged import local_files
 from app.replay.bar import ReplayBar
 from app.replay.player import Player, Replay, Timing
 from app.session.chat import Chat
@@ -78,9 +79,8 @@ class ReplayController(QObject):
         self.bar.left.connect(self.leave)
 
     def watch(self) -> None:
-        """From now on files can be dropped on the window, and its views hand over the keys of a replay."""
+        """From now on the window and its views hand over the keys of a replay."""
         window = self._window
-        self._parent.setAcceptDrops(True)
         for target in (self._parent, window.composer.edit.viewport(), window.transcript):
             target.installEventFilter(self)
 
@@ -116,8 +116,7 @@ class ReplayController(QObject):
         """Shows a trace that was read, at its end."""
         window, session = self._window, self._window.session
         self._pause()
-        if window.pages.comparing is not None:
-            window.pages.open_conversation()
+        window.pages.leave_comparison()
         window.cursor_place.forget()
         self.replay, self.player = Replay(session, trace), Player(trace.rounds)
         session.show_replay(self.replay.turns)
@@ -250,11 +249,6 @@ class ReplayController(QObject):
     # Qt
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDropEvent) and (path := dropped_trace(event.mimeData())) is not None:
-            event.acceptProposedAction()
-            if event.type() == QEvent.Type.Drop:
-                self.open(path)
-            return True
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self.replay is not None:
             key = Qt.Key(event.key())
             own = key in (Qt.Key.Key_Home, Qt.Key.Key_End)  # they scroll
@@ -265,5 +259,5 @@ class ReplayController(QObject):
 
 def dropped_trace(data: QMimeData) -> Path | None:
     """The trace among what is dragged; None unless it is one local file that is called like a trace."""
-    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []
+    paths = local_files(data)
     return paths[0] if len(paths) == 1 and paths[0].name.lower().endswith((ENDING, ENDING + PACKED)) else None

@@ -10,12 +10,11 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
-from app.look.widgets import named, spaced
+from app.look.widgets import named, scrolling, spaced
 from app.session.setting_table import BY_NAME
 from app.session.settings import Settings
 from app.window.preset_row import PresetRow
@@ -71,12 +70,7 @@ class SamplingPopover(QFrame):
         foot.addWidget(hint, 1)
         foot.addWidget(reset)
         column = spaced(QVBoxLayout(self), 14, (18, 16, 18, 14))
-        self.area = QScrollArea()  # for large text on a low screen
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setWidgetResizable(True)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(self.body)
+        self.area = scrolling(self.body)  # for large text on a low screen
         column.addWidget(self.area)
         column.addLayout(foot)
 

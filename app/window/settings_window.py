@@ -10,20 +10,18 @@ from PySide6.QtCore import QSize, Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
-    QFrame,
     QGridLayout,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
 from app.look.flow_layout import FlowLayout
 from app.look.placing import FRAME
-from app.look.widgets import named, spaced
+from app.look.widgets import named, scrolling, spaced
 from app.session.setting_table import SETTINGS, Described, Section
 from app.session.settings import Settings
 from app.window.setting_fields import SettingField, fit_lines, make_field
@@ -130,12 +128,7 @@ class SettingsWindow(QDialog):
             self.rows[setting.name] = row = SettingRow(setting, self._ask, self.reset)
             column.addWidget(row)
         column.addStretch(1)
-        self.area = QScrollArea()
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setWidgetResizable(True)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.area.setWidget(self._body)
+        self.area = scrolling(self._body)
         whole = spaced(QVBoxLayout(self), 12, (22, 18, 22, 16))
         whole.addWidget(self.search)
         whole.addWidget(self.area, 1)

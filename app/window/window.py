@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.conversation.answer_editor import AnswerEditor
-from app.conversation.composer import Composer
+from app.conversation.composer import Composer, dropped_files
 from app.conversation.find import FindBar
 from app.conversation.link_question import LinkQuestion
 from app.conversation.message_tools import Wish
@@ -63,14 +63,15 @@ from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
+from app.window.dropping import Dropping
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header, model_path
 from app.window.menu_bar import has_menu_bar
-from app.window.models_controller import ModelsController
+from app.window.models_controller import ModelsController, dropped_model
 from app.window.pages import Pages
 from app.window.palette import Entry, Palette, command_entries
 from app.window.panel_splitter import PanelSplitter
-from app.window.replay_controller import REPLAY_NOTE, ReplayController
+from app.window.replay_controller import REPLAY_NOTE, ReplayController, dropped_trace
 from app.window.rule_bars import rule_bars
 from app.window.sampling_popover import SamplingPopover
 from app.window.settings_window import SettingsWindow
@@ -208,10 +209,15 @@ class Window(QMainWindow):
         self.find_bar = FindBar()
         _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
         self.attaching = Attaching(self.composer, self.banner, self)
-        self.attaching.watch(self, self.composer.edit.viewport(), self.transcript)  # first, so that it is asked last
-        self.models.watch(self, self.composer.edit.viewport(), self.transcript)
-        self.chat_files.watch(self, self.composer.edit.viewport(), self.transcript)
         self.replay_controller.watch()
+        self.dropping = Dropping(
+            self,
+            (dropped_trace, self.replay_controller.open),
+            (self.chat_files.dropped, self.chat_files.take_in),
+            (dropped_model, self.models.use_dropped),
+            (dropped_files, self.attaching.take),
+        )
+        self.dropping.watch(self, self.composer.edit.viewport(), self.transcript)
         self.splitter = PanelSplitter(self.column, self.panel)
         self.sidebar = Sidebar(self.chat)
         self.header.sidebar.setVisible(self.chat.keeper is not None)
@@ -762,7 +768,7 @@ class Window(QMainWindow):
 
     def search_chats(self) -> None:
         """The keyboard goes to the search in all chats."""
-        self.pages.open_conversation() if self.pages.comparing is not None else None
+        self.pages.leave_comparison()
         self.chat.keep(sidebar=True)
         self._say_too_narrow(self.sidebar.isHidden())
         self.sidebar.go_to_search()
@@ -774,8 +780,7 @@ class Window(QMainWindow):
 
     def find_in_chat(self) -> None:
         """Opens the bar that finds words in the chat that is shown."""
-        if self.pages.comparing is not None:
-            self.pages.open_conversation()
+        self.pages.leave_comparison()
         self.find_bar.show()
         self.find_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.find_bar.field.selectAll()
@@ -939,8 +944,7 @@ class Window(QMainWindow):
     @Slot()
     def show_tour(self) -> None:
         """Goes from one part of the window to the next and says what it is for."""
-        if self.pages.comparing is not None:
-            self.pages.open_conversation()
+        self.pages.leave_comparison()
         self.tour.begin()
 
     @Slot()

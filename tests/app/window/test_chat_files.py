@@ -36,11 +36,12 @@ def window(show_window: Callable[..., Any], home: Path, qtbot: QtBot) -> Window:
 
 
 def drop(window: Window, *paths: Path) -> bool:
-    """Drops files on the message field; whether they were taken."""
+    """Drops files on the message field, if they are known as chats; whether they were taken."""
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
     event = QDropEvent(QPointF(5, 5), COPY, data, LEFT, NONE, QEvent.Type.Drop)
-    return window.chat_files.eventFilter(window.composer.edit.viewport(), event)
+    known = bool(window.chat_files.dropped(data))
+    return known and window.dropping.eventFilter(window.composer.edit.viewport(), event)
 
 
 def titles(window: Window) -> set[str]:
