@@ -17,11 +17,11 @@ from app.session.chat_keeper import ChatKeeper
 from app.session.engine_link import EngineLike, EngineLink
 from app.session.plain_baseline import FEWEST_TOKENS, plain_request
 from app.session.presets import preset_of, with_preset, without
-from app.session.session import Answer, Session, Turn, Wordings
+from app.session.session import Answer, Session, Turn
 from app.session.session import Path as Way
 from app.session.settings import Settings
 from app.session.stored_chat import KeptChat
-from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Making
+from engine.chats import ChatStore, Conversation, Figures
 from engine.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
 from engine.errors import DraftlightError
 from engine.files.paths import traces_folder
@@ -404,7 +404,7 @@ class Chat(QObject):
         made = stored_chat.making_of(answer, self.settings.system_prompt)
         before, turn = turns[-2] if len(turns) > 1 else None, turns[-1]
         self.kept.settings, self.kept.lacks_model = stored_chat.chat_settings(self.settings), False
-        work = partial(_begin, self.kept, before, turn, answer, made, answer.request.trace_path)
+        work = partial(stored_chat.begin, self.kept, before, turn, answer, made, answer.request.trace_path)
         self.keeper.write(work, self._begun, self._write_anew)
 
     def _keep_own_settings(self) -> None:
@@ -424,7 +424,7 @@ class Chat(QObject):
         """The conversation was deleted elsewhere, or lost with a damaged store: it becomes a new one."""
         if self.keeper is not None:
             settings = stored_chat.chat_settings(self.settings)
-            self.keeper.write(partial(_write_anew, self.kept, self.session.openings, settings), self._begun)
+            self.keeper.write(partial(stored_chat.write_anew, self.kept, self.session.openings, settings), self._begun)
 
     def _keep_end(self, answer: Answer) -> None:
         """Writes down what an answer has come to."""
@@ -707,15 +707,3 @@ class Chat(QObject):
         if self.keeper is not None:
             self.keeper.close()
         return ended
-
-
-def _begin(
-    chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str, store: ChatStore
-) -> KeptChat:
-    stored_chat.begin(store, chat, before, turn, answer, made, path)
-    return chat
-
-
-def _write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store: ChatStore) -> KeptChat:
-    stored_chat.write_anew(store, chat, openings, settings)
-    return chat

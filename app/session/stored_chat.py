@@ -113,7 +113,7 @@ def state_of(answer: Answer) -> KeptState:
 # Into the store
 
 
-def begin(store: ChatStore, chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str) -> None:
+def begin(chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str, store: ChatStore) -> KeptChat:
     """Writes down that an answer is asked for, and whatever stands before it."""
     held = chat.settings or made.settings
     with store.together():
@@ -124,6 +124,7 @@ def begin(store: ChatStore, chat: KeptChat, before: Turn | None, turn: Turn, ans
             store.keep_settings(number, held)
     chat.number, turn.kept_as, answer.kept_as = number, prompt, begun.message
     chat.written = held
+    return chat
 
 
 def _place_for_answer(
@@ -195,7 +196,7 @@ def undelete(store: ChatStore, chat: KeptChat, number: int | None) -> None:
         store.restore_message(number)
 
 
-def write_anew(store: ChatStore, chat: KeptChat, openings: Wordings, settings: ChatSettings) -> None:
+def write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store: ChatStore) -> KeptChat:
     """Writes the whole conversation down as a new one: what it was kept as is lost or deleted."""
     new: list[tuple[Turn | Answer, int]] = []
 
@@ -220,6 +221,7 @@ def write_anew(store: ChatStore, chat: KeptChat, openings: Wordings, settings: C
     chat.number = number
     for kept, message in new:
         kept.kept_as = message
+    return chat
 
 
 # Out of the store

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from engine.errors import DraftlightError
 
+Part = TypeVar("Part")
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _STRING, _ARRAY, _BOOL = 8, 9, 7
@@ -70,13 +72,7 @@ def read_header(path: Path) -> GgufHeader:
         DraftlightError: the file cannot be read, is no GGUF file, is cut off or damaged, or holds a tensor type other than
             those in BLOCKS.
     """
-    try:
-        with path.open("rb") as file:
-            return _Reader(file, path.stat().st_size).header()
-    except OSError as error:
-        raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except _Damaged as error:
-        raise DraftlightError(f"{path.name} {error}") from error
+    return _read(path, _Reader.header)
 
 
 def is_gguf(path: Path) -> bool:
@@ -94,9 +90,13 @@ def read_beginning(path: Path) -> dict[str, Any]:
     Raises:
         DraftlightError: as `read_header`.
     """
+    return _read(path, _Reader.beginning)
+
+
+def _read(path: Path, part: Callable[[_Reader], Part]) -> Part:
     try:
         with path.open("rb") as file:
-            return _Reader(file, path.stat().st_size).beginning()
+            return part(_Reader(file, path.stat().st_size))
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
     except _Damaged as error:
