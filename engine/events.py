@@ -235,9 +235,10 @@ class BenchSkipped(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class BenchFinished(TaskEvent):
-    """`complete` is False if the benchmark was stopped; its rows so far are sound."""
+    """`complete` is False if the benchmark was stopped, or `out_of_time` as it was asked to be; its rows so far are sound."""
 
     complete: bool
+    out_of_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

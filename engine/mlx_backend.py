@@ -165,6 +165,11 @@ class MlxBackend:
         self._mx.synchronize()
         garbage.collect()
         self._mx.clear_cache()
+        self._mx.reset_peak_memory()
+
+    def peak_memory(self) -> int:
+        """As in `Backend`: what MLX counts, without what numpy, Python and the tokenizer take."""
+        return int(self._mx.get_peak_memory())
 
     def make_cache(self, target: Any, kv_bits: int | None = None) -> Any:
         """As in `Backend`: one entry for each layer, as the model itself or mlx-lm makes them."""

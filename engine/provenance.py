@@ -60,6 +60,16 @@ def _processor() -> str | None:
     return platform.processor() or None
 
 
+def peak_memory() -> int | None:
+    """The most bytes of memory that this process has had in RAM since it was started; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(most) * (1 if sys.platform == "darwin" else 1024)  # the one counts in bytes, others in kibibytes
+
+
 def physical_memory() -> int | None:
     """Bytes of memory that the machine has; None where the system does not say."""
     try:

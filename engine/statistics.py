@@ -1,4 +1,4 @@
-"""A chi-square statistic as a value: tails of its laws, and what a sample of its size would notice. No numpy: events carry it.
+"""A chi-square statistic as a value, with tails of its laws and what a sample of its size would notice; Student's t. No numpy.
 
 Written out here because the program itself does without scipy; the tests compare it with scipy.
 """
@@ -122,6 +122,24 @@ def _noticed_shift(freedom: int, level: float) -> float:
     """The non-centrality at which a test at this level fails with probability NOTICED. Many checks of a report ask the same."""
     critical = _root(lambda value: chi_square_tail(value, freedom) - level, freedom)
     return _root(lambda value: NOTICED - non_central_tail(critical, freedom, value), max(critical, 1.0))
+
+
+def student_quantile(tail: float, freedom: int) -> float:
+    """The t >= 0 that Student's t with so many degrees of freedom exceeds with probability `tail`, which is at most 0.5."""
+    return _root(lambda value: _student_tail(value, freedom) - tail, 1.0)
+
+
+def _student_tail(value: float, freedom: int) -> float:
+    """P(t > value) for value >= 0, by its finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3, 26.7.4)."""
+    angle = math.atan(value / math.sqrt(freedom))
+    sine, square = math.sin(angle), math.cos(angle) ** 2
+    odd = freedom % 2
+    term, total = (math.cos(angle) if odd else 1.0), 0.0
+    for step in range(odd + 1, freedom, 2):
+        total += term
+        term *= square * step / (step + 1)
+    inside = 2 / math.pi * (angle + sine * total) if odd else sine * total
+    return (1 - inside) / 2
 
 
 def _root(falling: Callable[[float], float], start: float) -> float:

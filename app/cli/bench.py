@@ -18,11 +18,11 @@ from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarte
 from engine.worker import Engine
 
 SAVE_EVERY = 30.0
-"""Seconds between two versions of the file: a benchmark that is killed leaves its rows so far, in a whole file."""
+"""Seconds between two versions of the JSON file, so that others can look at it meanwhile."""
 
 
 def bench(request: BenchRequest, json_path: Path | None = None, *, anyway: bool = False) -> int:
-    """Measure and print the table; returns the exit status: 0, or 130 if it was interrupted.
+    """Measure and print which drafter to use, and the table; returns the exit status: 0, or 130 if it was interrupted.
 
     Raises:
         DraftlightError: why it could not go on. What was measured before is printed and written all the same.
@@ -53,7 +53,8 @@ def bench(request: BenchRequest, json_path: Path | None = None, *, anyway: bool 
     finally:
         progress.clear()
         engine.close()
-    results.complete = isinstance(end, BenchFinished) and end.complete
+    if isinstance(end, BenchFinished):
+        results.complete, results.out_of_time = end.complete, end.out_of_time
     if results.rows or not isinstance(end, TaskFailed):
         print(rendered(results))
     if json_path is not None and results.setup is not None:
@@ -61,9 +62,9 @@ def bench(request: BenchRequest, json_path: Path | None = None, *, anyway: bool 
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if not results.complete:
-        print("draftlight: stopped; the figures cover what was measured so far", file=sys.stderr)
-        return INTERRUPTED
-    return 0
+        why = "the time is over" if results.out_of_time else "stopped"
+        print(f"draftlight: {why}; run the same command again to go on with the rest", file=sys.stderr)
+    return 0 if results.complete or results.out_of_time else INTERRUPTED
 
 
 def _take(results: Results, event: Event, progress: ProgressBar) -> None:

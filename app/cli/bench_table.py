@@ -4,27 +4,56 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from engine.bench.chooser import advice
 from engine.bench.report import Results
-from engine.bench.statistics import BenchFigures, Interval, noise_of_plain, summarise
+from engine.bench.statistics import BenchFigures, Interval, noise_of_plain
 from engine.drafter_kinds import NO_DRAFTER
+from engine.files.memory import size
+from engine.provenance import peak_memory
 from engine.requests.bench import BenchSetting
 
-_HEADINGS = ("", "drafter", "rule", "T", "gamma", "tokens/s", "plain", "speed-up", "", "alpha", "", "tau", "TTFT s", "repeated")
+_HEADINGS = (
+    "",
+    "drafter",
+    "rule",
+    "T",
+    "gamma",
+    "tokens/s",
+    "plain",
+    "speed-up",
+    "",
+    "alpha",
+    "",
+    "tau",
+    "TTFT s",
+    "repeated",
+    "memory",
+)
 _TEXTS = ("drafter", "rule", "")
 _DASH = "-"
 
 
 def rendered(results: Results) -> str:
     """The table, and below it what its figures mean."""
-    figures = summarise(results.rows)
+    figures = results.figures()
     lines: list[str] = []
     if results.setup is not None:
         names = ", ".join(drafter.name for drafter in results.setup.drafters) or "no drafter"
         lines.append(f"{results.setup.target.name} with {names}, seed {results.request.seed}, on {results.setup.device}")
     if not figures:
-        return "\n".join([*lines, "Nothing was measured."])
-    lines += ["", *_table(figures), "", *_notes(results, figures)]
+        return "\n".join([*lines, "Nothing was measured.", *results.missing()])
+    lines += ["", *_answer(results), "", *_table(figures), "", *_notes(results)]
     return "\n".join(lines)
+
+
+def _answer(results: Results) -> list[str]:
+    """Which drafter and gamma to use, for each temperature."""
+    lines = []
+    for decision in results.decisions():
+        words = advice(decision)
+        where = f"At temperature {decision.temperature:g}: " if len(results.request.temperatures) > 1 else ""
+        lines += [f"{where}{words.headline}", *(f"  {detail}" for detail in words.details)]
+    return lines + results.missing()
 
 
 def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
@@ -67,6 +96,7 @@ def _cells(entry: BenchFigures) -> tuple[str, ...]:
         _number(entry.tau, 2),
         _number(entry.seconds_to_first_token, 2),
         _DASH if entry.repetition is None else f"{entry.repetition:.0%}",
+        _DASH if entry.peak_memory is None else size(entry.peak_memory),
     )
 
 
@@ -85,13 +115,16 @@ def _range(interval: Interval | None, digits: int) -> str:
     return "" if interval is None else f"{interval[0]:.{digits}f} to {interval[1]:.{digits}f}"
 
 
-def _notes(results: Results, figures: tuple[BenchFigures, ...]) -> list[str]:
+def _notes(results: Results) -> list[str]:
     lines = [
-        "Speed-up: tokens/s divided by the tokens/s of the plain runs just before and just after; geometric mean over prompts.",
-        "Ranges: 95% bootstrap intervals over prompts; with few prompts they are too narrow. TTFT s: time to first token in",
-        "seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Measured with analyse",
-        "off and phase_every 0.",
+        "Speed-up: tokens/s divided by the tokens/s of the plain runs before and after; geometric mean over prompts. Ranges: 95%",
+        "intervals over prompts; those of alpha and tau (bootstraps) are too narrow for few prompts. TTFT s: time to first token",
+        "in seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Memory: peak of",
+        "MLX's arrays (target, this drafter, caches, computation). Measured with analyse off and phase_every 0.",
     ]
+    whole = peak_memory()
+    if whole is not None:
+        lines.append(f"The whole program, with all drafters loaded and everything counted, took at most {size(whole)}.")
     noise = noise_of_plain(results.rows)
     if noise is not None:
         lines.append(
@@ -106,5 +139,6 @@ def _notes(results: Results, figures: tuple[BenchFigures, ...]) -> list[str]:
     lines += results.setup.notes if results.setup is not None else ()
     lines += results.messages
     if not results.complete:
-        lines.append(f"INCOMPLETE: stopped early; the figures cover the {len(results.rows)} measurements made by then.")
+        why = "the time was over" if results.out_of_time else "stopped early"
+        lines.append(f"INCOMPLETE: {why}; {len(results.rows)} measurements were made by then.")
     return lines

@@ -1,8 +1,12 @@
 """A benchmark from the queue to its last row. Runs on the engine thread and imports no MLX itself.
 
-Every setting on a prompt stands between two plain runs of the same prompt at the same temperature, and is compared with both
-together: plain, first setting, plain, second setting, plain, and so on. A machine that grows slower or faster at a steady pace
-thus changes no speed-up.
+Up to three settings on a prompt stand between two plain runs of the same prompt at the same temperature, and are compared with
+both, each weighted by how near it was in time. A machine that grows slower or faster at a steady pace thus changes no speed-up.
+Which setting comes first changes from prompt to prompt. A prompt is begun only if there will be time for all of it, so that a
+benchmark with a time limit has measured every setting on the same prompts.
+
+Every measurement is kept at once (`engine.bench.journal`). The same request goes on after an interruption: a prompt that was
+interrupted is answered plainly again, and then by the settings that are missing.
 
 The turns of a conversation are answered plainly first. Those answers are the conversation so far for every setting, so that all
 are measured on the same prompts.
@@ -10,10 +14,16 @@ are measured on the same prompts.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from engine import garbage
+from engine.bench.journal import Journal, alone, state_of
 from engine.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
 from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter
 from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetting, BenchSetup
@@ -36,7 +46,15 @@ from engine.types import (
 
 SEEDS_APART = 1000
 """Between the seeds of two prompts; the turns of one lie in between."""
+BETWEEN = 3
+"""Settings between two plain runs."""
 WARM_UP_TOKENS = 8
+ENOUGH = 0.8
+"""A prompt is begun if at least this share of the time that it will take is left: it is a guess, and no time shall be wasted."""
+
+
+class _OutOfTime(Exception):
+    """The time limit is reached."""
 
 
 class BenchTask(LongTask[BenchRequest]):
@@ -46,7 +64,12 @@ class BenchTask(LongTask[BenchRequest]):
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> BenchFinished:
         """Runs the benchmark; rows and progress go out through `emit`. Raises Stopped, or Closing, to be broken off."""
-        _Bench(self, backend, slots, emit).run()
+        began = time.monotonic()
+        with contextlib.nullcontext() if self.request.journals is None else alone(Path(self.request.journals)):
+            try:
+                _Bench(self, backend, slots, emit, began).run()
+            except _OutOfTime:
+                return BenchFinished(self.id, complete=False, out_of_time=True)
         return BenchFinished(self.id, complete=True)
 
     def cut_off(self) -> BenchFinished:
@@ -93,29 +116,47 @@ def planned(
     return tuple(settings), tuple(notes)
 
 
+def _runs(settings: int) -> int:
+    """Answers to one turn, the plain ones among them."""
+    return settings + math.ceil(settings / BETWEEN) + 1
+
+
 class _Bench:
     """The benchmark under way."""
 
-    def __init__(self, task: BenchTask, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
+    def __init__(self, task: BenchTask, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None], began: float) -> None:
         self._task, self._request = task, task.request
         self._backend, self._emit = backend, emit
+        self._began, self._limit = began, None if task.request.minutes is None else 60 * task.request.minutes
         self._target = slots.target(self._request.target)
+        slots.forget_drafters()
+        slots.caches.clear()
         named = [name for name in self._request.drafters if name != NO_DRAFTER]
-        self._drafters = {name: slots.drafter(name) for name in named}
+        self._memory: dict[str, int] = {}
+        self._drafters: dict[str, LoadedDrafter] = {}
+        for name in named:
+            backend.settle()
+            before = backend.held_memory()
+            self._drafters[name] = slots.drafter(name)
+            backend.settle()
+            self._memory[name] = max(0, backend.held_memory() - before)
         drafters = list(self._drafters.values())
         reasons = {drafter.name: backend.peer_refusal(self._target, drafter.model) for drafter in drafters if drafter.model}
         refused = {name: reason for name, reason in reasons.items() if reason is not None}
         self._settings, self._notes = planned(self._request, drafters, refused)
         self._drafters[NO_DRAFTER] = slots.drafter(NO_DRAFTER)
-        turns = sum(len(prompt.turns) for prompt in self._request.prompts)
-        self._runs = turns * (2 * len(self._settings) + len(self._request.temperatures))
+        at = [sum(setting.temperature == temperature for setting in self._settings) for temperature in self._request.temperatures]
+        self._runs = sum(len(prompt.turns) for prompt in self._request.prompts) * sum(map(_runs, at))
         self._run = 0
         self._order = 0
         self._step = ""
+        self._journal: Journal | None = None
+        self._done: set[tuple[str, BenchSetting]] = set()
+        self._measuring: tuple[float, int] = (0.0, 0)
 
     def run(self) -> None:
         """All of it. Raises Stopped when the task was stopped."""
-        self._emit(BenchStarted(self._task.id, self._setup()))
+        self._begin()
         # What is loaded stays: without it, collecting garbage before every measurement takes no time.
         garbage.collect()
         gc.freeze()
@@ -124,6 +165,35 @@ class _Bench:
             self._all_prompts()
         finally:
             gc.unfreeze()
+        self._keep(lambda journal: journal.finished())
+
+    def _begin(self) -> None:
+        """Says what is about to be measured, and what an interrupted benchmark of the same has measured already."""
+        setup = self._setup()
+        if self._request.journals is not None:
+            try:
+                self._journal = Journal(Path(self._request.journals), state_of(self._request, setup), self._request.anew)
+            except OSError as error:
+                setup = replace(setup, notes=(*setup.notes, _not_kept(error)))
+        journal = self._journal
+        if journal is not None and journal.note:
+            setup = replace(setup, notes=(*setup.notes, journal.note))
+        self._emit(BenchStarted(self._task.id, setup))
+        if journal is not None:
+            for message in journal.messages:
+                self._emit(BenchSkipped(self._task.id, message))
+            for row in journal.rows:
+                self._emit(BenchMeasured(self._task.id, row))
+                self._done.add((row.prompt_id, row.setting))
+                self._order = row.order + 1
+
+    def _keep(self, write: Callable[[Journal], None]) -> None:
+        if self._journal is not None:
+            try:
+                write(self._journal)
+            except OSError as error:
+                self._journal = None
+                self._emit(BenchSkipped(self._task.id, _not_kept(error)))
 
     def _all_prompts(self) -> None:
         for index, prompt in enumerate(self._request.prompts):
@@ -159,22 +229,29 @@ class _Bench:
     def _prompt(self, index: int, prompt: BenchPrompt, temperature: float) -> None:
         """One prompt at one temperature, each setting between two plain runs."""
         plain = BenchSetting("draftlight", NO_DRAFTER, None, temperature, None)
+        planned = [setting for setting in self._settings if setting.temperature == temperature]
+        first = index % len(planned) if planned else 0
+        settings = [own for own in planned[first:] + planned[:first] if (prompt.id, own) not in self._done]
+        end = self._run + len(prompt.turns) * _runs(len(planned))
+        if (prompt.id, plain) in self._done and not settings:
+            self._run = end
+            return
+        self._require_time(len(prompt.turns) * _runs(len(settings)))
+        self._run = end - len(prompt.turns) * _runs(len(settings))
         ids, reference = self._conversation(index, prompt, plain)
-        settings = [setting for setting in self._settings if setting.temperature == temperature]
-        missing = len(prompt.turns) - len(ids)
-        self._run += missing * (2 * len(settings) + 1)
+        self._run += (len(prompt.turns) - len(ids)) * _runs(len(settings))
         if not ids:
             return
         before = reference
-        self._measured(plain, prompt, reference, reference, None)
-        for setting in settings:
-            own = self._answers(setting, index, ids)
-            order, self._order = self._order, self._order + 1
+        self._measured(plain, prompt, reference, (reference, ()), None)
+        for start in range(0, len(settings), BETWEEN):
+            some = settings[start : start + BETWEEN]
+            group = [(setting, self._take_order(), self._answers(setting, index, ids)) for setting in some]
             after = self._answers(plain, index, ids)
-            promised = temperature == 0 or (setting.maker == "draftlight" and setting.rule in INVARIANT_RULES)
-            row = row_of(setting, prompt, order, own, [*before, *after], reference if promised else None)
-            self._emit(BenchMeasured(self._task.id, row))
-            self._measured(plain, prompt, after, after, None)
+            for setting, order, own in group:
+                promised = temperature == 0 or (setting.maker == "draftlight" and setting.rule in INVARIANT_RULES)
+                self._measured(setting, prompt, own, (before, after), reference if promised else None, order)
+            self._measured(plain, prompt, after, (after, ()), None)
             before = after
 
     def _measured(
@@ -182,11 +259,26 @@ class _Bench:
         setting: BenchSetting,
         prompt: BenchPrompt,
         answers: Sequence[MeasuredAnswer],
-        plain: Sequence[MeasuredAnswer],
+        plain: tuple[Sequence[MeasuredAnswer], Sequence[MeasuredAnswer]],
         reference: Sequence[MeasuredAnswer] | None,
+        order: int | None = None,
     ) -> None:
-        order, self._order = self._order, self._order + 1
-        self._emit(BenchMeasured(self._task.id, row_of(setting, prompt, order, answers, plain, reference)))
+        others = sum(size for name, size in self._memory.items() if name != setting.drafter)
+        row = row_of(setting, prompt, self._take_order() if order is None else order, answers, plain, reference, others)
+        self._keep(lambda journal: journal.measured(row))
+        self._emit(BenchMeasured(self._task.id, row))
+
+    def _take_order(self) -> int:
+        self._order += 1
+        return self._order - 1
+
+    def _require_time(self, runs: int) -> None:
+        """Raises _OutOfTime if so many answers would not be measured before the time limit, going by those so far."""
+        seconds, measured = self._measuring
+        if self._limit is not None and measured:
+            left = self._limit - (time.monotonic() - self._began)
+            if left < ENOUGH * runs * seconds / measured:
+                raise _OutOfTime
 
     def _conversation(self, index: int, prompt: BenchPrompt, plain: BenchSetting) -> tuple[list[list[int]], list[MeasuredAnswer]]:
         """Token ids up to each turn's answer, and the plain answers; as many turns as the model's context holds."""
@@ -197,7 +289,10 @@ class _Bench:
             if read is None:
                 what = f"turn {turn + 1} of {prompt.id}" if turn else prompt.id
                 limit = f"{self._target.name} reads at most {self._target.context_length:,} tokens"
-                self._emit(BenchSkipped(self._task.id, f"{what} is not measured: {limit}."))
+                message = f"{what} is not measured: {limit}."
+                if self._journal is None or message not in self._journal.messages:
+                    self._keep(lambda journal, said=message: journal.skipped(said))  # type: ignore[misc]
+                    self._emit(BenchSkipped(self._task.id, message))
                 break
             ids.append(read)
             answers.append(self._answer(plain, read, self._options(plain, index, turn), self._tick))
@@ -223,14 +318,21 @@ class _Bench:
         self, setting: BenchSetting, ids: Sequence[int], options: DecodingOptions, tick: Callable[[int], None]
     ) -> MeasuredAnswer:
         def proceed(tokens: int) -> None:
-            """Called after every round or token with the answer's tokens so far. Raises Stopped if the task was stopped."""
+            """Called after every round or token with the answer's tokens so far. Raises Stopped if the task was stopped, and
+            _OutOfTime after the time limit."""
             self._task.proceed()
+            if self._limit is not None and time.monotonic() - self._began > self._limit:
+                raise _OutOfTime
             tick(tokens)
 
-        drafter = self._drafters[setting.drafter]
+        drafter, began = self._drafters[setting.drafter], time.monotonic()
         if setting.maker == "mlx-lm":
-            return peer_answer(self._backend, self._target, drafter.model, ids, options, proceed)
-        return own_answer(self._backend, self._target, drafter, ids, options, self._task, proceed)
+            answer = peer_answer(self._backend, self._target, drafter.model, ids, options, proceed)
+        else:
+            answer = own_answer(self._backend, self._target, drafter, ids, options, self._task, proceed)
+        if options.max_tokens == self._request.max_tokens:
+            self._measuring = self._measuring[0] + time.monotonic() - began, self._measuring[1] + 1
+        return answer
 
     def _options(self, setting: BenchSetting, index: int, turn: int) -> DecodingOptions:
         options = DecodingOptions(
@@ -247,4 +349,9 @@ class _Bench:
 
     def _tick(self, tokens: int) -> None:
         done = (self._run + min(1.0, tokens / self._request.max_tokens)) / self._runs
-        self._task.report(self._emit, self._step, min(1.0, done))
+        passed = 0.0 if self._limit is None else (time.monotonic() - self._began) / self._limit
+        self._task.report(self._emit, self._step, min(1.0, max(done, passed)))
+
+
+def _not_kept(error: OSError) -> str:
+    return f"This benchmark cannot be gone on with after an interruption: {error.strerror or error}."

@@ -28,7 +28,7 @@ Tick = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredAnswer:
-    """One turn answered; the fields are those of `BenchRow`."""
+    """One turn answered; the fields are those of `BenchRow`. `middle`: when half of its time was over, on the monotonic clock."""
 
     tokens: tuple[int, ...]
     text: str
@@ -41,6 +41,8 @@ class MeasuredAnswer:
     rejected: int
     unjudged: int
     finish: Finish
+    peak_memory: int | None = None
+    middle: float = 0.0
 
 
 def own_answer(
@@ -93,6 +95,8 @@ def own_answer(
         rejected=sums.rejected,
         unjudged=sums.unjudged,
         finish=finish,
+        peak_memory=backend.peak_memory(),
+        middle=(began + time.perf_counter()) / 2,
     )
 
 
@@ -108,6 +112,7 @@ def peer_answer(
     options = options.replace(max_tokens=min(options.max_tokens, room))
     backend.settle()
     given: list[PeerToken] = []
+    began = time.perf_counter()
     with contextlib.closing(backend.peer(target, draft, prompt, options, lambda: tick(len(given)))) as steps:
         for token in steps:
             given.append(token)
@@ -126,6 +131,8 @@ def peer_answer(
         rejected=rejected,
         unjudged=unjudged,
         finish="eos" if given[-1].id in target.eos_ids else cut,
+        peak_memory=backend.peak_memory(),
+        middle=(began + time.perf_counter()) / 2,
     )
 
 
@@ -156,22 +163,25 @@ def row_of(
     prompt: BenchPrompt,
     order: int,
     answers: Sequence[MeasuredAnswer],
-    plain: Sequence[MeasuredAnswer],
+    plain: tuple[Sequence[MeasuredAnswer], Sequence[MeasuredAnswer]],
     reference: Sequence[MeasuredAnswer] | None,
+    others_memory: int = 0,
 ) -> BenchRow:
     """The row of one setting on one prompt.
 
     Args:
         answers: of the turns.
-        plain: the turns of the plain runs that this is compared with.
+        plain: the turns of the plain runs before and after, with which this is compared; of a plain run itself, it and nothing.
         reference: the turns answered plainly, where the same text is promised, else None.
+        others_memory: bytes of what is loaded beside and takes no part.
     """
     tokens, seconds = sum(len(answer.tokens) for answer in answers), sum(answer.seconds for answer in answers)
-    plain_tokens, plain_seconds = sum(len(answer.tokens) for answer in plain), sum(answer.seconds for answer in plain)
+    plain_tokens, plain_seconds = _beside(answers, *plain)
     rate, plain_rate = _ratio(tokens, seconds), _ratio(plain_tokens, plain_seconds)
     accepted, rejected = sum(answer.accepted for answer in answers), sum(answer.rejected for answer in answers)
     rounds = sum(answer.rounds for answer in answers)
     again, grams = (sum(counts) for counts in zip(*(repeated(answer.tokens) for answer in answers), strict=True))
+    peaks = [answer.peak_memory - others_memory for answer in answers if answer.peak_memory is not None]
     waits = [answer.seconds_to_first_token for answer in answers if answer.seconds_to_first_token is not None]
     return BenchRow(
         prompt_id=prompt.id,
@@ -202,7 +212,21 @@ def row_of(
         repetition=_ratio(again, grams),
         same_text=None if reference is None else [own.tokens for own in answers] == [other.tokens for other in reference],
         finishes=tuple(answer.finish for answer in answers),
+        peak_memory=max(peaks, default=None),
     )
+
+
+def _beside(
+    own: Sequence[MeasuredAnswer], before: Sequence[MeasuredAnswer], after: Sequence[MeasuredAnswer]
+) -> tuple[int, float]:
+    """Tokens and seconds of the plain runs before and after, the seconds of each weighted by how near it was in time."""
+    tokens = sum(len(answer.tokens) for answer in (*before, *after))
+    if not after:
+        return tokens, sum(answer.seconds for answer in before)
+    first, here, last = (sum(answer.middle for answer in answers) / len(answers) for answers in (before, own, after))
+    weight = (here - first) / (last - first) if first < here < last else 0.5
+    seconds = (sum(answer.seconds for answer in answers) for answers in (before, after))
+    return tokens, 2 * ((1 - weight) * next(seconds) + weight * next(seconds))
 
 
 def _ratio(part: float, whole: float) -> float | None:

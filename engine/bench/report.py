@@ -10,22 +10,40 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine import provenance
-from engine.bench.statistics import COVERAGE, RESAMPLES, noise_of_plain, summarise
+from engine.bench.chooser import Decision, advice, decide
+from engine.bench.statistics import (
+    COVERAGE,
+    FEWEST,
+    RESAMPLES,
+    BenchFigures,
+    noise_of_plain,
+    prompts_measured,
+    summarise,
+    whole_blocks,
+)
 from engine.codec import plain
 from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup
 
 FORMAT = "draftlight.bench/1"
 METHOD = {
-    "baseline": "Every setting on a prompt runs between two plain runs of the same prompt, temperature and seed; speedup is its "
-    "tokens_per_second over that of these two runs together (plain_tokens / plain_seconds).",
+    "baseline": "Up to three settings on a prompt run between two plain runs of the same prompt, temperature and seed; speedup "
+    "is tokens_per_second over that of these two runs together, each weighted by how near it was in time (plain_tokens / "
+    "plain_seconds).",
     "conversations": "Later turns follow the answers of the first plain run, for every setting.",
     "seconds": "From the end of reading the prompt (all but its last token) to the last token; drafter and cache start empty.",
     "decoding": "Measured with analyse off and phase_every 0.",
     "peers": "mlx-lm's generate_step and speculative_generate_step on the same loaded models and prompts, read beforehand; its "
     "rule is match, it draws its own noise and yields ids without texts. Its rejected proposals are inferred from where its "
     "rounds end.",
-    "summary": "speedup is the geometric mean over prompts; alpha, tau and tokens_per_second are ratios of sums over prompts.",
-    "intervals": f"Percentile bootstrap over prompts, {COVERAGE:.0%}, {RESAMPLES} resamples; too narrow for few prompts.",
+    "summary": "speedup is the geometric mean over prompts; alpha, tau and tokens_per_second are ratios of sums over prompts. "
+    "Prompts on which not every setting was measured are left out, unless there is no other.",
+    "intervals": f"{COVERAGE:.0%}, over prompts. Of speed-ups Student's, of their logarithms, from {FEWEST} prompts on; of alpha "
+    f"and tau percentile bootstraps with {RESAMPLES} resamples, too narrow for few prompts.",
+    "choices": "Settings are compared prompt by prompt, Student's t on differences of log speed-ups, Bonferroni over the "
+    "settings; a winner beats every other setting and plain decoding, and a false one is called in at most 5% of benchmarks.",
+    "peak_memory": "Bytes of MLX's arrays at their most during the answer, without those of the other drafters that are loaded; "
+    "what Python, numpy, the tokenizer and the libraries take is not counted. process_peak_memory_bytes counts everything, with "
+    "all drafters loaded, since the program was started.",
     "repetition": "Share of the answer's 4-grams that had occurred in it before. A repetitive answer helps every drafter.",
 }
 
@@ -36,6 +54,7 @@ class Results:
 
     Attributes:
         messages: prompts and turns that were skipped, with the reason.
+        out_of_time: it ended because its time was over.
     """
 
     request: BenchRequest
@@ -44,6 +63,27 @@ class Results:
     rows: list[BenchRow] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     complete: bool = False
+    out_of_time: bool = False
+
+    def figures(self) -> tuple[BenchFigures, ...]:
+        """What the rows add up to, each setting on the same prompts."""
+        return summarise(whole_blocks(self.rows, () if self.setup is None else self.setup.settings))
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """What is to be taken, by temperature."""
+        return () if self.setup is None else decide(self.rows, self.setup.settings, self.request.target)
+
+    def missing(self) -> list[str]:
+        """What was to be measured and is not, in sentences."""
+        if self.complete or self.setup is None:
+            return []
+        asked, lines = len(self.request.prompts), []
+        for temperature, (whole, part) in prompts_measured(self.rows, self.setup.settings).items():
+            where = f" at temperature {temperature:g}" if len(self.request.temperatures) > 1 else ""
+            lines.append(f"Every setting was measured on {whole} of {asked} prompts{where}.")
+            if part:
+                lines[-1] += f" {part} more {'were' if part > 1 else 'was'} begun and {'do' if part > 1 else 'does'} not count."
+        return lines
 
 
 def document(results: Results, *, summary: bool = True) -> dict[str, Any]:
@@ -55,13 +95,16 @@ def document(results: Results, *, summary: bool = True) -> dict[str, Any]:
     request, setup = results.request, results.setup
     described = {} if setup is None else plain(setup)
     target = described.get("target", {"name": request.target})
-    options = {name: value for name, value in plain(request).items() if name not in ("prompts", "target", "seed")}
+    options = {
+        name: value for name, value in plain(request).items() if name not in ("prompts", "target", "seed", "journals", "anew")
+    }
     return {
         "format": FORMAT,
         "complete": results.complete,
         "created": results.created,
         "versions": provenance.versions(),
         "hardware": {**provenance.hardware(), "device": described.get("device")},
+        "process_peak_memory_bytes": provenance.peak_memory(),
         "target": {name: value for name, value in target.items() if name != "path"},
         "drafters": described.get("drafters", []),
         "options": {**options, "analyse": False, "phase_every": 0, "warm_up_tokens": described.get("warm_up_tokens")},
@@ -69,16 +112,30 @@ def document(results: Results, *, summary: bool = True) -> dict[str, Any]:
         "prompts": [_prompt(prompt) for prompt in request.prompts],
         "method": METHOD,
         "notes": [*described.get("notes", []), *results.messages],
+        "missing": results.missing(),
+        "choices": [_choice(decision) for decision in results.decisions()] if summary else [],
         "noise_of_plain": noise_of_plain(results.rows),
         "rows": _rows(results.rows, "draftlight"),
         "peers": _rows(results.rows, "mlx-lm"),
-        "summary": plain(summarise(results.rows)) if summary else [],
+        "summary": plain(results.figures()) if summary else [],
     }
 
 
 def text_of(document: dict[str, Any]) -> str:
     """The document as it is written to a file."""
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _choice(decision: Decision) -> dict[str, Any]:
+    words = advice(decision)
+    described = plain(decision)
+    return {
+        **{key: described[key] for key in ("temperature", "prompts", "verdict", "resolution")},
+        "advised": described["advised"] and described["advised"]["setting"],
+        "best": [entry["setting"] for entry in described["best"]],
+        "contenders": described["contenders"],
+        "words": [words.headline, *words.details],
+    }
 
 
 def _rows(rows: Sequence[BenchRow], maker: str) -> list[dict[str, Any]]:

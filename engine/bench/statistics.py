@@ -1,7 +1,8 @@
 """What the rows of a benchmark add up to, per category, with intervals. Nothing here imports MLX.
 
-Intervals are percentile bootstraps over prompts: prompts, not tokens or rounds, are what a benchmark samples, and the tokens of
-one answer are anything but independent. With few prompts they are too narrow; with two or three they are the range.
+Intervals are over prompts: prompts, not tokens or rounds, are what a benchmark samples, and the tokens of one answer are anything
+but independent. Those of speed-ups are Student's, of their logarithms, and need at least `FEWEST` prompts; those of alpha and tau
+are percentile bootstraps, which are too narrow for few prompts.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.requests.bench import BenchRow, BenchSetting
+from engine.statistics import student_quantile
 
 ALL = "(all)"
 NGRAM = 4
 RESAMPLES = 2000
 COVERAGE = 0.95
+FEWEST = 3
+"""Prompts that an interval of a speed-up needs; of two it would be anything."""
 _SEED = 20260101
 
 Interval = tuple[float, float]
@@ -31,13 +35,14 @@ class BenchFigures:
     """One setting on the prompts of one category, or on all of them.
 
     Attributes:
-        prompts: how many of them count; `interval`s need at least two.
+        prompts: how many of them count.
         tokens_per_second, plain_tokens_per_second: tokens / seconds over the prompts together.
         speedup: geometric mean over prompts of the measured speed-ups.
         alpha: accepted / judged over the prompts together. tau: tokens / rounds over the prompts together.
         repetition: mean over prompts of the answers' repetition.
         same_text, comparable: answers equal to the plain one, of those that have to be but for near-ties.
         seconds_to_first_token: mean over prompts.
+        peak_memory: as in `BenchRow`, the most on any prompt.
     """
 
     category: str
@@ -56,6 +61,7 @@ class BenchFigures:
     same_text: int
     comparable: int
     seconds_to_first_token: float | None
+    peak_memory: int | None
 
 
 def repeated(tokens: Sequence[int]) -> tuple[int, int]:
@@ -100,7 +106,7 @@ def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> Benc
     accepted = _sums(prompts, "accepted")
     judged = accepted + _sums(prompts, "rejected")
     tokens, rounds = _sums(prompts, "tokens"), _sums(prompts, "rounds")
-    speedups = None if setting.is_baseline else _interval(known_logs, np.ones(len(known_logs)))
+    found = None if setting.is_baseline else mean_interval(known_logs, (1 - COVERAGE) / 2)
     return BenchFigures(
         category=category,
         setting=setting,
@@ -109,7 +115,7 @@ def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> Benc
         tokens_per_second=_ratio(tokens, _sums(prompts, "seconds")),
         plain_tokens_per_second=_ratio(_sums(prompts, "plain_tokens"), _sums(prompts, "plain_seconds")),
         speedup=math.exp(known_logs.mean()) if len(known_logs) else None,
-        speedup_interval=None if speedups is None else (math.exp(speedups[0]), math.exp(speedups[1])),
+        speedup_interval=None if found is None else (math.exp(found[0]), math.exp(found[1])),
         alpha=_ratio(accepted, judged),
         alpha_interval=_interval(accepted, judged),
         tau=_ratio(tokens, rounds),
@@ -118,7 +124,51 @@ def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> Benc
         same_text=sum(row.same_text is True for row in rows),
         comparable=sum(row.same_text is not None for row in rows),
         seconds_to_first_token=_mean(row.seconds_to_first_token for row in rows if row.seconds_to_first_token is not None),
+        peak_memory=max((row.peak_memory for row in rows if row.peak_memory is not None), default=None),
     )
+
+
+def mean_interval(values: Floats, tail: float) -> Interval | None:
+    """Student's interval of the mean, with a probability of `tail` beyond either end; None for fewer values than `FEWEST`."""
+    if len(values) < FEWEST:
+        return None
+    reach = student_quantile(tail, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()) - reach, float(values.mean()) + reach
+
+
+def whole_blocks(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> tuple[BenchRow, ...]:
+    """The rows of prompts on which all of the settings at that temperature were measured.
+
+    A benchmark that was cut off has measured some settings on a prompt more than others; of which prompts a setting is spared
+    must not decide how fast it looks. Where no prompt is whole, all rows of that temperature are left.
+    """
+    known = list(rows)
+    planned = {temperature: {own for own in settings if own.temperature == temperature} for temperature in _temperatures(known)}
+    done: dict[tuple[str, float], set[BenchSetting]] = {}
+    for row in known:
+        done.setdefault((row.prompt_id, row.temperature), set()).add(row.setting)
+    whole = {block for block, found in done.items() if found >= planned[block[1]]}
+    usable = {temperature for _, temperature in whole}
+    return tuple(row for row in known if (row.prompt_id, row.temperature) in whole or row.temperature not in usable)
+
+
+def prompts_measured(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> dict[float, tuple[int, int]]:
+    """(prompts on which every setting was measured, others that were begun) by temperature."""
+    known = list(rows)
+    found: dict[float, tuple[int, int]] = {}
+    for temperature in dict.fromkeys(setting.temperature for setting in settings):
+        own = [setting for setting in settings if setting.temperature == temperature]
+        begun: dict[str, set[BenchSetting]] = {}
+        for row in known:
+            if row.temperature == temperature:
+                begun.setdefault(row.prompt_id, set()).add(row.setting)
+        whole = sum(all(setting in done for setting in own) for done in begun.values())
+        found[temperature] = whole, len(begun) - whole
+    return found
+
+
+def _temperatures(rows: Iterable[BenchRow]) -> list[float]:
+    return list(dict.fromkeys(row.temperature for row in rows))
 
 
 def _sums(prompts: Sequence[Sequence[BenchRow]], name: str) -> Floats:

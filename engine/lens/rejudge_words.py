@@ -6,6 +6,7 @@ from engine.lens.pieces import visible, visible_candidate
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.shared_wording import RULE_TITLES
 from engine.types import INVARIANT_RULES, Candidate, Draw, Round, Rule
+from engine.wording import listed
 
 
 def summary(judged: Rejudge) -> list[str]:
@@ -71,8 +72,7 @@ def _changes(judged: Rejudge) -> list[str]:
         parts.append(f"accepted {_many(counts.accepts, 'rejected token')}")
     if counts.rejects:
         parts.append(f"rejected {_many(counts.rejects, 'accepted token')}")
-    said = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return [f"{rule} would have decided otherwise at {counts.changes:,} of {where}.", f"It would have {said}."]
+    return [f"{rule} would have decided otherwise at {counts.changes:,} of {where}.", f"It would have {listed(parts)}."]
 
 
 def _kept(judged: Rejudge) -> list[str]:

@@ -29,6 +29,9 @@ class BenchRequest:
         seed: every draw follows from it. One prompt's runs at one temperature all have the same seed.
         peers: also run mlx-lm's own loops.
         kv_bits: of the K/V caches of target and draft models, as in `DecodingOptions`.
+        minutes: end after so long, loading included; None takes the time that it takes.
+        journals: a folder in which every measurement is kept at once, so that the same request goes on after an interruption;
+            None keeps nothing. anew: measure again what was measured before an interruption.
     """
 
     prompts: tuple[BenchPrompt, ...]
@@ -41,6 +44,9 @@ class BenchRequest:
     seed: int = 0
     peers: bool = True
     kv_bits: int | None = None
+    minutes: float | None = None
+    journals: str | None = None
+    anew: bool = False
 
     def __post_init__(self) -> None:
         for name in ("prompts", "drafters", "rules", "temperatures", "gammas"):
@@ -57,6 +63,8 @@ class BenchRequest:
             DecodingOptions(temperature=temperature)
         for gamma in self.gammas:
             DecodingOptions(gamma=gamma)
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"minutes must be more than 0, not {self.minutes}")
         DecodingOptions(seed=self.seed, max_tokens=self.max_tokens, kv_bits=self.kv_bits)
 
 
@@ -101,11 +109,14 @@ class BenchRow:
         rounds: forward passes of the target.
         alpha: accepted / (accepted + rejected). tau: tokens / rounds.
         speedup: tokens_per_second / plain_tokens_per_second; 1 for the plain baseline.
-        plain_tokens, plain_seconds: of the plain runs just before and just after this one, added up.
+        plain_tokens, plain_seconds: of the nearest plain runs before and after this one, added up, their seconds weighted by how
+            near each was in time.
         repetition: share of the answer's 4-grams that had occurred in it before.
         same_text: whether the answer equals the plain one, where it has to, but for near-ties: at temperature 0, and under match
             and gumbel. None where nothing promises it.
         finishes: how each turn ended.
+        peak_memory: the most bytes that MLX's arrays took during any turn: target, this drafter, caches and intermediate results,
+            but not the other drafters that are measured. None where it is not known.
     """
 
     prompt_id: str
@@ -136,6 +147,7 @@ class BenchRow:
     repetition: float | None
     same_text: bool | None
     finishes: tuple[Finish, ...]
+    peak_memory: int | None = None
 
     @property
     def setting(self) -> BenchSetting:

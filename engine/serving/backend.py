@@ -84,6 +84,9 @@ class Backend(Protocol):
     def settle(self) -> None:
         """Finish what is under way and give back memory, so that the next measurement does not pay for the last."""
 
+    def peak_memory(self) -> int | None:
+        """The most bytes that arrays of models, caches and computations took at once since `settle`; None if nobody knows."""
+
     def make_cache(self, target: Any, kv_bits: int | None = None) -> Any:
         """An empty prompt cache, of so many bits; raises DraftlightError where the target has no such cache."""
 

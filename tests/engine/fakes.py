@@ -128,6 +128,9 @@ class FakeBackend:
     def settle(self) -> None:
         self.settled += 1
 
+    def peak_memory(self) -> int | None:
+        return self.held_memory() or None
+
     def unloaded_pair(self, name: str, target: FakeTarget) -> tuple[str, str]:
         self.threads.add(threading.get_ident())
         return f"misfit cannot draft for {target.name}: token 7 differs." if name == "misfit" else "", ""

@@ -17,8 +17,10 @@ from app.cli import bench as cli_bench
 from app.cli import entry as cli
 from app.cli.entry import main
 from app.cli.progress import ProgressBar, duration
+from engine.bench.journal import alone
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
+from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
 from engine.types import DecodingOptions, Round, TaskProgress
 from engine.worker import Engine
@@ -94,7 +96,7 @@ SMALL = ["--drafters", "none,ngram", "--rules", "gumbel", "--temperatures", "0",
 def test_the_table_has_a_block_for_each_category(
     backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["bench", "--prompts", prompts, *SMALL]) == 0
+    assert main(["bench", "--prompts", prompts, "--peers", *SMALL]) == 0
     printed = capsys.readouterr()
     shown = printed.out.splitlines()
     assert [line for line in shown if line.endswith((", 1 prompt", ", 2 prompts"))] == [
@@ -159,6 +161,71 @@ def test_control_c_leaves_the_rows_so_far(
     assert "stopped" in printed.err
 
 
+def test_the_same_command_goes_on_after_a_crash(
+    backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, command = tmp_path / "out.json", ["bench", "--prompts", prompts, *SMALL]
+    backend.fail_after = 9
+    assert main(command) == 1
+    capsys.readouterr()
+    backend.answers, backend.fail_after = 0, None
+    assert main([*command, "--json", str(path)]) == 0
+    assert "Goes on from 3 measurements of" in capsys.readouterr().err
+    assert backend.answers == 2 + 3, "one token to warm up for each setting, and the prompt that is missing"
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert [(row["prompt_id"], row["drafter"]) for row in written["rows"]] == [
+        *(("one", name) for name in ("none", "ngram", "none")),
+        *(("two", name) for name in ("none", "ngram", "none")),
+    ]
+    assert [row["order"] for row in written["rows"]] == [0, 1, 2, 3, 4, 5]
+    assert main(command) == 0
+    assert "Goes on" not in capsys.readouterr().err, "it was complete"
+
+
+def test_a_changed_setting_starts_anew_and_says_so(
+    backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["bench", "--prompts", prompts, *SMALL]
+    backend.fail_after = 9
+    assert main(command) == 1
+    backend.answers, backend.fail_after = 0, None
+    assert main([*command, "--seed", "3", "--temperatures", "0.5"]) == 0
+    printed = capsys.readouterr()
+    assert "Starts anew, because the temperatures and the seed changed since" in printed.err
+    assert main(command) == 0
+    assert "Goes on from 3 measurements" in capsys.readouterr().err, "what was measured before the change is still there"
+
+
+def test_a_time_limit_ends_with_what_was_measured(
+    backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every answer takes a minute: two to warm up, six for the first prompt, three for the second."""
+    path = tmp_path / "out.json"
+    monkeypatch.setattr("engine.bench.job.time.monotonic", lambda: 60.0 * backend.answers)
+    command = ["bench", "--prompts", prompts, "--json", str(path), *SMALL]
+    assert main([*command, "--minutes", "4.5"]) == 0
+    assert "Every setting was measured on 0 of 2 prompts." in capsys.readouterr().out
+    backend.answers = 0
+    assert main([*command, "--anew", "--minutes", "9.5"]) == 0
+    printed = capsys.readouterr()
+    assert "Every setting was measured on 1 of 2 prompts." in printed.out
+    assert "Too little was measured to choose a drafter." in printed.out
+    assert "the time is over; run the same command again to go on with the rest" in printed.err
+    assert backend.answers == 8, "the second prompt was not begun in vain"
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert (written["complete"], written["options"]["minutes"]) == (False, 9.5)
+    assert {row["prompt_id"] for row in written["rows"]} == {"one"}
+    assert main([*command, "--minutes", "0"]) == 0
+    assert json.loads(path.read_text(encoding="utf-8"))["missing"] == []
+
+
+def test_two_benchmarks_at_once_are_refused(backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with alone(data_folder() / "bench"):
+        assert main(["bench", "--prompts", prompts, *SMALL]) == 1
+    assert "Another benchmark is under way" in capsys.readouterr().err
+    assert backend.answers == 0
+
+
 def test_an_error_leaves_the_rows_so_far(
     backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,6 +274,7 @@ def test_a_refused_drafter_is_one_clear_line(
         (["--drafters", ""], "drafters must not hold an empty name"),
         (["--max-tokens", "0"], "max_tokens"),
         (["--limit", "0"], "limit"),
+        (["--minutes", "-1"], "minutes must be more than 0"),
         (["--seed", "-1"], "seed"),
         (["--prompts", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["--json", "nowhere/at/all.json"], "the folder nowhere/at does not exist"),

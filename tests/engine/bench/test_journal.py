@@ -1,0 +1,118 @@
+"""What is measured stays, whenever the process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.bench.journal import KEPT, Journal, alone, state_of
+from engine.bench.measure import MeasuredAnswer, row_of
+from engine.errors import DraftlightError
+from engine.requests.bench import BenchPrompt, BenchRequest, BenchSetting, BenchSetup
+from engine.types import ModelInfo
+
+REQUEST = BenchRequest((BenchPrompt("p", "chat", ("hello",)),))
+STATE = state_of(REQUEST, BenchSetup(ModelInfo("m", "/m", "00", 100, 9), (), "CPU", (), (), 8))
+SETTING = BenchSetting("draftlight", "ngram", "gumbel", 0.8, "auto")
+ANSWER = MeasuredAnswer((1, 2, 3), "abc", 9, 0.1, 0.3, 2, 4, 1, 1, 2, "eos", 12_345)
+ROW = row_of(SETTING, REQUEST.prompts[0], 3, [ANSWER], ([ANSWER], [ANSWER]), [ANSWER])
+
+WRITER = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
+from dataclasses import replace
+from tests.engine.bench.test_journal import ROW, STATE, Journal
+journal = Journal(Path(sys.argv[1]), STATE)
+for order in range(10**6):
+    journal.measured(replace(ROW, order=order))
+    print(order, flush=True)
+"""
+
+
+def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
+    first = Journal(tmp_path, STATE)
+    assert (first.rows, first.note) == ([], "")
+    first.measured(ROW)
+    first.skipped("p is not measured: it is too long.")
+    again = Journal(tmp_path, STATE)
+    assert again.rows == [ROW]
+    assert again.messages == ["p is not measured: it is too long."]
+    assert again.note.startswith("Goes on from 1 measurement of ")
+    assert Journal(tmp_path, STATE, anew=True).rows == []
+
+
+def test_a_file_that_ends_anywhere_keeps_every_whole_line(tmp_path: Path) -> None:
+    """Whatever byte was the last one that reached the disk, the benchmark goes on and its file is sound again."""
+    journal = Journal(tmp_path, STATE)
+    for _ in range(3):
+        journal.measured(ROW)
+    (path,) = tmp_path.glob("*.jsonl")
+    content = path.read_bytes()
+    ends = [place for place, byte in enumerate(content, start=1) if byte == 10]
+    for length in {*range(0, len(content), 37), *ends, *(end - 1 for end in ends), *(end + 1 for end in ends)}:
+        path.write_bytes(content[:length])
+        whole = max(0, sum(end <= length for end in ends) - 1)
+        found = Journal(tmp_path, STATE)
+        assert len(found.rows) == whole
+        found.measured(ROW)
+        assert len(Journal(tmp_path, STATE).rows) == whole + 1
+
+
+def test_what_a_killed_process_measured_is_there(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = -1
+        for line in process.stdout:
+            told = int(line)
+            if told >= 20:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+        for line in process.stdout:
+            told = int(line)
+    found = Journal(tmp_path, STATE)
+    assert [row.order for row in found.rows[: told + 1]] == list(range(told + 1))
+    assert len(found.rows) <= told + 2, "at most the one that was being told"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("target", ["m", "01"], "the target or its file"),
+        ("drafters", [["ngram", None]], "the drafters or their files"),
+        ("seed", 2, "the seed"),
+        ("versions", {"mlx": "2"}, "a version of Draftlight, of MLX or of the system"),
+    ],
+)
+def test_what_changed_is_named(key: str, value: object, words: str, tmp_path: Path) -> None:
+    Journal(tmp_path, STATE).measured(ROW)
+    other = Journal(tmp_path, {**STATE, key: value})
+    assert other.rows == []
+    assert other.note.startswith(f"Starts anew, because {words} changed since ")
+    assert Journal(tmp_path, STATE).rows == [ROW]
+
+
+def test_another_target_and_a_finished_benchmark_need_no_word(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, STATE)
+    journal.measured(ROW)
+    assert Journal(tmp_path, {**STATE, "target": ["other", "00"]}).note == ""
+    journal.finished()
+    assert (Journal(tmp_path, STATE).rows, Journal(tmp_path, {**STATE, "seed": 2}).note) == ([], "")
+
+
+def test_old_journals_are_forgotten(tmp_path: Path) -> None:
+    for seed in range(KEPT + 5):
+        Journal(tmp_path, {**STATE, "seed": seed})
+    assert len(list(tmp_path.glob("*.jsonl"))) == KEPT
+
+
+def test_only_one_benchmark_runs_at_a_time(tmp_path: Path) -> None:
+    with alone(tmp_path), pytest.raises(DraftlightError, match="Another benchmark"), alone(tmp_path):
+        pass
+    with alone(tmp_path):
+        pass
