@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n auto --dist worksteal
 SOURCES := app engine shaders tests packaging
 
-.PHONY: help setup model run test test-full test-tools lint format lock wheel check-wheel self-test clean
+.PHONY: help setup model run test test-full test-tools lint format lock wheel check-wheel self-test fuzz clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,12 @@ self-test: setup model ## load the model, decode, draw the window, quit
 
 bench-%: setup model ## run tests/benchmarks/NAME.py, for example bench-noise; ARGS="..." is passed on
 	@$(PY) -m tests.benchmarks.$(subst -,_,$*) $(ARGS)
+
+fuzz: setup build/atheris ## fuzz every reader of foreign files, a million inputs each; ARGS="TARGET... --inputs N" is passed on
+	@PYTHONPATH=.:build/atheris $(PY) -m tests.fuzz $(ARGS)
+
+build/atheris: packaging/fuzz.lock
+	@$(PY) -m pip install --quiet --require-hashes --no-deps --target $@ --requirement packaging/fuzz.lock && touch $@
 
 clean: ## remove everything that was built, including .venv
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

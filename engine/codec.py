@@ -10,9 +10,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from engine.errors import is_number
 from engine.types import (
     FINISHES,
     ORIGINS,
@@ -69,7 +71,7 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
     try:
         return Round(
             index=_whole(value["index"]),
-            position=_whole(value["position"]),
+            position=_position(value["position"]),
             drafter=_text(value["drafter"]),
             rule=_choice(value["rule"], RULES),
             proposals=tuple(_proposal(entry) for entry in value["proposals"]),
@@ -181,7 +183,7 @@ def _statistics(value: Mapping[str, Any] | None) -> DrafterStatistics | None:
 def _whole(value: object) -> int:
     if type(value) is int:  # bool is none
         return value
-    raise ValueError(f"{value!r} is not a whole number")
+    raise ValueError(f"{reprlib.repr(value)} is not a whole number")
 
 
 def _number(value: object) -> float:
@@ -190,9 +192,16 @@ def _number(value: object) -> float:
         return value
     if value is None:
         return math.nan
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return float(value)
-    raise ValueError(f"{value!r} is not a number")
+    raise ValueError(f"{reprlib.repr(value)} is not a number")
+
+
+def _position(value: object) -> int:
+    """A place in the text, as the noise counts them."""
+    if 0 <= (place := _whole(value)) < 2**32:
+        return place
+    raise ValueError(f"{reprlib.repr(value)} is not a position")
 
 
 def _optional_number(value: object) -> float | None:
@@ -206,17 +215,17 @@ def _optional_whole(value: object) -> int | None:
 def _optional_truth(value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
-    raise ValueError(f"{value!r} is neither true nor false")
+    raise ValueError(f"{reprlib.repr(value)} is neither true nor false")
 
 
 def _text(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError(f"{value!r} is not a string")
+    raise ValueError(f"{reprlib.repr(value)} is not a string")
 
 
 def _choice(value: object, choices: tuple[Choice, ...]) -> Choice:
     for choice in choices:
         if value == choice:
             return choice
-    raise ValueError(f"{value!r} is none of {', '.join(choices)}")
+    raise ValueError(f"{reprlib.repr(value)} is none of {', '.join(choices)}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import reprlib
+import sys
+from typing import TypeGuard
 
 
 class DraftlightError(Exception):
@@ -16,14 +18,14 @@ class NotEnoughMemory(DraftlightError):
 def require(holds: bool, name: str, wanted: str, value: object) -> None:
     """Refuse an impossible value of a field with a ValueError that names it and says what is possible."""
     if not holds:
-        raise ValueError(f"{name} must be {wanted}, not {value!r}")
+        raise ValueError(f"{name} must be {wanted}, not {reprlib.repr(value)}")
 
 
-def is_number(value: object) -> bool:
-    """Whether it is a finite number; True and False are none."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number that a float holds; True and False are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -sys.float_info.max <= value <= sys.float_info.max
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether it is a whole number; True and False are none."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -32,6 +32,7 @@ from typing import Any
 
 from engine.codec import plain, round_from_json, round_to_json
 from engine.errors import DraftlightError
+from engine.files.foreign import content_of
 from engine.garbage import without_collecting
 from engine.types import Round
 
@@ -193,9 +194,9 @@ def _content(path: Path) -> bytes:
     """The lines of the file, or of the compressed one in its place. A compressed one that was cut gives what there is."""
     try:
         try:
-            content = path.read_bytes()
+            content = content_of(path)
         except FileNotFoundError:
-            content = path.with_name(path.name + PACKED).read_bytes()
+            content = content_of(path.with_name(path.name + PACKED))
     except (OSError, ValueError) as error:
         raise DraftlightError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     if not content.startswith(_GZIP):

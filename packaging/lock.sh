@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Resolves packaging/*.lock for every platform named under [tool.uv] in pyproject.toml. LOCK_UPGRADE=1 takes newer releases.
+# packaging/fuzz.lock, one tool for one platform, is written by hand.
 # uv resolves for all platforms at once, which pip cannot; nothing else here needs it, so it lives in an environment of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."

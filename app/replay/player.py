@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from app.session.session import Answer, Session, Turn
 from engine.drafter_kinds import NO_DRAFTER
+from engine.errors import is_number
 from engine.exports.tables import dropped_of, given_text, messages_of, options_of, prompt_text, prompt_tokens, table_of
 from engine.lens.thoughts import opened_by
 from engine.trace import Trace
@@ -277,4 +278,4 @@ def _change(entry: dict[str, Any]) -> RunChanged | None:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return float(value) if is_number(value) else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import DraftlightError
+from engine.files.foreign import content_of
 
 MOST_BYTES = 1_000_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -55,7 +56,7 @@ def read_attachment(path: Path) -> Attachment:
             raise DraftlightError(
                 f"{name} is {size / 1e6:,.1f} MB. Files of up to {MOST_BYTES / 1e6:g} MB can be attached: attach a part of it."
             )
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError as error:
         raise DraftlightError(f"{name} cannot be read: {error.strerror or error}.") from error
     bom, encoding = next(((mark, each) for mark, each in _BOMS if content.startswith(mark)), (b"", "utf-8"))

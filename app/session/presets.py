@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,7 +26,7 @@ class Preset:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip() or not isinstance(self.system_prompt, str):
-            raise ValueError(f"a preset cannot be called {self.name!r}")
+            raise ValueError(f"a preset cannot be called {reprlib.repr(self.name)}")
         DecodingOptions(**{name: value for name, value in self.values().items() if name != "system_prompt"})
 
     def values(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def read_presets(values: object) -> tuple[Preset, ...]:
     try:
         presets = tuple(each if isinstance(each, Preset) else Preset(**each) for each in values)  # type: ignore[attr-defined]
     except TypeError as error:
-        raise ValueError(f"presets cannot be {values!r}") from error
+        raise ValueError(f"presets cannot be {reprlib.repr(values)}") from error
     if len({each.name for each in presets}) < len(presets):
         raise ValueError("two presets have the same name")
     return presets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from app.look.theme import APPEARANCES, Appearance
 from app.session.presets import Preset, read_presets
 from engine.drafter_kinds import HEAD
 from engine.files.builtin import TEMPERATURE, TOP_P
+from engine.files.foreign import content_of, json_of
 from engine.files.paths import data_folder
 from engine.files.recommended_sampling import BUILTIN, Sampling
 from engine.files.whole_file import write_whole
@@ -160,7 +162,7 @@ class Settings:
 
 def _check(holds: bool, name: str, value: object) -> None:
     if not holds:
-        raise ValueError(f"{name} cannot be {value!r}")
+        raise ValueError(f"{name} cannot be {reprlib.repr(value)}")
 
 
 def settings_path() -> Path:
@@ -174,7 +176,7 @@ def load(path: Path) -> tuple[Settings, str]:
     A file that cannot be read is set aside, not overwritten; single bad values fall back to their defaults.
     """
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json_of(content_of(path))
         if not isinstance(stored, dict):
             raise ValueError("not a table of settings")
     except FileNotFoundError:

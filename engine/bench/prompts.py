@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from engine.files.foreign import content_of, json_of
 from engine.requests.bench import BenchPrompt
 
 OWN_PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "prompts.jsonl"
@@ -22,7 +22,7 @@ def read_prompts(path: Path = OWN_PROMPTS, limit: int | None = None) -> tuple[Be
     if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}")
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = content_of(path).decode().split("\n")
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -42,8 +42,8 @@ def read_prompts(path: Path = OWN_PROMPTS, limit: int | None = None) -> tuple[Be
 
 def _prompt(line: str, where: str) -> BenchPrompt:
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
+        entry = json_of(line)
+    except ValueError:
         raise ValueError(f"{where}: not JSON") from None
     if not isinstance(entry, dict):
         raise ValueError(f"{where}: not an object with id, category and turns")

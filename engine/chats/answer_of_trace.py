@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine.chats.values import STATE_OF_FINISH, Making, State, figures_of, settings_from_json
+from engine.errors import is_number
 from engine.metrics import summarise
 from engine.trace import Trace, read
 
@@ -34,7 +35,7 @@ def state_of(trace: Trace) -> State:
     finish = trace.rounds[-1].finish if trace.rounds else None
     if finish is None and told.get("error"):
         return "failed"
-    return STATE_OF_FINISH.get(finish or told.get("finish"), "interrupted")  # type: ignore[arg-type]
+    return STATE_OF_FINISH.get(finish or _text(told.get("finish")), "interrupted")  # type: ignore[call-overload]  # any text
 
 
 def making_of(trace: Trace, noted: Making | None = None) -> Making:
@@ -75,4 +76,4 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> Any:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return value if is_number(value) else None

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from engine.codec import options_from_json, options_to_json, plain
 from engine.drafter_kinds import NO_DRAFTER
+from engine.errors import is_number
 from engine.metrics import Summary
 from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Message, Overflow, Thinking
 
@@ -323,7 +324,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> Any:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return value if is_number(value) else None
 
 
 def dumped(value: object) -> str:

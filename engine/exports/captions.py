@@ -46,7 +46,8 @@ def lines(parts: Iterable[str], width: float, size: float, between: str = " · "
 
 def _changed(trace: Trace, name: str, first: Any, titles: Mapping[Any, str] | None = None) -> str:
     values: Sequence[Any] = [first, *(change.get(name) for change in trace.changes)]
-    return " → ".join(dict.fromkeys((titles or {}).get(value, str(value)) for value in values if value is not None))
+    named = (str(value) for value in values if value is not None)
+    return " → ".join(dict.fromkeys((titles or {}).get(name, name) for name in named))
 
 
 def _date(created: Any) -> str:

@@ -14,6 +14,7 @@ from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.exports.formats import Wanted
 from engine.exports.tables import about, compared, names, options_of, proposal_values
+from engine.files.foreign import content_of, json_of
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, difference_sentence, likeness
 from engine.metrics import RoundCounts, Stretch, Summary, counts, stretches, summarise
 from engine.provenance import version
@@ -60,7 +61,7 @@ def total(traces: Sequence[Trace]) -> Summary:
 def read_json_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
     """The rounds of every answer in an exported JSON document. Raises DraftlightError for any other file."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json_of(content_of(path))
         if document["schema"] != SCHEMA:
             raise ValueError(f"its schema is {document['schema']}")
         return {str(answer["trace"]): tuple(_counts(entry) for entry in answer["rounds"]) for answer in document["answers"]}
@@ -72,9 +73,9 @@ def _answer(trace: Trace, name: str) -> dict[str, Any]:
     summary = summarise(trace.rounds)
     return {
         **about(trace, name),
-        "options": trace.header.get("options"),
-        "provenance": {part: trace.header[part] for part in PROVENANCE if part in trace.header},
-        "changes": list(trace.changes),
+        "options": plain(trace.header.get("options")),
+        "provenance": {part: plain(trace.header[part]) for part in PROVENANCE if part in trace.header},
+        "changes": plain(trace.changes),
         "summary": plain(summary),
         **compared(trace, summary),
         "stretches": [_stretch(stretch) for stretch in stretches(trace.rounds)],

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from engine.codec import options_from_json, plain
 from engine.drafter_kinds import NO_DRAFTER
+from engine.errors import is_number
 from engine.lens.dividers import Divider, dividers
 from engine.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
 from engine.trace import Trace
@@ -166,18 +167,26 @@ def about(trace: Trace, name: str) -> Row:
     header, summary = trace.header, trace.summary or {}
     return {
         "trace": name,
-        "created": header.get("created"),
-        "target": table_of(header.get("target")).get("name"),
-        "drafter": table_of(header.get("drafter")).get("name"),
+        "created": _text_of(header.get("created")),
+        "target": _text_of(table_of(header.get("target")).get("name")),
+        "drafter": _text_of(table_of(header.get("drafter")).get("name")),
         "prompt_tokens": prompt_tokens(trace),
-        "prefill_seconds": summary.get("prefill_seconds"),
-        "seconds_to_first_token": summary.get("seconds_to_first_token"),
-        "finish": summary.get("finish"),
-        "error": summary.get("error"),
+        "prefill_seconds": _number_of(summary.get("prefill_seconds")),
+        "seconds_to_first_token": _number_of(summary.get("seconds_to_first_token")),
+        "finish": _text_of(summary.get("finish")),
+        "error": _text_of(summary.get("error")),
         "missing": trace.missing,
         "prompt": last_question(trace),
         "text": given_text(trace) + "".join(round.text for round in trace.rounds),
     }
+
+
+def _text_of(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number_of(value: object) -> float | None:
+    return value if is_number(value) else None
 
 
 def compared(trace: Trace, summary: Summary) -> Row:
@@ -197,7 +206,7 @@ def throughput(trace: Trace, summary: Summary) -> float | None:
     """Tokens per second of the whole answer: what its end says, or else its rounds."""
     ended = trace.summary or {}
     seconds, tokens = ended.get("seconds"), ended.get("tokens")
-    if isinstance(seconds, (int, float)) and seconds > 0 and isinstance(tokens, int) and tokens:
+    if is_number(seconds) and seconds > 0 and is_number(tokens) and tokens:
         return tokens / seconds
     return summary.throughput
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from engine.errors import DraftlightError
+from engine.files.foreign import open_file
 
 Part = TypeVar("Part")
 _MAGIC = b"GGUF"
@@ -78,7 +79,7 @@ def read_header(path: Path) -> GgufHeader:
 def is_gguf(path: Path) -> bool:
     """Whether the file begins as GGUF files do, whatever it is called."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
@@ -95,7 +96,7 @@ def read_beginning(path: Path) -> dict[str, Any]:
 
 def _read(path: Path, part: Callable[[_Reader], Part]) -> Part:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return part(_Reader(file, path.stat().st_size))
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.files.foreign import content_of, json_of
 from engine.files.paths import data_folder
 from engine.files.whole_file import NotWritten, write_whole
 
@@ -48,7 +49,7 @@ def _record_path() -> Path:
 
 def _read_record() -> dict[str, str]:
     try:
-        record = json.loads(_record_path().read_text(encoding="utf-8"))
+        record = json_of(content_of(_record_path()))
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

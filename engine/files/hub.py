@@ -145,9 +145,12 @@ def offers(name: str) -> list[Offer]:
     if not HUB_ID.fullmatch(name):
         raise DraftlightError(f"{name} is not the name of a model on the Hugging Face Hub, which is OWNER/MODEL.")
     try:
-        info = HfApi().model_info(name, files_metadata=True, timeout=_TIMEOUT)
-    except Exception as error:
+        return _offers(name, HfApi().model_info(name, files_metadata=True, timeout=_TIMEOUT))
+    except Exception as error:  # as in `search`, and whatever Python raises for an answer of another shape
         raise explained(error, name) from error
+
+
+def _offers(name: str, info: Any) -> list[Offer]:
     described, commit = _described(info), info.sha or "main"
     files = [_file(sibling) for sibling in info.siblings or ()]
     whole = [file for file in files if "/" not in file.path and any(fnmatch.fnmatch(file.path, one) for one in FILES)]

@@ -24,6 +24,7 @@ from typing import Any
 from engine.drafter_kinds import CUT_DRAFT, HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files import builtin
+from engine.files.foreign import content_of, json_of
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
@@ -149,7 +150,7 @@ def _record() -> Path:
 
 def _remembered() -> dict[str, dict[str, Any]]:
     try:
-        stored = json.loads(_record().read_text(encoding="utf-8"))
+        stored = json_of(content_of(_record()))
         models: dict[str, dict[str, Any]] = stored["models"] if stored["version"] == _VERSION else {}
         for entry in models.values():
             LibraryModel(**entry["model"]), entry["stamp"]
@@ -228,7 +229,7 @@ def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
     """Ollama's manifests name the file of each model by its digest."""
     for manifest in sorted((folder / "manifests").glob("*/*/*/*")):
         try:
-            layers = json.loads(manifest.read_text(encoding="utf-8"))["layers"]
+            layers = json_of(content_of(manifest))["layers"]
             digest = next(layer["digest"] for layer in layers if layer["mediaType"] == _OLLAMA_MODEL)
             path = folder / "blobs" / Path(str(digest).replace(":", "-")).name
         except (OSError, ValueError, KeyError, TypeError, StopIteration):
@@ -284,7 +285,7 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
 
 def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> LibraryModel:
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json_of(content_of(folder / "config.json"))
     except (OSError, ValueError) as error:
         raise DraftlightError(f"{folder / 'config.json'} cannot be read: {error}.") from error
     if not isinstance(config, dict):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from pathlib import Path
+
+from engine.files.foreign import content_of, json_of
 
 WEIGHTS = "model*.safetensors"
 """The files that mlx-lm reads the weights from."""
@@ -24,7 +26,7 @@ def missing_parts(folder: Path, by_index: bool = True) -> str:
     expected = set(_indexed(folder)) if by_index else set()
     for match in filter(None, map(_NUMBERED.fullmatch, names)):
         expected |= {f"{match[1]}-{part:05}-of-{match[2]}.safetensors" for part in range(1, int(match[2]) + 1)}
-    missing = sorted(name for name in expected if not (folder / name).is_file())
+    missing = sorted(name for name in expected if not os.path.isfile(folder / name))
     if not missing:
         return ""
     files = f"{len(missing)} of {len(expected | names)} weight files {'is' if len(missing) == 1 else 'are'} missing"
@@ -33,7 +35,7 @@ def missing_parts(folder: Path, by_index: bool = True) -> str:
 
 def _indexed(folder: Path) -> list[str]:
     try:
-        files = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"]
+        files = json_of(content_of(folder / _INDEX))["weight_map"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [str(name) for name in files.values()] if isinstance(files, dict) else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from engine.files.foreign import content_of, json_of
 from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
 
@@ -16,7 +17,7 @@ from engine.files.whole_file import write_whole
 def added_folders() -> tuple[str, ...]:
     """Absolute paths, the last added last; none if the file is missing or damaged."""
     try:
-        stored = json.loads(_place().read_text(encoding="utf-8"))
+        stored = json_of(content_of(_place()))
     except (OSError, ValueError):
         return ()
     return tuple(name for name in stored if isinstance(name, str)) if isinstance(stored, list) else ()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DraftlightError
+from engine.errors import DraftlightError, is_number
 from engine.files import builtin
+from engine.files.foreign import content_of, json_of
 from engine.files.gguf_header import read_header
 
 Sampling = tuple[tuple[str, float], ...]
@@ -48,7 +47,7 @@ def of_target(name: str) -> Sampling:
 def of_folder(folder: Path) -> Sampling:
     """What `generation_config.json` states; temperature 0 where it says that nothing is to be drawn."""
     try:
-        stated = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        stated = json_of(content_of(folder / _FILE))
     except (OSError, ValueError):
         return ()
     if not isinstance(stated, dict):
@@ -67,8 +66,6 @@ def _sound(stated: Mapping[str, Any]) -> Sampling:
     found = []
     for name, (least, greatest) in _LIMITS.items():
         value = stated.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            continue
-        if least <= value <= greatest:
+        if is_number(value) and least <= value <= greatest:
             found.append((name, int(value) if name == "top_k" else float(f"{value:.6g}")))
     return tuple(found)

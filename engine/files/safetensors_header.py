@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from pathlib import Path
 
-from engine.errors import DraftlightError
+from engine.errors import DraftlightError, is_whole
+from engine.files.foreign import json_of, open_file
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
 SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
@@ -23,16 +23,18 @@ def check_safetensors(path: Path) -> Table:
     inside the file."""
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_file(path) as file:
             (length,) = struct.unpack("<Q", file.read(8))
             if length > min(_LONGEST_HEADER, size - 8):
                 raise ValueError("its header is cut off")
-            entries = json.loads(file.read(length))
+            entries = json_of(file.read(length))
         table: Table = {}
         for name, entry in entries.items():
             if name == "__metadata__":
                 continue
             begin, end = entry["data_offsets"]
+            if not all(map(is_whole, (begin, end, *entry["shape"]))):
+                raise ValueError(f"{name} has a shape or a place that is no number")
             if end - begin != math.prod(entry["shape"]) * SIZES[entry["dtype"]] or min([begin, *entry["shape"]]) < 0:
                 raise ValueError(f"{name} does not have the size of its shape")
             if 8 + length + end > size:

@@ -17,6 +17,7 @@ from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
+from engine.files.foreign import content_of
 from engine.models.pieces import CONTROL, UNKNOWN, UNUSED, USER_DEFINED, Pieces
 from engine.models.token_spelling import in_characters
 from engine.models.tokenizer import Special
@@ -68,7 +69,7 @@ def find(folder: Path, width: int, model_type: object, settings: Mapping[str, An
     if path is None:
         raise DraftlightError(f"{folder} has no tokenizer.json. Convert the model again with its tokenizer.")
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
     more = _added(settings, added)
@@ -105,6 +106,8 @@ def _from_model(path: Path, content: bytes) -> Pieces:
     except Exception as error:  # of protobuf, which raises its own
         raise DraftlightError(f"{path} is no SentencePiece model and no tiktoken file. Download the model again.") from error
     kinds = {model.trainer_spec.UNIGRAM: True, model.trainer_spec.BPE: False}
+    if any(isinstance(piece.piece, bytes) for piece in model.pieces):  # what is no UTF-8
+        raise DraftlightError(f"{path} is damaged: a piece of it is no text. Download the model again.")
     if not model.pieces or model.trainer_spec.model_type not in kinds:
         raise DraftlightError(f"{path} is of a kind that is not supported (BPE and unigram are). Convert it to tokenizer.json.")
     return Pieces(

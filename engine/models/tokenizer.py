@@ -7,25 +7,17 @@ tokenizers from a model's files.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
-from typing import Any
 
-import jinja2
-import jinja2.exceptions
-import jinja2.ext
-import jinja2.nodes
-import jinja2.parser
-import jinja2.sandbox
-import jinja2.utils
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
+from engine.models.backend_errors import explained
+from engine.models.chat_templates import ChatTemplate
 from engine.types import Message, Thinking
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -98,9 +90,8 @@ class Tokenizer:
         """
         text = text.encode("utf-8", "replace").decode()
         backend = self._full if allow_special else self._plain
-        ids: list[int] = backend.encode_batch_fast([text], add_special_tokens=False)[
-            0
-        ].ids  # `encode` would hold other threads up
+        with explained("The model's tokenizer cannot take this text", "Choose another model."):
+            ids: list[int] = backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # `encode` holds other threads up
         return ids
 
     def raw_prompt(self, text: str) -> list[int]:
@@ -175,11 +166,7 @@ class Tokenizer:
     @cached_property
     def switches_thinking(self) -> bool:
         """Whether the chat template asks if the model is to think."""
-        try:
-            names = self._environment.parse(self.chat_template or "").find_all(jinja2.nodes.Name)
-            return any(name.name in _THINKING_SWITCHES for name in names)
-        except jinja2.exceptions.TemplateError:  # said where the template is used
-            return False
+        return not self._template.names().isdisjoint(_THINKING_SWITCHES)
 
     def _render(self, turns: list[dict[str, str]], add_generation_prompt: bool, thinking: Thinking) -> str:
         if self.chat_template is None:
@@ -187,82 +174,9 @@ class Tokenizer:
                 "This model has no chat template, so it cannot hold a conversation. Choose an instruction-tuned model."
             )
         switches = {} if thinking == "auto" else dict.fromkeys(_THINKING_SWITCHES, thinking == "on")
-        try:
-            return self._template.render(
-                messages=turns,
-                tools=None,
-                documents=None,
-                add_generation_prompt=add_generation_prompt,
-                **switches,
-                **_UNNAMED | self.named,
-            )
-        except Exception as error:  # a template is a program, and raises whatever Python raises
-            raise DraftlightError(f"The model's chat template does not accept this conversation: {error}") from error
+        known = {"messages": turns, "tools": None, "documents": None, "add_generation_prompt": add_generation_prompt}
+        return self._template.render(known | switches | _UNNAMED | self.named)
 
     @cached_property
-    def _template(self) -> jinja2.Template:
-        return self._environment.from_string(self.chat_template or "")
-
-    @cached_property
-    def _environment(self) -> jinja2.sandbox.ImmutableSandboxedEnvironment:
-        """As in transformers, so that templates find the tags and functions they were written against."""
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlocks, jinja2.ext.loopcontrols]
-        )
-        environment.filters["tojson"] = _to_json
-        environment.globals["namespace"] = _Namespace
-        environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-        return environment
-
-
-class _GenerationBlocks(jinja2.ext.Extension):
-    """`{% generation %}`, which marks the model's own words for training in transformers. Here the content is rendered.
-
-    As there, the block is a scope: what is set inside is unknown behind it.
-    """
-
-    tags = {"generation"}
-
-    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
-        """Takes one `{% generation %}` block from the stream: a call block whose content `_render` gives back unchanged."""
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)
-
-    def _render(self, caller: Callable[[], str]) -> str:
-        return caller()
-
-
-class _Namespace(jinja2.utils.Namespace):
-    """A template's variables. As in transformers none begins with an underscore: Jinja would take it for a part of the object."""
-
-    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
-        names = dict(*args, **kwargs)
-        for name in names:
-            _require_public(name)
-        jinja2.utils.Namespace.__init__(self, names)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _require_public(name)
-        jinja2.utils.Namespace.__setitem__(self, name, value)
-
-
-def _require_public(name: object) -> None:
-    if str(name).startswith("_"):
-        raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}")
-
-
-def _to_json(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Unlike Jinja's filter of the name, this one escapes no HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _refuse(message: str) -> None:
-    raise jinja2.TemplateError(message)
+    def _template(self) -> ChatTemplate:
+        return ChatTemplate(self.chat_template or "")

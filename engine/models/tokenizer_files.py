@@ -10,7 +10,9 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
+from engine.files.foreign import content_of, json_of
 from engine.models import bare_tokenizers
+from engine.models.backend_errors import explained
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.token_spelling import byte_fallback, byte_level
 from engine.models.tokenizer import Special, Tokenizer
@@ -30,6 +32,11 @@ def from_folder(folder: Path, width: int) -> Tokenizer:
     if "added_tokens_decoder" not in settings:  # as older versions of transformers wrote it
         settings |= read_json(folder / "special_tokens_map.json", required=False)
     path = folder / "tokenizer.json"
+    with explained(f"The tokenizer of {folder} cannot be used", "Download or convert the model again."):
+        return _from_files(folder, path, width, settings)
+
+
+def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) -> Tokenizer:
     found = _described(path, width) if path.is_file() else _bare(folder, width, settings)
     named = {name: text for name in NAMED if (text := _token_text(settings.get(name)))}
     bos = found.ids.get(named.get("bos_token", ""))
@@ -54,14 +61,12 @@ def _bare(folder: Path, width: int, settings: dict[str, Any]) -> bare_tokenizers
 
 def _described(path: Path, width: int) -> bare_tokenizers.Found:
     """What `tokenizer.json` describes."""
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
+    with explained(f"{path} cannot be read", "Download or convert the model again."):
+        described = json_of(content_of(path))
         full = Backend.from_str(json.dumps(described))
         added = {token["id"]: token for token in described.get("added_tokens") or []}
         described["added_tokens"] = [token for token in added.values() if not token.get("special")]
         plain = Backend.from_str(json.dumps(described))
-    except Exception as error:  # tokenizers raises bare Exception for what it cannot read
-        raise DraftlightError(f"{path} cannot be read: {error}. Download or convert the model again.") from error
     for backend in (plain, full):
         backend.no_truncation()
         backend.no_padding()
@@ -98,7 +103,7 @@ def read_json(path: Path, required: bool = True) -> dict[str, Any]:
     if not required and not path.is_file():
         return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json_of(content_of(path))
     except FileNotFoundError as error:
         raise DraftlightError(f"{path.parent} has no {path.name}, so it is not a model folder.") from error
     except (OSError, ValueError) as error:

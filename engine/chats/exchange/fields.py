@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +23,7 @@ def text(value: object) -> str:
 
 def seconds(value: object, otherwise: float = 0.0) -> float:
     """A time in seconds since 1970."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < 1e11:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e11:
         return float(value)
     return otherwise
 

@@ -13,6 +13,7 @@ from typing import Any
 from engine.chats.exchange.fields import entries, seconds, table, text, whole
 from engine.chats.titles import title_of
 from engine.chats.values import ChatSettings, Conversation, Figures, Listed, Making, State, StoredMessage
+from engine.errors import is_number
 
 _SYSTEM = "llm.prediction.systemPrompt"
 _STATES: dict[str, State] = {"userStopped": "stopped", "maxPredictedTokensReached": "length", "contextLengthReached": "context"}
@@ -110,4 +111,4 @@ def _part(part: Mapping[str, Any]) -> str:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+    return float(value) if is_number(value) else 0.0

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import lzma
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.chats.exchange import chatgpt, lm_studio, own
 from engine.chats.values import Conversation
 from engine.errors import DraftlightError
+from engine.files.foreign import json_of, open_file
 
 FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
 """A format is a module with `matches` and `conversations_in`."""
 _MEMBER = "conversations.json"
 _LARGEST = 4 * 2**30
+_DENSEST = 200
+"""Text is compressed to about a tenth; what claims to be more than this is no export."""
 _BEGINNING = 65_536
+_OF_ARCHIVES = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, lzma.LZMAError)
+"""What `zipfile` raises for damaged archives and for ways to compress that it does not know."""
 _MARKS = (b'"draftlight.chats/', b'"mapping"', b'"versions"')
 """What stands near the beginning of the files of each program."""
 
@@ -36,11 +42,11 @@ def read_chats(path: Path) -> ReadChats:
         DraftlightError: it cannot be read, or is none of these.
     """
     try:
-        document = json.loads(_content(path), parse_constant=lambda name: None)
+        document = json_of(_content(path))
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (ValueError, RecursionError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise _foreign(path, f"{'it is nested too deeply' if isinstance(error, RecursionError) else error}") from None
+    except (ValueError, *_OF_ARCHIVES) as error:
+        raise _foreign(path, str(error)) from None
     for writer, form in FORMATS.items():
         if form.matches(document):
             try:
@@ -54,26 +60,29 @@ def read_chats(path: Path) -> ReadChats:
 def may_hold_chats(path: Path) -> bool:
     """Whether a file looks like one of these from its beginning; only `read_chats` knows."""
     try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                return any(entry.rpartition("/")[2] == _MEMBER for entry in archive.namelist())
-        if path.suffix.lower() != ".json":
-            return False
-        with path.open("rb") as file:
+        with open_file(path) as file:
+            if zipfile.is_zipfile(file):
+                with zipfile.ZipFile(file) as archive:
+                    return any(entry.rpartition("/")[2] == _MEMBER for entry in archive.namelist())
+            if path.suffix.lower() != ".json":
+                return False
+            file.seek(0)
             beginning = file.read(_BEGINNING)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+    except (OSError, *_OF_ARCHIVES):
         return False
     return any(mark in beginning for mark in _MARKS)
 
 
 def _content(path: Path) -> bytes:
-    if not zipfile.is_zipfile(path):
-        return path.read_bytes()
-    with zipfile.ZipFile(path) as archive:
-        names = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == _MEMBER]
-        if not names or names[0].file_size > _LARGEST:
-            raise ValueError(f"there is no {_MEMBER} of a usable size in it")
-        return archive.read(names[0])
+    with open_file(path) as file:
+        if not zipfile.is_zipfile(file):
+            file.seek(0)
+            return file.read()
+        with zipfile.ZipFile(file) as archive:
+            names = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == _MEMBER]
+            if not names or names[0].file_size > min(_LARGEST, _DENSEST * names[0].compress_size):
+                raise ValueError(f"there is no {_MEMBER} of a usable size in it")
+            return archive.read(names[0])
 
 
 def _foreign(path: Path, reason: str) -> DraftlightError:

@@ -1,0 +1,71 @@
+"""Files that may come from anywhere: only files are opened, and JSON is what every reader of it can take. No MLX."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+_DEEPEST = 100
+"""Levels of nesting. Python's own limit is reached at about a thousand, in whatever code comes next."""
+_ESCAPES = re.compile(r"(\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w)|\\u[dD][89a-fA-F]\w\w")
+"""What looks like half a surrogate pair in JSON; in the group what is none."""
+_LONGEST_WHOLE = 20
+"""Characters of a whole number that 64 bits may hold."""
+
+
+def open_file(path: Path) -> BinaryIO:
+    """The file, open for reading. A pipe or a device, which may have no end, is refused. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            raise OSError(None, "it is a folder, not a file" if stat.S_ISDIR(kind) else "it is a device or a pipe, not a file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def content_of(path: Path) -> bytes:
+    """All of the file. Raises OSError as `open_file`."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def json_of(text: str | bytes) -> Any:
+    """The value of a JSON text. A whole number that 64 bits do not hold is a float, NaN and infinities are
+    None, and half a surrogate pair, which no text can hold that is written or sent, is U+FFFD.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, or nested too deeply.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode()
+        if "\\ud" in text or "\\uD" in text:
+            text = _ESCAPES.sub(lambda found: found[1] or "\\ufffd", text)
+        value = json.loads(text, parse_constant=lambda name: None, parse_int=_whole)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return value
+    raise ValueError("it is nested too deeply")
+
+
+def _whole(digits: str) -> int | float:
+    number = int(digits) if len(digits) <= _LONGEST_WHOLE else math.inf
+    return number if -(2**63) <= number < 2**63 else float(digits)
