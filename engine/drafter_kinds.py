@@ -7,7 +7,7 @@ and command line read the line, so nothing here imports MLX: the engine thread i
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -82,8 +82,9 @@ class DrafterKind:
 
 NO_DRAFTER, NGRAM, HEAD, SMALL_DRAFT = "none", "ngram", "head", "builtin-draft"
 HEAD_FOLDER = "draftlight_head"
+BLOCK_FOLDER = "draftlight_block"
 CUT_DRAFT = "draftlight_cut"
-"""Model types that the config.json states of a head, and of a draft model that shares its target's embedding."""
+"""Model types that the config.json states of a head, a block drafter, and a draft model that shares its target's embedding."""
 
 DRAFTERS: dict[str, DrafterKind] = {
     kind.name: kind
@@ -141,6 +142,14 @@ BY_PATH: dict[str, DrafterKind] = {
             sets_own_length=True,
         ),
         DrafterKind(
+            BLOCK_FOLDER,
+            "Block drafter",
+            "Fills a whole block of tokens in one pass from its target's features (DFlash).",
+            "engine.drafters.block:build",
+            fits="own",
+            sets_own_length=True,
+        ),
+        DrafterKind(
             "",
             "Draft model",
             "A smaller language model.",
@@ -154,8 +163,17 @@ BY_PATH: dict[str, DrafterKind] = {
 """Those that are selected by path, by the model type that the folder's config.json states; "" is any other model."""
 
 
+def type_stated(config: Mapping[str, object]) -> str:
+    """The model type that a config.json states. Published block drafters state that of their layers, and are known by other
+    marks: see `engine.models.block_config`."""
+    names = config.get("architectures")
+    named = isinstance(names, list) and any("DFlash" in str(name) or "DSpark" in str(name) for name in names)
+    is_block = named or "dflash_config" in config or "speculators_model_type" in config
+    return BLOCK_FOLDER if is_block else str(config.get("model_type", ""))
+
+
 def drafter_kind(name: str, model_type: object = "") -> DrafterKind:
-    """The kind of a drafter. A path is a model's, unless the `model_type` that its config.json states says otherwise."""
+    """The kind of a drafter. A path is a model's, unless the type that its config.json states (`type_stated`) says otherwise."""
     return DRAFTERS.get(name) or BY_PATH.get(str(model_type), BY_PATH[""])
 
 

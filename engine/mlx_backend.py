@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import garbage
 from engine.clock import Clock
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind, type_stated
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, available_memory
 from engine.requests.bench import PeerToken
@@ -68,7 +68,7 @@ class MlxBackend:
         kind = drafter_kind(name)
         if name not in DRAFTERS:
             stated = self._read_json(Path(name).expanduser() / "config.json", required=False)
-            kind = drafter_kind(name, stated.get("model_type"))
+            kind = drafter_kind(name, type_stated(stated))
         if not kind.build:
             return LoadedDrafter(name, None)
         reason = self._models.cache_reason(target.model)

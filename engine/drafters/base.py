@@ -120,6 +120,11 @@ class DraftPen:
         return token
 
     @property
+    def is_free(self) -> bool:
+        """Whether the length of the draft is left to the drafter: `goes_on` may say no."""
+        return self._worth is not None
+
+    @property
     def inverse_temperature(self) -> float:
         """What `draw` multiplies logits with; 1 at temperature 0."""
         return self._shaper.inverse_temperature

@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.drafter_kinds import CUT_DRAFT, HEAD_FOLDER
+from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
 from engine.files import builtin
 from engine.files.foreign import content_of, json_of
@@ -36,7 +36,7 @@ from engine.files.whole_file import NotWritten, write_whole
 _VERSION = 3
 _LEVELS = 4
 """Folders below a folder that is looked through."""
-_ONLY_DRAFT = (HEAD_FOLDER, CUT_DRAFT)
+_ONLY_DRAFT = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
 _RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _FILE_TYPES = {
@@ -300,7 +300,7 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
     types = [dtype for table in tables for dtype, shape in table.values() if len(shape) > 1]
     context = text.get("max_position_embeddings")
     architecture = str(config.get("model_type", ""))
-    only_drafts = architecture in _ONLY_DRAFT
+    only_drafts = type_stated(config) in _ONLY_DRAFT
     own_code = (
         "It needs Python code of its own, and code that comes with a model is never run." if config.get("model_file") else ""
     )

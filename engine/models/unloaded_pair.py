@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.drafter_kinds import CUT_DRAFT, HEAD_FOLDER
+from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
 from engine.files.gguf_header import read_header
+from engine.models.block_config import read_block_config
+from engine.models.block_model import block_reason
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.head_model import head_reason
 from engine.models.loaded import LoadedModel
@@ -30,6 +32,8 @@ def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
             tokens = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
             return _told(target, place.stem, tokens)
         config = read_json(place / "config.json")
+        if type_stated(config) == BLOCK_FOLDER:
+            return block_reason(read_block_config(config, place), target) or "", ""
         if config.get("model_type") == HEAD_FOLDER:
             return head_reason(str(config.get("target_sha256", "")), target) or "", ""
         if config.get("model_type") == CUT_DRAFT:

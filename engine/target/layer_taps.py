@@ -22,8 +22,8 @@ class Taps:
     def __init__(self, blocks: Sequence[Any], layers: tuple[int, ...]) -> None:
         self.layers = layers
         self._outputs: dict[int, mx.array] = {}
-        for index in layers:
-            block = blocks[index]
+        for index in sorted(set(layers)):
+            block = blocks[max(index, 0)]
             block.__class__ = self._recording(type(block), index)
 
     def _recording(self, kind: type, index: int) -> type:
@@ -32,7 +32,10 @@ class Taps:
         def call(block: Any, *arguments: Any, **named: Any) -> Any:
             """The layer's own forward pass; what it returns is kept, of a tuple the first entry, which is the hidden state."""
             output = kind.__call__(block, *arguments, **named)
-            outputs[index] = output[0] if isinstance(output, tuple) else output
+            if index < 0:
+                outputs[index] = arguments[0]
+            else:
+                outputs[index] = output[0] if isinstance(output, tuple) else output
             return output
 
         return type(kind.__name__, (kind,), {"__call__": call})
@@ -47,7 +50,7 @@ class Taps:
 
     def take_batch(self) -> mx.array:
         """As `take`, of all sequences: (batch, rows, taps x hidden)."""
-        if len(self._outputs) < len(self.layers):
+        if len(self._outputs) < len(set(self.layers)):
             raise RuntimeError("the target has not run since its features were taken last")
         joined = mx.concatenate([self._outputs[index] for index in self.layers], axis=-1)
         self._outputs.clear()
@@ -55,7 +58,7 @@ class Taps:
 
 
 def tap(model: Any, layers: Sequence[int]) -> Taps:
-    """The taps of these layers (counted from 0) of an mlx-lm model; the same ones when asked again.
+    """The taps of these layers (counted from 0; -1 is the first one's input) of an mlx-lm model; the same ones when asked again.
 
     Raises:
         DraftlightError: the model has no such layers.
@@ -63,9 +66,9 @@ def tap(model: Any, layers: Sequence[int]) -> Taps:
     wanted = tuple(layers)
     blocks: Sequence[Any] = getattr(model, "layers", ())
     count = len(blocks)
-    if not wanted or min(wanted) < 0 or max(wanted) >= count:
+    if not wanted or min(wanted) < -1 or max(wanted) >= count:
         raise DraftlightError(
-            f"The head reads layers {', '.join(map(str, wanted))} of its target, but this one has {count} layers."
+            f"The drafter reads layers {', '.join(map(str, wanted))} of its target, but this one has {count} layers."
         )
     kept: dict[tuple[int, ...], Taps] = blocks[0].__dict__.setdefault(_KEPT_AS, {})
     if wanted not in kept:
@@ -82,5 +85,37 @@ def embedding_of(model: Any) -> Any:
     inner = getattr(model, "language_model", model)
     embedding = getattr(getattr(inner, "model", inner), "embed_tokens", None)
     if embedding is None:
-        raise DraftlightError("Draftlight cannot find this target's token embedding, so no head can be used with it.")
+        raise DraftlightError(
+            "Draftlight cannot find this target's token embedding, so no drafter that reads its features can be used with it."
+        )
     return embedding
+
+
+def output_module_of(model: Any) -> Any:
+    """The layer whose rows make logits of an mlx-lm model: its own, or the embedding where the two are tied."""
+    inner = getattr(model, "language_model", model)
+    for place in (inner, getattr(inner, "model", inner)):
+        if (head := getattr(place, "lm_head", None)) is not None:
+            return head
+    return embedding_of(model)
+
+
+def output_rows_of(model: Any) -> Any:
+    """As `output_module_of`, a callable (..., hidden) -> (..., vocabulary) without what the model does to its logits beside."""
+    module = output_module_of(model)
+    return getattr(module, "as_linear", module)
+
+
+def dense(module: Any, rows: mx.array | None = None) -> Any:
+    """The float32 matrix of a layer, quantised or not, or some of its rows; None of something without weights."""
+    weight = getattr(module, "weight", None)
+    if weight is None:
+        return None
+    scales, biases = getattr(module, "scales", None), getattr(module, "biases", None)
+    if rows is not None:
+        weight = weight[rows]
+        scales, biases = (None if part is None else part[rows] for part in (scales, biases))
+    if scales is None:
+        return weight.astype(mx.float32)
+    how = {"group_size": module.group_size, "bits": module.bits, "mode": getattr(module, "mode", "affine")}
+    return mx.dequantize(weight, scales, biases, **how).astype(mx.float32)

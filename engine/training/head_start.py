@@ -13,7 +13,7 @@ import numpy as np
 from engine.errors import DraftlightError
 from engine.models.head_model import HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
-from engine.target.layer_taps import embedding_of
+from engine.target.layer_taps import dense, embedding_of
 from engine.training.features import Example
 
 
@@ -73,20 +73,20 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
 
     newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
     head.fc.weight = newest + mx.random.normal(newest.shape) * 0.003
-    projections = [_dense(getattr(attention, name, None)) for name in ("q_proj", "k_proj", "v_proj")]
+    projections = [dense(getattr(attention, name, None)) for name in ("q_proj", "k_proj", "v_proj")]
     found = [part for part in projections if part is not None]
     if len(found) == 3:
         joined = mx.concatenate(found)
         _copy(head.qkv, mx.concatenate([joined, mx.random.normal(joined.shape) * 0.01], axis=1))
-    _copy(head.output, _dense(getattr(attention, "o_proj", None)))
-    gate, up = _dense(getattr(mlp, "gate_proj", None)), _dense(getattr(mlp, "up_proj", None))
+    _copy(head.output, dense(getattr(attention, "o_proj", None)))
+    gate, up = dense(getattr(mlp, "gate_proj", None)), dense(getattr(mlp, "up_proj", None))
     if gate is not None and up is not None:
         _copy(head.gate_up, mx.concatenate([gate, up]))
-    _copy(head.down, _dense(getattr(mlp, "down_proj", None)))
+    _copy(head.down, dense(getattr(mlp, "down_proj", None)))
     _copy(head.feature_norm, _norm(getattr(layer, "input_layernorm", None)))
     _copy(head.mlp_norm, _norm(getattr(layer, "post_attention_layernorm", None)))
     _copy(head.norm, _norm(getattr(getattr(model, "model", model), "norm", None)))
-    _copy(head.head, _dense(getattr(model, "lm_head", None) or embedding_of(target.model), mx.array(target_ids)))
+    _copy(head.head, dense(getattr(model, "lm_head", None) or embedding_of(target.model), mx.array(target_ids)))
     head.set_dtype(mx.float32)
     mx.eval(head.parameters())
     return head
@@ -117,18 +117,3 @@ def _copy(module: Any, array: mx.array | None) -> None:
 def _norm(module: Any) -> mx.array | None:
     """The weights of a plain RMS norm; others (such as those that add one) mean something else by theirs."""
     return module.weight if type(module) is nn.RMSNorm else None
-
-
-def _dense(module: Any, rows: mx.array | None = None) -> Any:
-    """The float32 matrix of a layer, quantised or not, or some of its rows."""
-    weight = getattr(module, "weight", None)
-    if weight is None:
-        return None
-    scales, biases = getattr(module, "scales", None), getattr(module, "biases", None)
-    if rows is not None:
-        weight = weight[rows]
-        scales, biases = (None if part is None else part[rows] for part in (scales, biases))
-    if scales is None:
-        return weight.astype(mx.float32)
-    how = {"group_size": module.group_size, "bits": module.bits, "mode": getattr(module, "mode", "affine")}
-    return mx.dequantize(weight, scales, biases, **how).astype(mx.float32)

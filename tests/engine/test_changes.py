@@ -14,8 +14,9 @@ import pytest
 
 from engine import decoding, near_ties
 from engine.decoding import Control, decode
-from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
+from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
+from engine.drafters.feature_drafter import FeatureDrafter
 from engine.metrics import violations
 from engine.rounds.draft_length import AutoGamma
 from engine.serving.backend import LoadedDrafter
@@ -37,6 +38,7 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
+from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG, TAPS, random_head
 from tests.engine.fakes import FakeBackend
 from tests.engine.small_models import PROMPT, emitted_ids, greedy_of_mlx_lm, tiny_llama
@@ -44,9 +46,12 @@ from tests.engine.small_models import PROMPT, emitted_ids, greedy_of_mlx_lm, tin
 TARGET = tiny_llama(1, layers=3)
 DRAFT = tiny_llama(2, layers=1)
 HEAD = random_head()
+BLOCK = random_block()
 TOKENS = 5
 OPTIONS = DecodingOptions(seed=5, temperature=0.7, gamma=2, max_tokens=TOKENS, analyse=False)
 KINDS = ("none", "ngram", "ngram-mod", "draft", "head")
+ALL_KINDS = (*KINDS, "block")
+"""With the one that is a head to the decode loop: it is tried where it could differ."""
 
 
 class Letters:
@@ -66,6 +71,8 @@ def made(kind: str) -> Drafter | None:
             return DraftModel(DRAFT, "draft")
         case "head":
             return FeatureHead(HEAD, TARGET, copies=False)
+        case "block":
+            return BlockDrafter(BLOCK, TARGET, copies=False)
     return None
 
 
@@ -136,16 +143,16 @@ class Answer:
         for drafter in self.drafters:
             if isinstance(drafter, DraftModel) and len(drafter._committed) == self.committed:
                 assert cache_length(drafter._cache) == self.committed - 1
-            if isinstance(drafter, FeatureHead):
+            if isinstance(drafter, FeatureDrafter):
                 check_features(drafter)
 
 
-def check_features(drafter: FeatureHead) -> None:
-    """The features that a head keeps are those of one pass of the target over its text."""
+def check_features(drafter: FeatureDrafter) -> None:
+    """The features that a drafter keeps are those of one pass of the target over its text."""
     if not drafter._rows:
         return
     TARGET(mx.array([drafter._committed]))
-    wanted = HEAD.fuse(tap(TARGET, TAPS).take())[: drafter._rows]
+    wanted = drafter._model.fuse(tap(TARGET, TAPS).take())[: drafter._rows]
     np.testing.assert_allclose(np.array(mx.concatenate(drafter._features)), np.array(wanted), atol=1e-3)
 
 
@@ -184,15 +191,16 @@ def swept(
 
 PAIRS = [(*pair, None) for pair in itertools.product(KINDS, KINDS)]
 HEADS = [(*pair, beside) for pair in itertools.product(KINDS, KINDS) if "head" in pair for beside in ("none", "head")]
+BLOCKS = [("none", "block", "block"), ("head", "block", None), ("block", "draft", "head"), ("block", "none", "none")]
 
 
-@pytest.mark.parametrize(("start", "to", "beside"), [*PAIRS, *HEADS])
+@pytest.mark.parametrize(("start", "to", "beside"), [*PAIRS, *HEADS, *BLOCKS])
 def test_the_drafter_may_change_at_every_round(plain: dict[float, Answer], start: str, to: str, beside: str | None) -> None:
     swept(plain, start, lambda answer: answer.switch_to(to), beside)
 
 
 @pytest.mark.parametrize(("rule", "to"), [*itertools.permutations(RULES, 2)])
-@pytest.mark.parametrize(("kind", "temperature"), [("draft", 0.7), ("head", 0.7), ("head", 0.0)])
+@pytest.mark.parametrize(("kind", "temperature"), [("draft", 0.7), ("head", 0.7), ("head", 0.0), ("block", 0.7)])
 def test_the_rule_may_change_at_every_round(
     plain: dict[float, Answer], kind: str, temperature: float, rule: Rule, to: Rule
 ) -> None:
@@ -200,12 +208,12 @@ def test_the_rule_may_change_at_every_round(
 
 
 @pytest.mark.parametrize(("gamma", "to"), [(2, 4), (4, 1), (2, "auto"), ("auto", 2), ("auto", "auto")])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_gamma_may_change_at_every_round(plain: dict[float, Answer], kind: str, gamma: Any, to: Any) -> None:
     swept(plain, kind, lambda answer: answer.control.update(gamma=to), gamma=gamma)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_everything_may_change_at_once_at_every_round_beside_another_answer(plain: dict[float, Answer], kind: str) -> None:
     def act(answer: Answer) -> None:
         answer.control.update(rule="match", gamma="auto")

@@ -115,6 +115,6 @@ def test_an_interrupted_download_of_another_program_is_no_model(home: Path) -> N
 
 
 def test_an_architecture_that_mlx_lm_does_not_have_is_told_without_mlx(home: Path) -> None:
-    for architecture in ("llama", "mistral", "kimi_k2", "qwen3_next", "draftlight_head"):
+    for architecture in ("llama", "mistral", "kimi_k2", "qwen3_next", "draftlight_head", "draftlight_block"):
         assert library.problem_of_architecture(architecture) == ""
     assert library.problem_of_architecture("unheard_of") == "mlx-lm has no architecture unheard_of."

@@ -12,6 +12,7 @@ from engine.models.loading import load
 from engine.models.pair_check import check_pair
 from engine.models.unloaded_pair import unloaded_pair
 from tests.engine import tiny_models
+from tests.engine.block_files import NEW
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,14 @@ def test_a_drafter_made_for_one_target_is_told_by_it(kind: str, words: str, targ
         reason, _ = unloaded_pair(target, tmp_path)
         assert (not reason) == fits
         assert fits or words in reason
+
+
+def test_a_published_block_drafter_is_told_by_its_tokens(target: LoadedModel, tmp_path: Path) -> None:
+    tokens = len(target.vocabulary)
+    for vocabulary, words in ((tokens, ""), (5, "made for a target with 5 tokens")):
+        (tmp_path / "config.json").write_text(json.dumps({**NEW, "vocab_size": vocabulary}))
+        reason, _ = unloaded_pair(target, tmp_path)
+        assert bool(reason) == bool(words) and words in reason
 
 
 def test_damaged_files_are_told(target: LoadedModel, tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""Drafting a whole block in one pass, from the target's features and with what followed the same words before."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.drafter_kinds import LoadedDrafter
+from engine.drafters.base import DraftPen, Proposals
+from engine.drafters.feature_drafter import SURE, FeatureDrafter
+from engine.models.block_model import Attend, BlockModel, load_block
+from engine.models.loaded import LoadedModel
+
+STEADY = 0.85
+"""Weight of the rounds so far in the mean of accepted tokens that says how many slots a free draft gets."""
+ROOM = 2.0
+"""Slots of a free draft: so many times that mean, and two more. A block that is used to its end soon gets longer."""
+
+
+class BlockDrafter(FeatureDrafter):
+    """A block drafter (see `engine.models.block_model`).
+
+    One pass fills all slots, each with a distribution that depends on the committed text alone; tokens are drawn from these left
+    to right, each through the Markov head or selector if there is one. So q of a token is what it was drawn from, and every rule
+    judges exactly. Copies share in q as with a head (`FeatureDrafter`), and one that is almost always right is proposed outright.
+
+    The cache holds the context's keys and values only, each row at its own position: the block is recomputed from its anchor on.
+    Row t stands for the target's features at position t; the anchor, the newest token, has none yet.
+
+    How many slots a block gets is known before any of its tokens is drawn: gamma's, or where that is automatic as many as the
+    rounds before made use of. The draft may end before that, after any token, by the pen's judgement of the chances so far, or
+    where a confidence head doubts the next slot; a token that was drawn is never dropped.
+
+    Args:
+        block: the folder of a block drafter, or a loaded one.
+        target: what it was trained for; without it the first `decode` says it.
+        name: shown to the user.
+        copies: whether it may copy; without, the block is on its own.
+
+    Raises:
+        DraftlightError: the folder holds no usable block drafter, or it does not fit the target.
+    """
+
+    def __init__(self, block: BlockModel | str | Path, target: Any = None, name: str = "block", copies: bool = True) -> None:
+        self._block = block if isinstance(block, BlockModel) else load_block(Path(block))
+        self._accepted = self._block.config.most_drafted / ROOM
+        self._slots = 0
+        super().__init__(self._block, self._block.config.num_hidden_layers, target, name, copies)
+
+    def _meet(self, model: Any) -> None:
+        self._block.bind(model)
+
+    # Rounds
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        """As in `Drafter`. None while the newest features are not known and nothing can be copied, or where the confidence head
+        doubts the first slot already."""
+        config = self._block.config
+        limit = min(limit, config.max_position_embeddings - len(self._committed))
+        self.statistics = None
+        drawable = min(limit, self._wanted() if pen.is_free else config.most_drafted) if self._is_ready else 0
+        self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
+        filled: tuple[mx.array, mx.array] | None = None
+        before = mx.array(self._committed[-1:], dtype=mx.int32)
+        state: Any = None
+        drafted: list[int] = []
+        for step in range(limit):
+            copied, share = self._copy_after(drafted)
+            if copied is not None and share >= SURE and pen.places:
+                before = pen.place(copied, share)
+            elif step < drawable:
+                filled = filled or self._fill()
+                slot = step if config.anchor_predicts else step + 1
+                hidden, logits = filled[0][slot], filled[1][slot]
+                if pen.is_free and not self._block.is_confident(hidden, before):
+                    break
+                logits, columns, state = self._block.walk(logits, hidden, before, state)
+                if copied is not None:
+                    logits, columns = self._with_copy(logits, columns, copied, share, pen.inverse_temperature)
+                before = pen.draw(logits, columns)
+            else:
+                break
+            if step + 1 == limit or not pen.goes_on():
+                break
+            if self._lookup is not None:
+                drafted += np.asarray(before).tolist()
+        return pen.proposals()
+
+    def observe(self, tokens: Any, features: Any = None) -> None:
+        """As in `FeatureDrafter`."""
+        super().observe(tokens, features)
+        self._accepted = STEADY * self._accepted + (1 - STEADY) * max(0, len(tokens) - 1)
+
+    def _wanted(self) -> int:
+        """Tokens that a free draft may get from its block."""
+        return min(self._block.config.most_drafted, round(ROOM * self._accepted) + 2)
+
+    def prefetch(self) -> None:
+        """Queues the next block, with as many slots as the latest: it depends on the committed tokens only."""
+        if self._queued is None and self._slots and self._is_ready and not self._is_full and self._copy_after(())[1] < SURE:
+            self._queued = self._slots, self._fill()
+            mx.async_eval(*self._queued[1])
+
+    # The block
+
+    def _fill(self) -> tuple[mx.array, mx.array]:
+        """(slots, hidden) normed outputs and (slots, columns) logits of a block after all committed tokens."""
+        queued, self._queued = self._queued, None
+        if queued is not None and queued[0] == self._slots:
+            return queued[1]
+        self._absorb()
+        anchor = mx.array(self._committed[-1:], dtype=mx.int32)
+        hidden = self._block.filled(self._block.embed(anchor, self._slots), self._rows, self._attend)[0]
+        return hidden, self._block.logits(hidden)
+
+    def _absorb(self) -> None:
+        """Gives every row its keys and values in every layer."""
+        start = int(self._caches[0].offset)
+        if start < self._rows:
+            rows = self._feature_rows(start, self._rows)[None]
+            for layer, cache in zip(self._block.layers, self._caches, strict=True):
+                cache.update_and_fetch(*layer.self_attn.keys_and_values(rows, start))
+
+    def _attend(self, index: int) -> Attend:
+        """Attention of one layer to what it sees of the context, and of the block itself."""
+        config, cache = self._block.config, self._caches[index]
+        mask = visible(self._rows, self._slots, config.causal[index], config.windows[index], config.window_follows_slot)
+        first = 0 if mask is None else int(mask.any(axis=0).argmax())
+
+        def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
+            """As `Attend`, of one block."""
+            known = [part[:, :, first : self._rows] for part in (cache.keys, cache.values)]
+            keys, values = (mx.concatenate([*parts], axis=2) for parts in zip(known, (keys, values), strict=True))
+            attended: mx.array = mx.fast.scaled_dot_product_attention(
+                queries, keys, values, scale=config.head_dim**-0.5, mask=None if mask is None else mx.array(mask[:, first:])
+            )
+            return attended
+
+        return attend
+
+
+def visible(context: int, slots: int, causal: bool, window: int | None, follows_slot: bool) -> np.ndarray | None:
+    """(slots, context + slots) bool, what each slot sees of the context's rows 0 to `context` - 1 and of the block that stands at
+    `context` and after; None if everything. The arguments after the first two as `BlockConfig` has them of a layer."""
+    reaches_all = window is None or (context + slots <= window if follows_slot else context <= window)
+    if not causal and reaches_all:
+        return None
+    places, own = np.arange(context + slots)[None], context + np.arange(slots)[:, None]
+    seen = places <= own if causal else np.ones((slots, context + slots), bool)
+    if window is not None:
+        seen &= places > own - window if follows_slot else places >= context - window
+    return seen
+
+
+def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
+    """As in `engine.drafter_kinds.Build`."""
+    block = load_block(Path(name).expanduser())
+    make = functools.partial(BlockDrafter, block, target, name)
+    return LoadedDrafter(name, make(), block.sha256, make=make)

@@ -1,0 +1,285 @@
+"""What drafters that read the target's features share: following the text with them, and copying what followed the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import KVCache
+
+from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing
+from engine.drafters.lookup import Lookup, Odds
+from engine.models.loaded import LoadedModel
+from engine.target.layer_taps import Taps, tap
+from engine.target.prompt_cache import make_prompt_cache, read_prompt, trim_to
+from engine.target.shared_prefix import common_prefix
+from engine.types import DrafterStatistics
+
+SURE = 0.85
+"""Where a copied token is right that often, the model is not asked."""
+MOST_COPIED = 0.98
+"""The most that a copied token gets of the drafter's distribution."""
+
+
+class _Config(Protocol):
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Target layers that it reads."""
+
+    @property
+    def max_position_embeddings(self) -> int:
+        """Most tokens that it was made for."""
+
+
+class FeatureModel(Protocol):
+    """The trained part of such a drafter."""
+
+    @property
+    def config(self) -> _Config:
+        """Its shapes."""
+
+    @property
+    def target_ids(self) -> mx.array | None:
+        """(columns,) int32 target ids of its logits; None where they are the same."""
+
+    def require_target(self, target: LoadedModel) -> None:
+        """Raises DraftlightError unless it may draft for this target."""
+
+    def column_of(self, token: int) -> int | None:
+        """The column of a token of the target; None if there is none."""
+
+    def fuse(self, features: mx.array) -> mx.array:
+        """(rows, hidden) that are kept of tapped outputs (rows, taps x hidden)."""
+
+
+class FeatureDrafter:
+    """A drafter that follows a text with the target's features, one fused row for each position but the newest token's, and that
+    knows where the latest tokens stood before.
+
+    All fused rows are kept, hidden x 4 bytes a token, so that a text can be cut back anywhere and gone on with at once. The
+    caches hold what the model made of the first of these rows, and maybe rows of drafts, which are forgotten after the round.
+
+    Args:
+        model: trained; several drafters may share it.
+        caches: how many key-value caches it fills.
+        target: what it was trained for; without it the first `decode` says it.
+        name: shown to the user.
+        copies: whether it may copy; without, the model is on its own.
+
+    Raises:
+        DraftlightError: it does not fit the target.
+    """
+
+    has_distribution = True
+    sets_own_length = True  # asks the pen after each token
+
+    def __init__(self, model: FeatureModel, caches: int, target: Any, name: str, copies: bool) -> None:
+        self.name = name
+        self.statistics: DrafterStatistics | None = None
+        self._lookup = Lookup() if copies else None
+        self._model, self._cache_count = model, caches
+        self._never_copied: frozenset[int] = frozenset()
+        """The marks between turns: they stand in every conversation and in no answer."""
+        self._target: Any = None
+        self._taps: Taps | None = None
+        self._reset()
+        if target is not None:
+            self._bind(target)
+
+    def _reset(self) -> None:
+        self._caches = [KVCache() for _ in range(self._cache_count)]
+        self._committed: list[int] = []
+        self._features: list[mx.array] = []  # fused, (rows, hidden) each, from position 0 on without a gap
+        self._rows = 0
+        self._queued: Any = None
+        self._odds = Odds()
+        if self._lookup is not None:
+            self._lookup.restart(())
+
+    def _bind(self, target: Any) -> None:
+        if isinstance(target, LoadedModel):
+            self._model.require_target(target)
+            if target.tokenizer is not None:
+                self._never_copied = frozenset(target.tokenizer.special) - target.eos_ids
+            target = target.model
+        if target is not self._target:
+            self._taps = tap(target, self._model.config.taps)
+            self._meet(target)
+            self._target = target
+            self._reset()
+
+    def _meet(self, model: Any) -> None:
+        """Takes from another target, an mlx-lm model, what is needed of it."""
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        """As in `Drafter`."""
+        raise NotImplementedError
+
+    def prefetch(self) -> None:
+        """As in `Drafter`."""
+
+    # What the target reads
+
+    def listen(self, target: Any, tokens: Sequence[int]) -> None:
+        """Before the target reads a text (prompt or all committed tokens): which target it is, and which text.
+
+        Rows of a common beginning stay.
+        """
+        self._bind(target)
+        shared = common_prefix(self._committed, tokens)
+        self._committed = list(tokens)
+        self._keep_rows(max(0, min(self._rows, shared - 1)))  # a row depends on the token after it too
+        self._odds = Odds()
+        if self._lookup is not None:
+            self._lookup.restart(tokens)
+
+    def take_features(self) -> mx.array:
+        """(rows, taps x hidden) of the target's newest forward pass, lazy."""
+        assert self._taps is not None, "the target is known before it runs"
+        return self._taps.take()
+
+    def hear(self, start: int, rows: int) -> None:
+        """The target has just read `rows` tokens from position `start` on.
+
+        Features that do not follow on the rows there are are of no use: `begin` then reads the text again.
+        """
+        features = self.take_features()
+        if start <= self._rows < start + rows:
+            self._add(features[self._rows - start : rows])
+
+    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+        """As in `Drafter`. What the target read while nobody listened, it reads once more for this drafter."""
+        if self._committed != list(tokens):
+            assert self._target is not None, "whoever does not decode binds the drafter to its target"
+            self.listen(self._target, tokens)
+        if self._is_full or self._rows == len(tokens) - 1:
+            return True
+        heard = hearing(self, proceed)
+        if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], heard):
+            return True
+        self._reset()
+        return False
+
+    # Copies
+
+    def _copy_after(self, drafted: Sequence[int]) -> tuple[int | None, float]:
+        """The token that followed when the latest ones, `drafted` included, stood in the text before, and how often copying is
+        right after such a match; None where there is no match."""
+        if self._lookup is None:
+            return None, 0.0
+        match, start, places = self._lookup.match(drafted)
+        if not drafted:
+            self.statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
+        copied = self._lookup.copied(start, 1)[0] if match else None
+        return (None, 0.0) if copied is None or copied in self._never_copied else (copied, self._odds.of(match))
+
+    def _with_copy(
+        self, logits: mx.array, columns: mx.array | None, copied: int, share: float, scale: float
+    ) -> tuple[mx.array, mx.array | None]:
+        """Logits (columns,) whose distribution at inverse temperature `scale` is (1 - share) the model's + share on `copied`, and
+        the target ids of the columns: one more where there is none for that token. `columns` are the ids of the logits."""
+        column = self._column(columns, copied)
+        if column is None:
+            column = int(logits.shape[0])
+            columns = mx.arange(column, dtype=mx.int32) if columns is None else columns
+            columns = mx.concatenate([columns, mx.array([copied], dtype=columns.dtype)])
+            logits = mx.concatenate([logits, mx.array([-mx.inf], dtype=logits.dtype)])
+        row = np.array(logits.astype(mx.float32))
+        copied_logit, row[column] = row[column], -np.inf
+        highest = row.max()  # of all others; subtracted before the scaling, which float32 bears at any temperature
+        if not np.isfinite(highest):
+            return logits, columns  # there is no other token to share with
+        scores, own = (row - highest) * scale, (copied_logit - highest) * scale
+        others = np.log(np.exp(scores).sum())
+        chance = min(share + (1 - share) / (1 + np.exp(np.clip(others - own, -50, 50))), MOST_COPIED)
+        scores[column] = others + np.log(chance / (1 - chance))
+        return mx.array(scores / scale), columns
+
+    def _column(self, columns: mx.array | None, token: int) -> int | None:
+        """Where a token stands among these columns; the model's own are found without a look at all of them."""
+        if columns is self._model.target_ids:
+            return self._model.column_of(token)
+        found = np.flatnonzero(np.asarray(columns) == token)
+        return int(found[0]) if len(found) else None
+
+    # What is committed
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        """As in `Drafter`.
+
+        Args:
+            features: (len(tokens), taps x hidden) of the target's input rows that led to `tokens`, one each. Without them, or
+                where they do not follow on the rows there are, the drafter is silent until the next text.
+        """
+        self._forget_drafts()
+        follows = self._rows == len(self._committed) - 1
+        self._committed.extend(tokens)
+        self._learn(tokens)
+        if features is not None and len(tokens) and follows:
+            self._add(features)
+
+    def _learn(self, tokens: Sequence[int]) -> None:
+        """Holds what copying would have said against what the target wrote."""
+        if self._lookup is None:
+            return
+        for token in tokens:
+            match, start, _ = self._lookup.match()
+            if match:
+                self._odds.learn(match, self._lookup.copied(start, 1)[0] == token)
+            self._lookup.extend((token,))
+
+    def finish(self) -> None:
+        """As in `Drafter`."""
+        self._forget_drafts()
+        if self._rows:
+            mx.eval(self._features, [cache.state for cache in self._caches if cache.keys is not None])
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._committed) >= self._model.config.max_position_embeddings
+
+    @property
+    def _is_ready(self) -> bool:
+        return 0 < self._rows == len(self._committed) - 1
+
+    # Rows
+
+    def _add(self, features: mx.array) -> None:
+        self._features.append(self._model.fuse(features))
+        self._rows += int(features.shape[0])
+
+    def _keep_rows(self, rows: int) -> None:
+        """Forgets all rows but the first so many."""
+        self._queued = None
+        while self._rows > rows:
+            last = self._features.pop()
+            excess = self._rows - rows
+            self._rows -= min(excess, int(last.shape[0]))
+            if excess < last.shape[0]:
+                self._features.append(last[:-excess])
+        self._trim(rows)
+
+    def _forget_drafts(self) -> None:
+        """Back to the rows made from the target's features."""
+        self._queued = None
+        self._trim(self._rows)
+
+    def _trim(self, rows: int) -> None:
+        """The caches keep at most the first so many rows."""
+        for cache in self._caches:
+            trim_to([cache], min(rows, int(cache.offset)), self.name)
+
+    def _feature_rows(self, start: int, end: int) -> mx.array:
+        """(end - start, hidden) fused features; looks from the newest back, where what is wanted stands."""
+        parts: list[mx.array] = []
+        last = self._rows
+        for part in reversed(self._features):
+            first = last - int(part.shape[0])
+            if first < end:
+                parts.append(part[max(0, start - first) : end - first])
+            if first <= start:
+                break
+            last = first
+        return mx.concatenate(parts[::-1])

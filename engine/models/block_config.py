@@ -1,0 +1,267 @@
+"""What the config.json of a block drafter says, in whichever of its packagings, as one set of values.
+
+- DFlash (z-lab): `dflash_config`, or the architecture DFlashDraftModel. Slots 1 to B - 1 predict, each its own position. In old
+  files some keys stand at the top level.
+- DFlash 2: the architecture DFlash2DraftModel. The same, with convolutions around sub-layers and a selector of candidates.
+- DeepSpec: the architectures ...DSparkModel, ...DSparkDraftModel and Qwen3DFlashModel. All B slots predict, each the position
+  after its own. Markov head, confidence head.
+- speculators (vLLM): `speculators_model_type` dflash or dspark. Which slots predict is told by `speculative_tokens` or
+  `sample_from_anchor`; shapes stand in `transformer_layer_config`; a vocabulary of its own.
+- SpecForge: `projector_type` dspark (all B slots predict) or domino (as `shift_label` says).
+- Draftlight: the model type draftlight_block. The layout of DFlash with a Markov head and some of the target's output rows; all B
+  slots predict.
+
+Every field is looked for inside first and at the top level then. Sources: Chen et al., DFlash (arXiv 2602.06036), and the
+descriptions of the projects named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.drafter_kinds import BLOCK_FOLDER
+from engine.errors import DraftlightError
+
+Packaging = Literal["DFlash", "DFlash 2", "DeepSpec", "speculators", "SpecForge", "Draftlight"]
+
+SLIDING, FULL = "sliding_attention", "full_attention"
+
+
+@dataclass(frozen=True)
+class BlockConfig:
+    """The shapes and settings of a block drafter.
+
+    Attributes:
+        taps: target layers whose outputs are fused, counted from 0, in the order of `fc`'s columns; -1 is the embedding.
+        mask_token_id: fills the slots after the anchor.
+        block_size: slots that it was trained with, the anchor's own included.
+        anchor_predicts: whether slot i predicts the position after its own; otherwise slot 0 predicts nothing.
+        whole_blocks: whether it always runs all its slots; otherwise only as many as are drafted.
+        causal: of each layer, whether a slot sees the slots before it only.
+        windows: of each layer, None if it sees the whole context.
+        window_follows_slot: whether slot i sees window - 1 positions before its own; otherwise all slots see window positions
+            before the anchor.
+        rope_scaling: as mlx-lm's `initialize_rope` takes it. rope_interleaved: whether pairs lie side by side.
+        logit_cap: limit of a tanh over the logits, 0 for none. logit_scale: they are multiplied with it before.
+        conv_kernel_size, conv_group_size: of DFlash 2's convolutions, 0 without. selector_top_k: candidates of its selector.
+        confidence_threshold: a slot whose confidence is below ends the draft, if there is a confidence head.
+        target_sha256: digest of the weights of the target it was trained for; empty if the file does not say.
+    """
+
+    packaging: Packaging
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float
+    vocab_size: int
+    max_position_embeddings: int
+    rope_theta: float
+    rope_scaling: Mapping[str, Any] | None
+    rope_interleaved: bool
+    attention_bias: bool
+    taps: tuple[int, ...]
+    mask_token_id: int
+    block_size: int
+    anchor_predicts: bool
+    whole_blocks: bool
+    causal: tuple[bool, ...]
+    windows: tuple[int | None, ...]
+    window_follows_slot: bool = True
+    embedding_scale: float = 1.0
+    logit_scale: float = 1.0
+    logit_cap: float = 0.0
+    conv_kernel_size: int = 0
+    conv_group_size: int = 0
+    selector_top_k: int = 0
+    confidence_threshold: float = 0.5
+    target_sha256: str = ""
+
+    @property
+    def most_drafted(self) -> int:
+        """Tokens that one block proposes at most."""
+        return self.block_size if self.anchor_predicts else self.block_size - 1
+
+
+def read_block_config(config: Mapping[str, Any], where: object) -> BlockConfig:
+    """Settings from a config.json. `where` is named in messages.
+
+    Raises:
+        DraftlightError: a field is missing or cannot be, or what it asks for is not known here.
+    """
+    try:
+        return _Reader(config, _packaging_of(config, where), where).read()
+    except (TypeError, ValueError, KeyError, ArithmeticError) as error:
+        raise DraftlightError(
+            f"{where} is not a usable block drafter: its config.json cannot be understood ({error})."
+        ) from error
+
+
+def _packaging_of(config: Mapping[str, Any], where: object) -> Packaging:
+    if config.get("model_type") == BLOCK_FOLDER:
+        return "Draftlight"
+    if kind := config.get("speculators_model_type"):
+        if kind not in ("dflash", "dspark"):
+            raise DraftlightError(f"{where} is a drafter of the speculators type {kind}; only dflash and dspark can be used.")
+        return "speculators"
+    projector = (config.get("dflash_config") or {}).get("projector_type", config.get("projector_type"))
+    if projector is not None:
+        if projector not in ("dspark", "domino", "dflash"):
+            raise DraftlightError(f"{where} has the projector type {projector}, which is not known here.")
+        return "SpecForge" if projector != "dflash" else "DFlash"
+    names = [str(name) for name in config.get("architectures") or ()]
+    if "DFlash2DraftModel" in names:
+        return "DFlash 2"
+    if any("DSpark" in name or name == "Qwen3DFlashModel" for name in names):
+        return "DeepSpec"
+    return "DFlash"
+
+
+class _Reader:
+    def __init__(self, config: Mapping[str, Any], packaging: Packaging, where: object) -> None:
+        self.packaging, self.where = packaging, where
+        inside = [config.get("dflash_config"), config.get("dspark_config"), config.get("transformer_layer_config")]
+        self.places = [*(place for place in inside if isinstance(place, Mapping)), config]
+
+    def find(self, *names: str) -> Any:
+        """The first of these fields that is stated, inside before outside; None if none is."""
+        for name in names:
+            for place in self.places:
+                if place.get(name) is not None:
+                    return place[name]
+        return None
+
+    def need(self, *names: str) -> Any:
+        """As `find`. Raises DraftlightError if there is none."""
+        found = self.find(*names)
+        if found is None:
+            raise DraftlightError(f"{self.where} is not a usable block drafter: its config.json has no {names[0]}.")
+        return found
+
+    def whole(self, *names: str, least: int = 1) -> int:
+        """A whole number that must be stated."""
+        number = self.need(*names)
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise DraftlightError(f"{self.where} is not a usable block drafter: {names[0]} is {number!r} in its config.json.")
+        return number
+
+    def read(self) -> BlockConfig:
+        """All of it."""
+        heads, hidden, layers = self.whole("num_attention_heads"), self.whole("hidden_size"), self.whole("num_hidden_layers")
+        theta, scaling, interleaved = self.rope()
+        windows = self.windows(layers)
+        anchor_predicts = self.anchor_predicts()
+        made = BlockConfig(
+            packaging=self.packaging,
+            hidden_size=hidden,
+            intermediate_size=self.whole("intermediate_size"),
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=self.find("num_key_value_heads") or heads,
+            head_dim=self.find("head_dim") or hidden // heads,
+            rms_norm_eps=float(self.find("rms_norm_eps") or 1e-6),
+            vocab_size=self.whole("vocab_size"),
+            max_position_embeddings=self.find("max_position_embeddings") or 1 << 20,
+            rope_theta=theta,
+            rope_scaling=scaling,
+            rope_interleaved=interleaved,
+            attention_bias=bool(self.find("attention_bias")),
+            taps=self.taps(layers),
+            mask_token_id=self.whole("mask_token_id", least=0),
+            block_size=self.whole("block_size", least=1 if anchor_predicts else 2),
+            anchor_predicts=anchor_predicts,
+            whole_blocks=self.packaging in ("DeepSpec", "SpecForge"),
+            causal=self.causal(windows),
+            windows=windows,
+            window_follows_slot=self.packaging != "speculators",
+            embedding_scale=float(self.find("input_embedding_scale") or 1.0),
+            logit_scale=float(self.find("output_multiplier") or 1.0),
+            logit_cap=float(self.find("final_logit_softcapping") or 0.0),
+            target_sha256=str(self.find("target_sha256") or ""),
+            confidence_threshold=float(self.find("confidence_threshold") or 0.5),
+            **self.second_version(),
+        )
+        if made.num_attention_heads % made.num_key_value_heads or made.head_dim % 2:
+            raise DraftlightError(f"{self.where} is not a usable block drafter: its attention heads do not add up.")
+        return made
+
+    def rope(self) -> tuple[float, Mapping[str, Any] | None, bool]:
+        """Base, scaling and whether pairs lie side by side."""
+        scaling = self.find("rope_scaling") or {}
+        parameters = self.find("rope_parameters") or {}
+        joined = {**parameters, **scaling}
+        theta = joined.pop("rope_theta", None) or self.find("rope_theta") or 10000.0
+        kind = joined.get("rope_type") or joined.get("type") or "default"
+        interleaved = any("Lfm2" in str(name) for name in self.find("architectures") or ())
+        return float(theta), None if kind == "default" else joined, interleaved
+
+    def taps(self, layers: int) -> tuple[int, ...]:
+        """As stated; an auxiliary layer of speculators is one that the output comes before, so one less."""
+        if self.packaging == "speculators":
+            auxiliary = self.find("aux_hidden_state_layer_ids")
+            if auxiliary is not None:
+                return tuple(int(layer) - 1 for layer in auxiliary)
+        stated = self.find("target_layer_ids", "taps")
+        if stated is not None:
+            return tuple(int(layer) for layer in stated)
+        depth = self.whole("num_target_layers")
+        if layers == 1:
+            return (depth // 2,)
+        return tuple(round(1 + index * (depth - 4) / (layers - 1)) for index in range(layers))
+
+    def anchor_predicts(self) -> bool:
+        """Whether the anchor's slot predicts the token after it."""
+        if self.packaging in ("DeepSpec", "Draftlight"):
+            return True
+        if self.packaging == "SpecForge":
+            return self.find("projector_type") == "dspark" or bool(self.find("shift_label"))
+        if self.packaging == "speculators":
+            size, drafted = self.whole("block_size"), self.speculative_tokens()
+            if drafted is not None:
+                if drafted not in (size, size - 1):
+                    raise DraftlightError(
+                        f"{self.where} is not a usable block drafter: it says that a block of {size} gives {drafted} tokens."
+                    )
+                return drafted == size
+            stated = self.find("sample_from_anchor")
+            return bool(stated) if stated is not None else self.find("speculators_model_type") == "dspark"
+        return False
+
+    def speculative_tokens(self) -> int | None:
+        """What speculators says that a block gives, at the top or in the first proposal method."""
+        stated = self.find("speculative_tokens")
+        for method in (self.find("speculators_config") or {}).get("proposal_methods") or ():
+            stated = stated if stated is not None else method.get("speculative_tokens")
+        return stated
+
+    def windows(self, layers: int) -> tuple[int | None, ...]:
+        """Of each layer."""
+        types = self.find("layer_types")
+        if types is None:
+            types = [SLIDING if self.find("use_sliding_window") and self.find("sliding_window") else FULL] * layers
+        if len(types) != layers or set(types) - {SLIDING, FULL}:
+            raise DraftlightError(
+                f"{self.where} is not a usable block drafter: layer_types must name {layers} layers as {SLIDING} or {FULL}."
+            )
+        size = self.whole("sliding_window") if SLIDING in types else None
+        return tuple(size if kind == SLIDING else None for kind in types)
+
+    def causal(self, windows: tuple[int | None, ...]) -> tuple[bool, ...]:
+        """As stated; else layers with a window are causal inside the block and the others are not."""
+        stated = self.find("is_causal", "dflash_query_causal", "causal")
+        if stated is not None:
+            return (bool(stated),) * len(windows)
+        return tuple(window is not None and not self.find("sliding_window_non_causal") for window in windows)
+
+    def second_version(self) -> dict[str, int]:
+        """What DFlash 2 has more."""
+        if self.packaging != "DFlash 2":
+            return {}
+        kernel, group = (self.find(name) or 0 for name in ("conv_kernel_size", "conv_group_size"))
+        if bool(kernel) != bool(group) or (group and self.whole("hidden_size") % group):
+            raise DraftlightError(f"{self.where} is not a usable block drafter: its convolutions do not fit its hidden size.")
+        return {"conv_kernel_size": kernel, "conv_group_size": group, "selector_top_k": self.find("selector_top_k") or 0}

@@ -1,0 +1,487 @@
+"""A block drafter: a few transformer layers that fill a whole block of masked slots in one pass.
+
+The idea is DFlash's (Chen et al., arXiv 2602.06036). The outputs of some layers of the target, at all positions before the newest
+token, are fused into one row each. Every draft layer projects these rows to keys and values of its own, beside those of the
+block, so they are injected into each layer and are never input of one. The block is [newest token, mask, mask, ...]; its slots
+stand at the positions from the newest token's (the anchor's) on.
+
+What comes on top of it in some files: a Markov head, which adds to the logits of a slot what the token before says of the next
+(DeepSpec); a confidence head; DFlash 2's convolutions over the slots and its selector, which scores the likeliest candidates of
+a slot by the token before.
+
+Embedding and output rows are the target's unless the file has its own. `engine.models.block_config` says what files there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_lm.models.rope_utils import initialize_rope
+
+from engine.drafter_kinds import BLOCK_FOLDER
+from engine.errors import DraftlightError
+from engine.files.hashes import files_sha256
+from engine.files.safetensors_header import check_safetensors
+from engine.files.whole_file import write_together
+from engine.models.block_config import BlockConfig, read_block_config
+from engine.models.model_folder import weight_files
+from engine.models.tokenizer_files import read_json
+from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of
+
+if TYPE_CHECKING:
+    from engine.models.loaded import LoadedModel
+
+Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
+"""From queries (blocks, heads, slots, head size), and keys and values (blocks, kv heads, slots, head size) of the block, what
+attention gives (blocks, heads, slots, head size), the context included."""
+
+_NAMED_AT_MOST = 8
+
+
+class _Attention(nn.Module):
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        hidden, size, bias = config.hidden_size, config.head_dim, config.attention_bias
+        self.q_proj = nn.Linear(hidden, config.num_attention_heads * size, bias=bias)
+        self.k_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
+        self.v_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
+        self.o_proj = nn.Linear(config.num_attention_heads * size, hidden, bias=bias)
+        self.q_norm = nn.RMSNorm(size, config.rms_norm_eps)
+        self.k_norm = nn.RMSNorm(size, config.rms_norm_eps)
+        self._size = size
+        self._rope = initialize_rope(
+            size,
+            config.rope_theta,
+            config.rope_interleaved,
+            cast(Any, config.rope_scaling),
+            config.max_position_embeddings,
+        )
+
+    def _split(self, array: mx.array) -> mx.array:
+        return array.reshape(*array.shape[:2], -1, self._size).swapaxes(1, 2)
+
+    def keys_and_values(self, rows: mx.array, start: Any) -> tuple[mx.array, mx.array]:
+        """Of rows (blocks, rows, hidden) from position `start` on, an int or (blocks,): (blocks, kv heads, rows, head size)."""
+        keys = self._rope(self.k_norm(self._split(self.k_proj(rows))), offset=start)
+        return keys, self._split(self.v_proj(rows))
+
+    def __call__(self, x: mx.array, start: Any, attend: Attend) -> mx.array:
+        queries = self._rope(self.q_norm(self._split(self.q_proj(x))), offset=start)
+        attended = attend(queries, *self.keys_and_values(x, start))
+        given: mx.array = self.o_proj(attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
+        return given
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def __call__(self, x: mx.array) -> mx.array:
+        given: mx.array = self.down_proj(nn.silu(self.gate_proj(x)) * self.up_proj(x))
+        return given
+
+
+class _Convolution(nn.Module):
+    """DFlash 2: causal and depth-wise over the slots, with taps that depend on the slot, before and after a sub-layer."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        hidden, self._kernel, self._group = config.hidden_size, config.conv_kernel_size, config.conv_group_size
+        self._groups = hidden // self._group
+        self.base_kernel = mx.zeros((2, self._kernel, hidden))
+        self.kernel_projection = nn.Linear(hidden, 2 * self._kernel * self._groups, bias=False)
+
+    def around(self, x: mx.array, sub_layer: Callable[[mx.array], mx.array]) -> mx.array:
+        """The sub-layer's output for normed inputs (blocks, slots, hidden), convolved before and after."""
+        dynamic = self.kernel_projection(x).reshape(*x.shape[:2], 2, self._kernel, self._groups)
+        return self._convolved(sub_layer(self._convolved(x, dynamic, 0)), dynamic, 1)
+
+    def _convolved(self, x: mx.array, dynamic: mx.array, which: int) -> mx.array:
+        slots = x.shape[1]
+        padded = mx.pad(x, [(0, 0), (self._kernel - 1, 0), (0, 0)])
+        total = mx.zeros_like(x)
+        for back in range(self._kernel):
+            first = self._kernel - 1 - back
+            taps = self.base_kernel[which, back] + mx.repeat(dynamic[:, :, which, back], self._group, axis=-1)
+            total = total + taps * padded[:, first : first + slots]
+        return total
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        self.self_attn = _Attention(config)
+        self.mlp = _FeedForward(config)
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
+        if config.conv_kernel_size:
+            self.attention_conv = _Convolution(config)
+            self.mlp_conv = _Convolution(config)
+
+    def __call__(self, x: mx.array, start: Any, attend: Attend) -> mx.array:
+        def attention(normed: mx.array) -> mx.array:
+            """The attention sub-layer of normed inputs."""
+            return self.self_attn(normed, start, attend)
+
+        normed = self.input_layernorm(x)
+        x = x + (self.attention_conv.around(normed, attention) if "attention_conv" in self else attention(normed))
+        normed = self.post_attention_layernorm(x)
+        return x + (self.mlp_conv.around(normed, self.mlp) if "mlp_conv" in self else self.mlp(normed))
+
+
+class _MarkovHead(nn.Module):
+    """DeepSpec: what the token before says of the next, from `kind` plain, gated or rnn."""
+
+    def __init__(self, hidden: int, rank: int, vocabulary: int, columns: int, kind: str) -> None:
+        super().__init__()
+        self.markov_w1 = nn.Embedding(vocabulary, rank)
+        self.markov_w2 = nn.Linear(rank, columns, bias=False)
+        self._kind, self._rank = kind, rank
+        if kind == "gated":
+            self.gate_proj = nn.Linear(hidden + rank, rank)
+        elif kind == "rnn":
+            self.joint_proj = nn.Linear(2 * rank + hidden, 3 * rank)
+
+    def __call__(self, hidden: mx.array, before: mx.array, state: mx.array | None) -> tuple[mx.array, mx.array | None]:
+        """What is added to logits (rows, columns), and the next state, from `hidden` (rows, hidden) and tokens before (rows,)."""
+        embedded = self.markov_w1(before)
+        if self._kind == "gated":
+            embedded = mx.sigmoid(self.gate_proj(mx.concatenate([hidden, embedded], axis=-1))) * embedded
+        elif self._kind == "rnn":
+            state = mx.zeros_like(embedded) if state is None else state
+            joint = self.joint_proj(mx.concatenate([state, embedded, hidden], axis=-1))
+            gate, candidate, output = mx.split(joint, 3, axis=-1)
+            gate = mx.sigmoid(gate)
+            state = gate * state + (1 - gate) * mx.tanh(candidate)
+            embedded = mx.tanh(output)
+        return self.markov_w2(embedded), state
+
+
+class _ConfidenceHead(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.proj = nn.Linear(width, 1)
+
+
+class _Selector(nn.Module):
+    """DFlash 2: scores the likeliest candidates of a slot by the token before."""
+
+    def __init__(self, hidden: int, rank: int, vocabulary: int) -> None:
+        super().__init__()
+        self.predecessor_codebook = mx.zeros((vocabulary, rank))
+        self.successor_codebook = mx.zeros((vocabulary, rank))
+        self.hidden_projection = nn.Linear(hidden, rank, bias=False)
+
+    def scores(self, logits: mx.array, candidates: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
+        """(candidates,) from their logits, `hidden` (hidden,) and the token before (1,)."""
+        weighed = self.predecessor_codebook[before[0]] * self.hidden_projection(hidden)
+        return logits + (self.successor_codebook[candidates] * weighed).sum(axis=-1)
+
+
+class _About:
+    """What is no weight, out of the sight of optimisers."""
+
+    target_ids: mx.array | None = None
+    files: tuple[Path, ...] = ()
+    embedding: Any = None
+    rows: Any = None
+
+
+class BlockModel(nn.Module):
+    """The weights, and the arithmetic of everything but attention. Arrays are (blocks, slots, hidden) unless said.
+
+    Args:
+        shapes: of the file's arrays by name; they say which of the optional parts there are. None for the plain ones alone.
+    """
+
+    def __init__(self, config: BlockConfig, shapes: Mapping[str, tuple[int, ...]] | None = None) -> None:
+        super().__init__()
+        self.config = config
+        hidden, shapes = config.hidden_size, shapes or {}
+        self.layers = [_Layer(config) for _ in range(config.num_hidden_layers)]
+        self.fc = nn.Linear(len(config.taps) * hidden, hidden, bias=False)
+        self.hidden_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+        self.norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+        self.about = _About()
+        if "embed_tokens.weight" in shapes:
+            self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
+        columns = shapes.get("lm_head.weight", shapes.get("markov_head.markov_w2.weight", (config.vocab_size,)))[0]
+        if "lm_head.weight" in shapes:
+            self.lm_head = nn.Linear(hidden, columns, bias=False)
+        markov = [name.removeprefix("markov_head.") for name in shapes if name.startswith("markov_head.")]
+        if markov:
+            kind = "rnn" if "joint_proj.weight" in markov else "gated" if "gate_proj.weight" in markov else "plain"
+            rank = _rank(shapes, "markov_head.markov_w1")
+            self.markov_head = _MarkovHead(hidden, rank, config.vocab_size, columns, kind)
+        if any(name.startswith("confidence_head.") for name in shapes):
+            self.confidence_head = _ConfidenceHead(_rank(shapes, "confidence_head.proj") or hidden)
+        if config.selector_top_k or any(name.startswith("candidate_selector.") for name in shapes):
+            rank = _rank(shapes, "candidate_selector.predecessor_codebook")
+            self.candidate_selector = _Selector(hidden, rank, config.vocab_size)
+
+    # What it is
+
+    @property
+    def target_ids(self) -> mx.array | None:
+        """(columns,) int32: column j of the logits means this token of the target; None where the ids are the same."""
+        return self.about.target_ids
+
+    @cached_property
+    def sha256(self) -> str | None:
+        """Digest of the weights' files; None of a drafter that was not loaded from any."""
+        return files_sha256(self.about.files) if self.about.files else None
+
+    def column_of(self, token: int) -> int | None:
+        """The column of a token of the target; None if there is none."""
+        if self.target_ids is None:
+            return token if token < self.config.vocab_size else None
+        return self._columns.get(token)
+
+    @cached_property
+    def _columns(self) -> dict[int, int]:
+        assert self.target_ids is not None
+        return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
+
+    def require_target(self, target: LoadedModel) -> None:
+        """Raises DraftlightError unless it may draft for this target."""
+        if reason := block_reason(self.config, target):
+            raise DraftlightError(reason)
+
+    def bind(self, target: Any) -> None:
+        """Takes the target's embedding and output rows where the file has none of its own.
+
+        Raises:
+            DraftlightError: an mlx-lm model where they are not to be found, or of another width.
+        """
+        self.about.embedding = self.embed_tokens if "embed_tokens" in self else embedding_of(target)
+        rows = int(self.about.embedding.weight.shape[0])
+        if self.config.mask_token_id >= rows:
+            raise DraftlightError(
+                f"This block drafter fills its block with token {self.config.mask_token_id}, but the target has {rows:,} tokens, "
+                "so it was made for another target."
+            )
+        width = int(self.about.embedding(mx.array([0])).shape[-1])
+        if width != self.config.hidden_size:
+            raise DraftlightError(
+                f"This block drafter has a hidden size of {self.config.hidden_size} and the target one of {width}, so it was "
+                "made for another target."
+            )
+        if "lm_head" in self:
+            self.about.rows = self.lm_head
+        elif self.target_ids is None:
+            self.about.rows = output_rows_of(target)
+        else:
+            head = dense(output_module_of(target), self.target_ids)
+            head = head.astype(self.norm.weight.dtype)
+            mx.eval(head)
+            self.about.rows = lambda hidden: hidden @ head.T
+
+    # What it computes
+
+    def fuse(self, features: mx.array) -> mx.array:
+        """(rows, hidden), what the layers make keys and values of, from tapped outputs (rows, taps x hidden)."""
+        fused: mx.array = self.hidden_norm(self.fc(features.astype(self.hidden_norm.weight.dtype)))
+        return fused
+
+    def embed(self, tokens: mx.array, slots: int) -> mx.array:
+        """(blocks, slots, hidden): the blocks of these anchors (blocks,)."""
+        masks = mx.full((tokens.shape[0], slots - 1), self.config.mask_token_id, dtype=mx.int32)
+        block = mx.concatenate([tokens[:, None].astype(mx.int32), masks], axis=1)
+        embedded: mx.array = self.about.embedding(block).astype(self.norm.weight.dtype)
+        return embedded if self.config.embedding_scale == 1 else embedded * self.config.embedding_scale
+
+    def filled(self, embedded: mx.array, start: Any, attend: Callable[[int], Attend]) -> mx.array:
+        """The layers' output, normed. `start`: the anchors' position, an int or (blocks,); `attend`: by layer."""
+        for index, layer in enumerate(self.layers):
+            embedded = layer(embedded, start, attend(index))
+        normed: mx.array = self.norm(embedded)
+        return normed
+
+    def logits(self, hidden: mx.array) -> mx.array:
+        """(..., columns) of normed outputs (..., hidden), before Markov head or selector."""
+        logits: mx.array = self.about.rows(hidden)
+        config = self.config
+        if config.logit_scale != 1:
+            logits = logits * config.logit_scale
+        return mx.tanh(logits / config.logit_cap) * config.logit_cap if config.logit_cap else logits
+
+    def walk(self, logits: mx.array, hidden: mx.array, before: mx.array, state: Any) -> tuple[mx.array, mx.array | None, Any]:
+        """One slot, left to right.
+
+        Args:
+            logits: (columns,) and hidden: (hidden,), what `logits` and `filled` give for it. before: (1,) the token before what
+                it predicts. state: as returned for the slot before, None for the first.
+
+        Returns:
+            Logits (columns,), the target ids of the columns, None where they are the same, and the state for the next slot.
+        """
+        columns = self.target_ids
+        if "markov_head" in self:
+            bias, state = self.markov_head(hidden[None], before, state)
+            logits = logits + bias[0]
+        if "candidate_selector" in self:
+            top = min(self.config.selector_top_k, logits.shape[-1])
+            chosen = mx.argpartition(logits, kth=-top)[-top:]
+            ids = chosen if columns is None else columns[chosen]
+            logits, columns = self.candidate_selector.scores(logits[chosen], ids, hidden, before), ids.astype(mx.int32)
+        return logits, columns, state
+
+    def is_confident(self, hidden: mx.array, before: mx.array) -> bool:
+        """Whether the confidence head, if there is one, would have this slot (arguments as `walk`) drawn."""
+        if "confidence_head" not in self:
+            return True
+        proj = self.confidence_head.proj
+        if proj.weight.shape[-1] != hidden.shape[-1]:
+            hidden = mx.concatenate([hidden, self.markov_head.markov_w1(before)[0]])
+        return cast(float, mx.sigmoid(proj(hidden)).item()) >= self.config.confidence_threshold
+
+
+def _rank(shapes: Mapping[str, tuple[int, ...]], name: str) -> int:
+    """Width of a matrix; of a quantised one, what its scales say."""
+    shape = shapes.get(name) or shapes.get(f"{name}.weight") or (0, 0)
+    return shape[-1]
+
+
+def block_reason(config: BlockConfig, target: LoadedModel) -> str | None:
+    """Why a block drafter cannot draft for a target; None if it may."""
+    if config.target_sha256 and config.target_sha256 != target.sha256:
+        return (
+            f"This block drafter was not trained for {target.name}. It reads its target's features, so it works with that target "
+            "only. Train one with draftlight train-drafter --kind block, or choose ngram."
+        )
+    tokens = max((token + 1 for token, entry in enumerate(target.vocabulary) if entry is not None), default=0)
+    if tokens > config.vocab_size:
+        return (
+            f"This block drafter was made for a target with {config.vocab_size:,} tokens, and {target.name} has {tokens:,}. "
+            "Choose the drafter that was trained for it, or ngram."
+        )
+    return None
+
+
+def save_block(model: BlockModel, folder: Path, config: Mapping[str, Any], card: str) -> None:
+    """Write a drafter of our own packaging and its card, weights as float16. Nothing in the folder changes before all of it is
+    on the disk. Raises DraftlightError."""
+    arrays = {name: array.astype(mx.float16) for name, array in dict(tree_flatten(model.trainable_parameters())).items()}
+    if model.target_ids is not None:
+        arrays["target_ids"] = model.target_ids.astype(mx.int32)
+    write_together(
+        {
+            folder / "model.safetensors": lambda file: mx.save_safetensors(file, arrays, {"format": "mlx"}),
+            folder / "config.json": json.dumps(config, indent=2) + "\n",
+            folder / "MODEL_CARD.md": card,
+        }
+    )
+
+
+def load_block(folder: Path) -> BlockModel:
+    """A block drafter of any packaging that `engine.models.block_config` knows, in float32; on a GPU in bfloat16.
+
+    Raises:
+        DraftlightError: a file is missing or damaged, or its arrays are not exactly those that its configuration asks for.
+    """
+    described = read_json(folder / "config.json")
+    config = read_block_config(described, folder)
+    files = weight_files(folder)
+    arrays: dict[str, mx.array] = {}
+    for file in files:
+        check_safetensors(file)
+        arrays.update(cast(dict[str, mx.array], mx.load(file.as_posix())))
+    try:
+        return _assembled(config, described.get("quantization"), arrays, files, folder)
+    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError, IndexError) as error:
+        raise DraftlightError(
+            f"{folder} is not a usable block drafter: its weights do not match its config.json ({error})."
+        ) from error
+
+
+def _assembled(
+    config: BlockConfig, quantised: Any, arrays: dict[str, mx.array], files: tuple[Path, ...], folder: Path
+) -> BlockModel:
+    arrays = {name.removeprefix("model."): array for name, array in arrays.items()}
+    offsets, known = arrays.pop("d2t", None), arrays.pop("t2d", None)
+    target_ids = arrays.pop("target_ids", None)
+    if offsets is not None:
+        target_ids = mx.arange(offsets.shape[0]) + offsets
+    model = BlockModel(config, _shapes(arrays, quantised))
+    if quantised is not None:
+        nn.quantize(
+            model,
+            group_size=int(quantised["group_size"]),
+            bits=int(quantised["bits"]),
+            mode=quantised.get("mode", "affine"),
+            class_predicate=lambda path, module: hasattr(module, "to_quantized") and f"{path}.scales" in arrays,
+        )
+    expected = dict(tree_flatten(model.parameters()))
+    _require_exactly(expected, arrays, folder)
+    model.load_weights(list(arrays.items()))
+    if target_ids is not None:
+        model.about.target_ids = target_ids.astype(mx.int32)
+        _require_vocabulary(model, known, folder)
+    model.about.files = files
+    if quantised is None:
+        model.set_dtype(mx.float32 if mx.default_device().type == mx.DeviceType.cpu else mx.bfloat16)
+    mx.eval(model.parameters())
+    model.eval()
+    return model
+
+
+def _shapes(arrays: Mapping[str, mx.array], quantised: Any) -> dict[str, tuple[int, ...]]:
+    """The shapes that the arrays have or, quantised, had before."""
+    shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+    for name in list(shapes):
+        scales = shapes.get(name.removesuffix("weight") + "scales") if name.endswith(".weight") else None
+        if scales is not None and quantised is not None:
+            shapes[name] = (*scales[:-1], scales[-1] * int(quantised["group_size"]))
+    return shapes
+
+
+def _require_exactly(expected: Mapping[str, mx.array], arrays: Mapping[str, mx.array], folder: Path) -> None:
+    missing, surplus = sorted(set(expected) - set(arrays)), sorted(set(arrays) - set(expected))
+    wrong = [name for name in expected if name in arrays and expected[name].shape != arrays[name].shape]
+    faults = [f"{word} {_named(names)}" for word, names in (("it lacks", missing), ("it has unknown arrays:", surplus)) if names]
+    faults += [f"{name} is {arrays[name].shape} instead of {expected[name].shape}" for name in wrong[:_NAMED_AT_MOST]]
+    if faults:
+        raise DraftlightError(f"{folder} is not a block drafter that Draftlight knows how to run: {'; '.join(faults)}.")
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _NAMED_AT_MOST
+    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _require_vocabulary(model: BlockModel, known: mx.array | None, folder: Path) -> None:
+    """The draft vocabulary names tokens of the target, each once, as many as there are columns."""
+    ids = cast(list[int], cast(mx.array, model.target_ids).tolist())
+    columns = next((rows.weight.shape[0] for name, rows in model.items() if name == "lm_head"), len(ids))
+    fits = len(set(ids)) == len(ids) == columns and min(ids) >= 0 and max(ids) < model.config.vocab_size
+    if fits and known is not None:
+        fits = sorted(ids) == [token for token, inside in enumerate(cast(list[bool], known.tolist())) if inside]
+    if not fits:
+        raise DraftlightError(f"{folder} is not a usable block drafter: its table of draft tokens does not fit its vocabulary.")
+
+
+def config_to_write(config: BlockConfig) -> dict[str, Any]:
+    """The config.json of our own packaging: the fields of DFlash's, and what `BlockConfig` has beside them."""
+    inside = {
+        "mask_token_id": config.mask_token_id,
+        "target_layer_ids": list(config.taps),
+        "block_size": config.block_size,
+        "output_multiplier": config.logit_scale,
+    }
+    same = (
+        "target_sha256", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+        "head_dim", "rms_norm_eps", "vocab_size", "max_position_embeddings", "rope_theta",
+    )  # fmt: skip
+    stated = {name: value for name, value in asdict(config).items() if name in same}
+    return {"model_type": BLOCK_FOLDER, **stated, "is_causal": config.causal[0], "dflash_config": inside}
