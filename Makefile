@@ -55,6 +55,14 @@ wheel: setup ## build dist/draftlight-*.whl
 check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
 	@bash packaging/check_wheel.sh
 
+.PHONY: deb bare-machine
+
+deb: wheel ## build a Debian package of everything, for this machine's distribution (Debian 12, 13, Ubuntu 24.04)
+	@bash packaging/linux/build_deb.sh
+
+bare-machine: ## as root: install on a bare Debian, ask, open the window (ARGS=deb, uv, pipx or checkout; `make deb` first)
+	@bash packaging/bare_machine.sh $(ARGS)
+
 self-test: setup model ## load the model, decode, draw the window, quit
 	@QT_QPA_PLATFORM=offscreen $(PY) -m app self-test
 

