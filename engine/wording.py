@@ -1,4 +1,4 @@
-"""How lists are worded, everywhere. Imports nothing, so that whoever says something to a user can ask it."""
+"""How amounts and lists are worded, everywhere. Imports nothing, so that whoever says something to a user can ask it."""
 
 from __future__ import annotations
 
@@ -8,3 +8,27 @@ from collections.abc import Sequence
 def listed(words: Sequence[str]) -> str:
     """Words as a sentence lists them: "a", "a and b", "a, b and c"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def size(amount: float) -> str:
+    """Bytes for people: "20 kB", "2.4 MB", "312 MB", "3.4 GB"."""
+    if amount >= 999.5e6:
+        return f"{amount / 1e9:,.1f} GB"
+    if amount > 999e3:
+        return f"{amount / 1e6:.1f} MB" if amount < 9.95e6 else f"{amount / 1e6:.0f} MB"
+    return f"{-(-amount // 1000):.0f} kB"  # rounded up: what is there is not nothing
+
+
+def seconds(value: float | None) -> str:
+    """A time that was measured: decimals below 10 s, minutes from 100 s on, a dash for None."""
+    if value is None:
+        return "–"
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s" if value < 100 else f"{int(value // 60)} min {int(value % 60)} s"
+
+
+def duration(seconds: float) -> str:
+    """Roughly how long something will take: "40 s", "12 min", "2 h 05 min"."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -8,9 +8,9 @@ from engine.bench.chooser import advice
 from engine.bench.report import Results
 from engine.bench.statistics import BenchFigures, Interval, noise_of_plain
 from engine.drafter_kinds import NO_DRAFTER
-from engine.files.memory import size
 from engine.provenance import peak_memory
 from engine.requests.bench import BenchSetting
+from engine.wording import size
 
 _HEADINGS = (
     "",

@@ -7,6 +7,7 @@ import sys
 import time
 
 from engine.types import Event, LoadFailed, LoadProgress, TaskProgress
+from engine.wording import duration
 
 _BAR = 30
 _KNOWN_AFTER = 2.0
@@ -75,11 +76,3 @@ class ProgressBar:
         if not first < fraction < 1 or now - began < _KNOWN_AFTER:
             return ""
         return f", {duration((now - began) * (1 - fraction) / (fraction - first))} left"
-
-
-def duration(seconds: float) -> str:
-    """Roughly, for people: "40 s", "12 min", "2 h 05 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"

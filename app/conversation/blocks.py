@@ -15,7 +15,7 @@ from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
 from app.look.theme import Theme
-from app.look.wording import RULE_TITLES, drafter_title, seconds
+from app.look.wording import RULE_TITLES, drafter_title
 from app.session.attachments import in_short
 from app.session.session import Answer
 from engine.chats import EDITED_WORDS
@@ -24,6 +24,7 @@ from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, hidden_kinds
 from engine.lens.pieces import folded as with_folds
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
+from engine.wording import seconds
 
 PAD = 14.0
 GAP = 26.0

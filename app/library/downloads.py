@@ -14,7 +14,7 @@ from app.library.background import Background
 from engine.errors import DraftlightError
 from engine.files import download, hub
 from engine.files.download import Download, DownloadProgress, Stopped, Unfinished
-from engine.files.memory import size
+from engine.wording import size
 
 Phase = Literal["asking", "running", "pausing", "paused", "failed"]
 

@@ -8,8 +8,8 @@ from app.library.downloads import State
 from engine.drafter_kinds import DRAFTERS, NGRAM
 from engine.files.hub import HubModel, Offer
 from engine.files.library import LibraryModel
-from engine.files.memory import size
 from engine.files.pairs import Suggestion
+from engine.wording import size
 
 KEEPS = {
     "keys": "keeps every token",

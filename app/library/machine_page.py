@@ -22,9 +22,10 @@ from engine.files import library, pairs
 from engine.files.builtin import builtin_path
 from engine.files.cached_models import CachedRevision, cached_revision, delete_cached
 from engine.files.library import HUB, OWN, LibraryModel
-from engine.files.memory import available_memory, size
+from engine.files.memory import available_memory
 from engine.files.model_folders import added_folders, change_folders
 from engine.types import DrafterChecked
+from engine.wording import size
 
 LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
 NO_OTHERS = "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."

@@ -90,17 +90,3 @@ def target_title(name: str) -> str:
 def number(value: float | None, decimals: int = 2) -> str:
     """A dash where there is nothing to say."""
     return "–" if value is None else f"{value:,.{decimals}f}"
-
-
-def megabytes(size: int) -> str:
-    """A size in bytes for reading: megabytes, with a decimal below 10, and gigabytes from 1,000 MB on."""
-    if size >= 1e9:
-        return f"{size / 1e9:,.1f} GB"
-    return f"{size / 1e6:.1f} MB" if size < 1e7 else f"{size / 1e6:,.0f} MB"
-
-
-def seconds(value: float | None) -> str:
-    """A length of time for reading: decimals below 10 s, minutes from 100 s on, a dash for None."""
-    if value is None:
-        return "–"
-    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s" if value < 100 else f"{int(value // 60)} min {int(value % 60)} s"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.look.wording import DEFINITIONS, RULE_TITLES, number, seconds
+from app.look.wording import DEFINITIONS, RULE_TITLES, number
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS
 from engine.lens.shared_wording import latest_titles, latest_words
 from engine.metrics import Summary
 from engine.types import PHASES
+from engine.wording import seconds
 
 NAMES = {
     "throughput": "Throughput",

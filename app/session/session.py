@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.look.wording import seconds
 from app.session.answer_pieces import AnswerPieces
 from app.session.plain_baseline import Baseline, Baselines
 from engine.drafter_kinds import NO_DRAFTER, drafter_kind
@@ -43,6 +42,7 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
+from engine.wording import seconds
 
 State = Literal["waiting", "reading", "generating", "finished", "failed"]
 NO_ROUNDS_YET = "Rounds appear here as they are judged."

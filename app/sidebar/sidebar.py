@@ -21,11 +21,11 @@ from PySide6.QtWidgets import (
 
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, named, spaced, tint
-from app.look.wording import megabytes
 from app.session.chat import Chat
 from app.sidebar.chat_list import ChatList
 from app.sidebar.model import ChatsModel, Row
 from engine.chats import ChatStore, Hit, Listed
+from engine.wording import size
 
 WIDTH = 252
 """Pixels at text scale 1."""
@@ -141,12 +141,12 @@ class Sidebar(QWidget):
     def _show_chats(self, asked: int, found: tuple[Sequence[Listed], int]) -> None:
         if asked != self._asked:
             return
-        chats, size = found
+        chats, traces = found
         self._folders = tuple(sorted({about.folder for about in chats if about.folder}, key=str.casefold))
         if self.folder not in self._folders:
             self.folder = None
         self.title.setText(self.folder or "Chats")
-        self.traces.setText(f"Traces: {megabytes(size)}")
+        self.traces.setText(f"Traces: {size(traces)}")
         self._show(False, partial(self.model.show_chats, chats, self.folder))
 
     def _show_hits(self, asked: int, hits: Sequence[Hit]) -> None:

@@ -26,9 +26,9 @@ from PySide6.QtWidgets import (
 from app.look.fields import keep_from_wheel
 from app.look.placing import part_on_screen
 from app.look.widgets import named, spaced
-from app.look.wording import megabytes
 from app.session.chat import Chat
 from engine.chats import ChatStore, Listed, Retention
+from engine.wording import size
 
 WORDS = (
     "Each answer has a trace: every round of it, for the lens, replays and exports. Messages are kept in any case, and an answer "
@@ -95,14 +95,14 @@ class TracesDialog(QDialog):
 
     def _show(self, sizes: Sizes) -> None:
         chats, by_chat, total, kept, self._folder = sizes
-        self.total.setText(f"{megabytes(total)} in all, kept {kept.words}")
+        self.total.setText(f"{size(total)} in all, kept {kept.words}")
         largest = sorted((about for about in chats if by_chat.get(about.id)), key=lambda about: -by_chat[about.id])
         self.table.setRowCount(len(largest))
         for row, about in enumerate(largest):
-            size = QTableWidgetItem(megabytes(by_chat[about.id]))
-            size.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            amount = QTableWidgetItem(size(by_chat[about.id]))
+            amount.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             self.table.setItem(row, 0, QTableWidgetItem(about.title))
-            self.table.setItem(row, 1, size)
+            self.table.setItem(row, 1, amount)
         if kept.days is not None:
             self.by_days.setChecked(True)
             self.days.setValue(round(kept.days))

@@ -8,11 +8,12 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
 from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, named, spaced
-from app.look.wording import GHOST_TITLES, drafter_title, seconds
+from app.look.wording import GHOST_TITLES, drafter_title
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.shared_wording import FINISH_WORDS
+from engine.wording import seconds
 
 
 class StatusStrip(QWidget):

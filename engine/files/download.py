@@ -26,9 +26,9 @@ from urllib.parse import quote, unquote
 from engine.errors import DraftlightError
 from engine.files.hub import HubFile, Offer, Offline, authorisation, explained, is_of_the_network
 from engine.files.library import own_place
-from engine.files.memory import size
 from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL
+from engine.wording import duration, size
 
 RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
@@ -70,7 +70,7 @@ class DownloadProgress:
         if self.doing != "downloading":
             parts.append({"checking": "checking what is here", "waiting": "waiting for the network"}[self.doing])
         elif (left := self.seconds_left) is not None:
-            parts += [f"{size(self.speed)}/s", f"{_duration(left)} left"]
+            parts += [f"{size(self.speed)}/s", f"{duration(left)} left"]
         return " · ".join(parts)
 
 
@@ -80,12 +80,6 @@ class Unfinished:
 
     name: str
     done: int
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def downloads_folder() -> Path:

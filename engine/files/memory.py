@@ -15,6 +15,7 @@ from typing import Any
 from engine import provenance
 from engine.files.gguf_header import GgufHeader
 from engine.files.safetensors_header import SIZES, Table
+from engine.wording import size
 
 CACHE_TOKENS = 4096
 """Tokens of keys and values that are counted beside the weights: a conversation of some length. Longer ones need more."""
@@ -74,11 +75,6 @@ class MemoryNeed:
 
 MakeRoom = Callable[[MemoryNeed], None]
 """Called with what a model will need before its weights are read. Makes room, or raises NotEnoughMemory."""
-
-
-def size(amount: float) -> str:
-    """Bytes for people: "12 MB", "3.4 GB"."""
-    return f"{amount / 1e9:.1f} GB" if amount >= 1e9 else f"{max(1, round(amount / 1e6))} MB"
 
 
 def need_of_gguf(name: str, header: GgufHeader, config: Mapping[str, Any], widened: bool) -> MemoryNeed:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.files.memory import size
 from engine.models.head_model import HeadConfig
 from engine.requests.train import HeldOut
 from engine.training import head_training as training
 from engine.training import lessons, texts
 from engine.training.batches import LABELS
 from engine.training.head_training import Plan, TrainingProgress
+from engine.wording import size
 
 
 @dataclass(frozen=True)

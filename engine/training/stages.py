@@ -16,7 +16,6 @@ from mlx.utils import tree_flatten
 from engine import provenance
 from engine.errors import DraftlightError
 from engine.files.hashes import file_sha256
-from engine.files.memory import size
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, save_head
 from engine.models.loaded import LoadedModel
 from engine.models.tokenizer_files import read_json
@@ -32,6 +31,7 @@ from engine.training.lessons import split
 from engine.training.reading import default_taps, reader_for
 from engine.training.work import Work
 from engine.training.writing import SelfplayWriter
+from engine.wording import size
 
 TOKENS_PER_ANSWER_TOKEN = 2.5
 """Tokens of written records, prompts included, for each answer token: for stating the disk's need beforehand."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
-from engine.files.memory import size
 from engine.files.whole_file import write_whole
+from engine.wording import size
 
 _SETTINGS = "settings.json"
 _SPARE = 200_000_000

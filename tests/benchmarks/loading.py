@@ -11,10 +11,11 @@ import resource
 import sys
 from pathlib import Path
 
-from engine.files.memory import MemoryNeed, size
+from engine.files.memory import MemoryNeed
 from engine.mlx_backend import MlxBackend
 from engine.serving.model_slots import ModelSlots
 from engine.types import Event, LoadFailed
+from engine.wording import size
 
 
 class Watched(MlxBackend):

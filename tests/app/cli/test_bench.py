@@ -16,7 +16,7 @@ import pytest
 from app.cli import bench as cli_bench
 from app.cli import entry as cli
 from app.cli.entry import main
-from app.cli.progress import ProgressBar, duration
+from app.cli.progress import ProgressBar
 from engine.bench.journal import alone
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
@@ -314,8 +314,3 @@ def test_the_time_left_follows_from_what_was_done(monkeypatch: pytest.MonkeyPatc
     now += 30
     progress.take(TaskProgress(1, "third", 1.0))
     assert capsys.readouterr().err.splitlines() == ["  0%  first", " 25%  second, 2 min left", "100%  third"]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(5.4, "5 s"), (89, "89 s"), (90, "2 min"), (3000, "50 min"), (7500, "2 h 05 min")])
-def test_durations_are_for_people(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

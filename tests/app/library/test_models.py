@@ -30,6 +30,7 @@ from engine.files.cached_models import delete_cached
 from engine.files.library import LibraryModel
 from engine.files.model_folders import added_folders
 from engine.types import DrafterChecked
+from engine.wording import size
 from tests.app.driving import Open
 from tests.engine import tiny_models
 from tests.engine.hub_server import TOKEN, Hub, hub_on_the_loopback
@@ -259,7 +260,7 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     downloads = Downloads(later, owner)
     downloads.look()
     qtbot.waitUntil(lambda: bool(downloads.states))
-    assert downloads.states["org/tiny"].words == "Paused · 1 MB downloaded"
+    assert downloads.states["org/tiny"].words == f"Paused · {size(downloads.states['org/tiny'].done)} downloaded"
     served.files["org/other"], served.about["org/other"] = {}, {}
     parent = QWidget()
     qtbot.addWidget(parent)

