@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import mlx.core as mx
 import numpy as np
 
-from engine.host import on_host
+from engine.host import computes_on_host, on_host
 from engine.noise import NO_TOKEN, NoiseSource
-from engine.target.distribution import Distribution, OneHot
-from engine.types import Rule
+from engine.target.distribution import Distribution, Floats, HostRows, OneHot
+from engine.types import MAX_GAMMA, Rule
+
+Float = np.float32
 
 Draft = Distribution | OneHot
 
@@ -51,6 +54,13 @@ class RoundNoise:
             self._latest = (rows, first, *drawn)
         return self._latest[2:]
 
+    def prepare(self, domain: Literal["shared", "draft"], first: int, count: int, logits: mx.array) -> None:
+        """Where numpy makes the noise: makes what `count` positions of the round, from its `first`-th on, will need, while the
+        logits that are to meet it are being computed."""
+        if computes_on_host():
+            mx.async_eval(logits)
+            self.source.prepare([self.position + first + index for index in range(count)], domain, self.position)
+
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
         positions = [self.position + first + index for index in range(rows.rows)]
@@ -75,15 +85,15 @@ class Judgement:
         accepted: () int32, how many of the first proposals are kept.
         token: () int32, the token emitted after them: the correction, or the bonus when all were kept. An id outside the
             vocabulary says that a row had no finite logit.
-        chances: `acceptance`, or a function that makes it: under match and gumbel it takes sums over the vocabulary that the
-            verdict itself does not need.
+        chances: `acceptance`, or a function that makes at least the first so many of it: that may take sums over the vocabulary
+            which the verdict itself does not need.
         coins: (gamma,) float32 that were compared under rejection and block, else None.
         draws: (gamma + 1,) int32, the target's own draws that were compared under match, gumbel and greedy, else None.
     """
 
     accepted: mx.array
     token: mx.array
-    chances: mx.array | Callable[[], mx.array]
+    chances: mx.array | Callable[[int], mx.array]
     coins: mx.array | None = None
     draws: mx.array | None = None
 
@@ -91,7 +101,11 @@ class Judgement:
     def acceptance(self) -> mx.array:
         """(gamma,) float32, the probability that this rule accepts the proposal, given the context and the proposal (under
         `block`: given the block)."""
-        return self.chances if isinstance(self.chances, mx.array) else self.chances()
+        return self.first_chances(self.coins.shape[0] if self.coins is not None else MAX_GAMMA)
+
+    def first_chances(self, count: int) -> mx.array:
+        """At least the first so many of `acceptance`."""
+        return self.chances if isinstance(self.chances, mx.array) else self.chances(count)
 
 
 def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
@@ -105,21 +119,21 @@ def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     """
     p, q, proposals = _as_rows(p, q, proposals)
     draws = noise.shared(p).astype(mx.int32)
-    return _compared(draws, proposals, lambda: p.first(q.rows).probability_of(proposals))
+    return _compared(draws, proposals, lambda _: p.first(q.rows).probability_of(proposals))
 
 
 def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
     """As `match`, for proposals drawn with the same `shared` noise as the target's draws. Arguments as there."""
     p, q, proposals = _as_rows(p, q, proposals)
     draws = noise.shared(p).astype(mx.int32)
-    return _compared(draws, proposals, lambda: _coupled_probability(p.first(q.rows), q, proposals))
+    return _compared(draws, proposals, lambda _: _coupled_probability(p.first(q.rows), q, proposals))
 
 
 def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
     """Temperature 0, whatever the rule: a proposal stands if it is the target's arg-max. Arguments as in `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
     draws = likeliest(p)
-    return _compared(draws, proposals, lambda: (draws[:-1] == proposals).astype(mx.float32))
+    return _compared(draws, proposals, lambda _: (draws[:-1] == proposals).astype(mx.float32))
 
 
 def rejection(
@@ -131,6 +145,9 @@ def rejection(
     p, q, proposals = _as_rows(p, q, proposals)
     gamma = q.rows
     coins = noise.coins(gamma)
+    known = _HostRound.of(p, q, proposals)
+    if known is not None:
+        return known.rejection(coins, noise)
     ratio = p.first(gamma).probability_of(proposals) / q.probability_of(proposals)
     accepted = _leading(coins < ratio)
     token = _residual_or_bonus(p, q, accepted, mx.array(1.0), noise)
@@ -143,6 +160,9 @@ def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     p, q, proposals = _as_rows(p, q, proposals)
     gamma = q.rows
     coins = noise.coins(gamma)
+    known = _HostRound.of(p, q, proposals)
+    if known is not None:
+        return known.block(coins, noise)
     ratio = p.first(gamma).probability_of(proposals) / q.probability_of(proposals)
     weights = [mx.array(1.0)]  # weights[i]: the paper's P_i, the capped likelihood ratio of the first i proposals
     for index in range(gamma):
@@ -192,7 +212,7 @@ def _leading(kept: mx.array) -> mx.array:
     return mx.cumprod(kept.astype(mx.int32)).sum().astype(mx.int32)
 
 
-def _compared(draws: mx.array, proposals: mx.array, acceptance: Callable[[], mx.array]) -> Judgement:
+def _compared(draws: mx.array, proposals: mx.array, acceptance: Callable[[int], mx.array]) -> Judgement:
     accepted = _leading(draws[:-1] == proposals)
     return Judgement(accepted, mx.take(draws, accepted), acceptance, draws=draws)
 
@@ -210,16 +230,6 @@ def _coupled_probability(p: Distribution, q: Draft, proposals: mx.array) -> mx.a
 def _residual_or_bonus(p: Distribution, q: Draft, accepted: mx.array, scale: mx.array, noise: RoundNoise) -> mx.array:
     """() int32: a draw from the normalised (scale * p - q)+ after a rejection, from p after a whole block."""
     gamma = q.rows
-    known = on_host(accepted)
-    if known is not None and int(known) == gamma:
-        return noise.shared(p.row(gamma), first=gamma).astype(mx.int32).reshape(())
-    if known is not None and (values := on_host(scale)) is not None:
-        index = min(int(known), gamma - 1)
-        p_known, q_known = (np.asarray(side.row(index).probabilities) for side in (p, q))
-        over = np.maximum(values * p_known - q_known, np.float32(0))
-        with np.errstate(divide="ignore"):
-            row = Distribution(mx.array(np.log(over if over.sum() > 0 else p_known)))
-        return noise.residual(row, mx.array(index)).astype(mx.int32).reshape(())
     rejected = mx.minimum(accepted, gamma - 1)
     p_row = p.row(rejected).probabilities
     excess = mx.maximum(scale * p_row - q.row(rejected).probabilities, 0.0)
@@ -233,3 +243,109 @@ def _rows_after(q: Draft, first: int) -> Draft:
     if isinstance(q, OneHot):
         return OneHot(q.ids[first:], q.vocab_size)
     return q.part(first, q.rows)
+
+
+def _item(scalar: mx.array) -> Float:
+    return np.float32(np.asarray(scalar))
+
+
+class _HostRound:
+    """A round that numpy judges: what the verdict does not need is not computed.
+
+    It gives the verdicts of `rejection` and `block` to the bit of what MLX computes on the same processor, which makes the few
+    exponentials of picked tokens and the sums over the vocabulary.
+    """
+
+    def __init__(self, p: Distribution, q: Draft, p_rows: HostRows, q_rows: HostRows | None, drafted: list[int]) -> None:
+        self.p, self.q = p, q
+        self.p_rows, self.q_rows = p_rows, q_rows
+        self.drafted = drafted
+        self.gamma = len(drafted)
+        self._ratios: list[Float] = []
+
+    @classmethod
+    def of(cls, p: Distribution, q: Draft, proposals: mx.array) -> _HostRound | None:
+        """None where the round stays in the lazy graph."""
+        drafted = on_host(proposals)
+        q_rows = q.host if isinstance(q, Distribution) else None
+        if drafted is None or p.host is None or (q_rows is None and isinstance(q, Distribution)):
+            return None
+        return cls(p, q, p.host, q_rows, [int(token) for token in drafted])
+
+    def rejection(self, coins: mx.array, noise: RoundNoise) -> Judgement:
+        """As `rejection`: no row behind the first rejected proposal is looked at."""
+        compared = np.asarray(coins)
+        accepted = 0
+        while accepted < self.gamma and compared[accepted] < self._ratio(accepted):
+            accepted += 1
+        token = self._token(accepted, np.float32(1), noise)
+
+        def chances(count: int) -> mx.array:
+            """The first so many."""
+            return mx.array(np.minimum(self._all_ratios(count), np.float32(1)))
+
+        return Judgement(mx.array(accepted), token, chances, coins=coins)
+
+    def block(self, coins: mx.array, noise: RoundNoise) -> Judgement:
+        """As `block`: the coins are looked at from the last one on, until one passes."""
+        compared = np.asarray(coins)
+        weights = [np.float32(1)]
+        for ratio in self._all_ratios(self.gamma):
+            weights.append(np.minimum(weights[-1] * ratio, np.float32(1)))
+        passing: dict[int, Float] = {}
+
+        def passes(length: int) -> Float:
+            """The chance of keeping this length, given that no longer one was kept."""
+            if length not in passing:
+                passing[length] = weights[length] if length == self.gamma else self._passing(length, weights[length])
+            return passing[length]
+
+        def chances(count: int) -> mx.array:
+            """All of them."""
+            falling = [np.float32(1) - passes(length) for length in range(1, self.gamma + 1)]
+            return mx.array(1 - np.cumprod(falling[::-1], dtype=np.float32)[::-1])
+
+        accepted = self.gamma
+        while accepted and not compared[accepted - 1] < passes(accepted):
+            accepted -= 1
+        return Judgement(mx.array(accepted), self._token(accepted, weights[accepted], noise), chances, coins=coins)
+
+    def _passing(self, length: int, weight: Float) -> Float:
+        """What p still has over q after so many proposals, of that and what the weight lacks."""
+        if self.q_rows is None:
+            mass = weight * (np.float32(1) - self._probability(self.p_rows, length))
+        else:
+            excess = weight * self.p_rows.rows[length].probabilities() - self.q_rows.rows[length].probabilities()
+            mass = _item(mx.maximum(mx.array(excess), 0.0).sum())
+        total = mass + np.float32(1) - weight
+        return np.float32(mass / total if total > 0 else 1)
+
+    def _all_ratios(self, count: int) -> Floats:
+        """(count,) of p over q, at the proposals."""
+        return np.array([self._ratio(index) for index in range(count)], np.float32)
+
+    def _ratio(self, index: int) -> Float:
+        """Of the proposal at `index`; asked for in order."""
+        if index == len(self._ratios):
+            target = self._probability(self.p_rows, index)
+            with np.errstate(all="ignore"):
+                self._ratios.append(target if self.q_rows is None else target / self._probability(self.q_rows, index))
+        return self._ratios[index]
+
+    def _probability(self, rows: HostRows, index: int) -> Float:
+        return _item(mx.exp(mx.array(float(rows.rows[index].logarithm(self.drafted[index])))))
+
+    def _token(self, accepted: int, scale: Float, noise: RoundNoise) -> mx.array:
+        """As `_residual_or_bonus`, of which only the one that is wanted is drawn."""
+        if accepted == self.gamma:
+            return noise.shared(self.p.row(self.gamma), first=self.gamma).astype(mx.int32).reshape(())
+        p_known = self.p_rows.rows[accepted].probabilities()
+        over = scale * p_known
+        if self.q_rows is None:
+            over[self.drafted[accepted]] -= 1
+        else:
+            over -= self.q_rows.rows[accepted].probabilities()
+        np.maximum(over, 0, out=over)
+        with np.errstate(divide="ignore"):
+            row = Distribution(mx.array(np.log(over if over.sum() > 0 else p_known))[None])
+        return noise.residual(row, mx.array(accepted)).astype(mx.int32).reshape(())

@@ -295,6 +295,8 @@ class _Run:
         inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
         logits, features = self._forward(inputs)
         verified = self._evaluated(logits) if staged else None
+        if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
+            noise.prepare("shared", 0, int(inputs.shape[0]), logits)
 
         drafted_ids = None if proposals is None else proposals.tokens
         p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)
@@ -380,7 +382,8 @@ class _Run:
         if self.drafter is None or limit < 1:
             return None
         worth = self.gamma.goes_on if isinstance(self.gamma, AutoGamma) else None
-        pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth)
+        expected = limit if worth is None else 1
+        pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected)
         proposals = self.drafter.propose(limit, pen)
         self.chances = pen.chances
         self.statistics = statistics_of(self.drafter)
@@ -428,8 +431,8 @@ class _Run:
             return arrays
         arrays += [array for array in (p.logits, p.unfiltered) if array is not None]
         arrays += [array for array in (margins, judgement.coins, judgement.draws) if array is not None]
-        if judgement.coins is not None:
-            arrays.append(judgement.acceptance)
+        if judgement.coins is not None and isinstance(judgement.chances, mx.array):
+            arrays.append(judgement.chances)
         if proposals is not None and isinstance(proposals.q, Distribution):
             arrays.append(proposals.q.logits)
         if others is not None:

@@ -88,7 +88,7 @@ class NoiseSource:
     """The noise of one run, and the memory that draws each shared row once.
 
     The draft's and the target's side of a round read the same shared rows, and so does the next round for positions that were not
-    committed. Rows of the other domains are fresh in every round and are not kept.
+    committed. Rows of the other domains are fresh in every round; what was prepared of drafts is kept until its round is over.
     """
 
     def __init__(self, seed: int, vocab_size: int) -> None:
@@ -98,44 +98,64 @@ class NoiseSource:
         self.seed = seed
         self.vocab_size = vocab_size
         self._in_kernel = noise_kernel.available()
-        self._shared: dict[int, reference.Words] = {}
+        self._shared: dict[int, reference.Stream] = {}
+        self._drafts: dict[tuple[int, int], reference.Stream] = {}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
         """Gumbel noise: (rows, vocab) float32, one row per position."""
         if domain == "shared" and not isinstance(positions, mx.array) and len(positions) <= KEPT_ROWS:
-            units = reference.gumbel_units(np.stack(self._words(positions, domain, None)))
+            self.prepare(positions)
+            units = reference.gumbel_units(np.stack([self._shared[position].words for position in positions]))
             return mx.array(np.multiply(units, np.float32(reference.UNIT), dtype=np.float32))
         return _rows(self.seed, positions, self.vocab_size, domain, round_position)
 
-    def _words(self, positions: Sequence[int], domain: str, round_position: int | None) -> list[reference.Words]:
-        """(vocab,) for each position; shared ones are kept."""
+    def _streams(self, positions: Sequence[int], domain: str, round_position: int | None) -> list[reference.Stream]:
+        """One for each position; shared ones are kept, and those of drafts were, if they were prepared."""
         if domain == "shared" and len(positions) <= KEPT_ROWS:
-            self.prepare(positions)
-            return [self._shared[position] for position in positions]
-        keys = (reference.stream_key(self.seed, position, domain, round_position) for position in positions)
-        return [reference.words(key, self.vocab_size) for key in keys]
+            return self._kept(positions)
+        if domain == "draft" and round_position is not None:
+            known = (self._drafts.get((position, round_position)) for position in positions)
+            return [
+                stream or self._stream(position, domain, round_position)
+                for stream, position in zip(known, positions, strict=True)
+            ]
+        return [self._stream(position, domain, round_position) for position in positions]
 
-    def prepare(self, positions: Sequence[int]) -> None:
-        """Draws and keeps the shared words of these positions.
+    def _stream(self, position: int, domain: str, round_position: int | None) -> reference.Stream:
+        return reference.Stream(reference.stream_key(self.seed, position, domain, round_position), self.vocab_size)
 
-        Needs no logits, so it can be called while the target's pass is being computed. A GPU draws inside its kernel instead:
-        there `rows` alone needs them.
-        """
+    def _kept(self, positions: Sequence[int]) -> list[reference.Stream]:
+        """The shared streams of these positions, kept from now on."""
         for position in positions:
             if position not in self._shared:
-                key = reference.stream_key(self.seed, position)
-                self._shared[position] = reference.words(key, self.vocab_size)
+                self._shared[position] = self._stream(position, "shared", None)
         while len(self._shared) > max(KEPT_ROWS, len(positions)):
             del self._shared[next(position for position in self._shared if position not in positions)]
+        return [self._shared[position] for position in positions]
 
-    def kept(self) -> Mapping[int, reference.Words]:
-        """The shared words that are known by now, by position; later ones do not come in."""
+    def prepare(self, positions: Sequence[int], domain: str = "shared", round_position: int | None = None) -> None:
+        """Draws and keeps the words of these positions, `shared` or `draft`.
+
+        Needs no logits, so it can be called while a pass is being computed. A GPU draws inside its kernel instead: there `rows`
+        alone needs them.
+        """
+        if domain == "shared":
+            reference.draw_words(self._kept(positions))
+            return
+        assert domain == "draft" and round_position is not None, "other noise is drawn once, for a place that is not known before"
+        for position in positions:
+            self._drafts.setdefault((position, round_position), self._stream(position, domain, round_position))
+        reference.draw_words([self._drafts[position, round_position] for position in positions])
+
+    def kept(self) -> Mapping[int, reference.Stream]:
+        """The shared streams that are known by now, by position; later ones do not come in."""
         return dict(self._shared)
 
     def forget_before(self, position: int) -> None:
         """Drops kept rows below `position`: call it with the next position to be emitted."""
         for old in [kept for kept in self._shared if kept < position]:
             del self._shared[old]
+        self._drafts = {kept: stream for kept, stream in self._drafts.items() if kept[1] >= position}
 
     def argmax(
         self,
@@ -174,7 +194,7 @@ class NoiseSource:
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
         if isinstance(round_position, mx.array):
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
-        ids, margins = reference.draw(known, inverse_temperature, self._words(positions, domain, round_position))
+        ids, margins = reference.draw(known, inverse_temperature, self._streams(positions, domain, round_position))
         return mx.array(ids), mx.array(margins)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:

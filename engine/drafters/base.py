@@ -66,6 +66,7 @@ class DraftPen:
         history: prompt and committed tokens, for penalties.
         vocab_size: width of the target's logits.
         worth: asked, with the drafter's chance of each token drawn so far, whether a further one pays; None always goes on.
+        limit: how many tokens will probably be drawn; noise is made for as many at once.
 
     Attributes:
         places: whether a drafter that could draw may place a token instead.
@@ -81,7 +82,9 @@ class DraftPen:
         history: Sequence[int],
         vocab_size: int,
         worth: Callable[[Sequence[float]], bool] | None = None,
+        limit: int = 1,
     ) -> None:
+        self._limit = limit
         self._shaper = shaper
         self._rule = rule
         self._noise = noise
@@ -90,7 +93,7 @@ class DraftPen:
         self._worth = worth
         self.chances: list[float] = []
         self._placed: dict[int, float] = {}
-        self._rows: list[mx.array] = []
+        self._rows: list[Distribution] = []
         self._tokens: list[mx.array] = []
 
     def draw(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
@@ -103,6 +106,7 @@ class DraftPen:
         Returns:
             (1,) int32 id of the target's vocabulary, lazy.
         """
+        self._prepare(logits)
         history = self._history
         if self._shaper.penalises and self._tokens:
             recent = latest(history, self._shaper.options.repetition_context)
@@ -115,9 +119,18 @@ class DraftPen:
         else:
             token = self._noise.draft(row, len(self._tokens))
         token = token.astype(mx.int32)
-        self._rows.append(row.logits)
+        self._rows.append(row)
         self._tokens.append(token)
         return token
+
+    def _prepare(self, logits: mx.array) -> None:
+        """Makes the noise while the logits are being computed. Filters leave too few tokens for that to pay."""
+        if self._shaper.greedy or self._shaper.filters:
+            return
+        first = len(self._tokens)
+        if first == 0 or first >= self._limit:
+            count = max(1, self._limit - first)
+            self._noise.prepare("shared" if self._rule == "gumbel" else "draft", first, count, logits)
 
     @property
     def is_free(self) -> bool:
@@ -132,7 +145,8 @@ class DraftPen:
     def place(self, token: int, chance: float) -> mx.array:
         """Proposes a token outright, (1,) int32: its q is 1. `chance` is how likely it seems to be right."""
         placed = mx.array([token], dtype=mx.int32)
-        self._rows.append(mx.where(mx.arange(self.vocab_size)[None] == token, 0.0, -mx.inf))
+        certain = mx.where(mx.arange(self.vocab_size)[None] == token, 0.0, -mx.inf)
+        self._rows.append(Distribution(certain, self._shaper.inverse_temperature))
         self._tokens.append(placed)
         self._placed[len(self._tokens) - 1] = chance
         return placed
@@ -149,8 +163,7 @@ class DraftPen:
         if last in self._placed:
             self.chances.append(self._placed[last])
         else:
-            newest = Distribution(self._rows[-1], self._shaper.inverse_temperature)
-            self.chances.append(float(np.asarray(newest.probability_of(self._tokens[-1]))[0]))
+            self.chances.append(float(np.asarray(self._rows[-1].probability_of(self._tokens[-1]))[0]))
         return self._worth(self.chances)
 
     def proposals(self) -> Proposals | None:
@@ -160,8 +173,7 @@ class DraftPen:
         if len(self._placed) == len(self._tokens):
             tokens = mx.concatenate(self._tokens)
             return Proposals(tokens, OneHot(tokens, self.vocab_size))
-        q = Distribution(mx.concatenate(self._rows), self._shaper.inverse_temperature)
-        return Proposals(mx.concatenate(self._tokens), q, frozenset(self._placed))
+        return Proposals(mx.concatenate(self._tokens), Distribution.joined(self._rows), frozenset(self._placed))
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ import numpy as np
 from engine import noise_reference as reference
 from engine.acceptance import Judgement, RoundNoise
 from engine.drafters.base import Proposals
-from engine.noise_reference import Floats, Words
+from engine.noise_reference import Floats, Stream
 from engine.target.distribution import Distribution, OneHot
 from engine.types import Rule
 
@@ -29,7 +29,7 @@ class HostDraws:
     Attributes:
         gamma: how many proposals there are.
         vocab_size, seed, position: of the round's noise.
-        shared: words of the `shared` noise that are known, by position.
+        shared: streams of the `shared` noise that have been used, by position.
         target: ids that the target draws there with `shared` noise.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
         independent: ids that it draws with `draft` noise: what it proposes under the other rules.
@@ -40,7 +40,7 @@ class HostDraws:
     vocab_size: int
     seed: int
     position: int
-    shared: Mapping[int, Words]
+    shared: Mapping[int, Stream]
     target: Ids | None
     coupled: Ids | None
     independent: Ids | None
@@ -57,23 +57,23 @@ class HostDraws:
             return None
         target, coupled, independent = self.target, self.coupled, self.independent
         if target is None or (coupled is None and q is not None):
-            shared = [self._words(index, "shared") for index in range(self.gamma)]
+            shared = [self._stream(index, "shared") for index in range(self.gamma)]
             target = _drawn(p[: self.gamma], p_scale, shared) if target is None else target
             coupled = _drawn(q, q_scale, shared) if coupled is None and q is not None else coupled
         if independent is None and q is not None:
-            independent = _drawn(q, q_scale, [self._words(index, "draft") for index in range(self.gamma)])
+            independent = _drawn(q, q_scale, [self._stream(index, "draft") for index in range(self.gamma)])
         assert coupled is not None and independent is not None
         return target, coupled, independent
 
-    def _words(self, index: int, domain: str) -> Words:
+    def _stream(self, index: int, domain: str) -> Stream:
         position = self.position + index
         if domain == "shared" and position in self.shared:
             return self.shared[position]
-        return reference.words(reference.stream_key(self.seed, position, domain, self.position), self.vocab_size)
+        return Stream(reference.stream_key(self.seed, position, domain, self.position), self.vocab_size)
 
 
-def _drawn(logits: Floats, scale: float, words: Sequence[Words]) -> Ids:
-    return [int(token) for token in reference.draw(logits, scale, words)[0]]
+def _drawn(logits: Floats, scale: float, streams: Sequence[Stream]) -> Ids:
+    return [int(token) for token in reference.draw(logits, scale, streams)[0]]
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,8 @@ class Sight:
         q: (gamma, vocab) float32 logits of the drafter; None where every proposal was placed.
         p_scale, q_scale: inverse temperatures.
         margins: (gamma + 1,) of the target's draws, where its tokens are such.
-        coins, acceptance: (gamma,) where coins were compared. draws: (gamma + 1,) ids that were compared.
+        coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown.
+        draws: (gamma + 1,) ids that were compared.
         others: what other rules would compare; None without proposals.
         greedy: whether p was made at temperature 0.
     """
@@ -120,6 +121,8 @@ class Sight:
         judgement, q = verdict.judgement, None if verdict.proposals is None else verdict.proposals.q
         drawn = q if isinstance(q, Distribution) else None
         coins = judgement.coins
+        shown = len(verdict.drafted) if verdict.rule == "block" else min(verdict.accepted + 1, len(verdict.drafted))
+        chances = None if coins is None else np.asarray(judgement.first_chances(shown))
         return cls(
             p=np.asarray(verdict.p.logits),
             p_scale=verdict.p.inverse_temperature,
@@ -128,7 +131,7 @@ class Sight:
             q_scale=1.0 if drawn is None else drawn.inverse_temperature,
             margins=None if verdict.margins is None else np.asarray(verdict.margins),
             coins=None if coins is None else [float(value) for value in np.asarray(coins)],
-            acceptance=None if coins is None else [min(1.0, float(value)) for value in np.asarray(judgement.acceptance)],
+            acceptance=None if chances is None else [min(1.0, float(value)) for value in chances],
             draws=None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
             others=verdict.others.on_host() if isinstance(verdict.others, OtherDraws) else verdict.others,
             greedy=greedy,

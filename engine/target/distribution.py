@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
 from engine.host import on_host
 from engine.types import DecodingOptions
+
+Floats = npt.NDArray[np.float32]
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
 """Above it float32(1/T) soon overflows, and infinity times a difference of 0 is not a number. Any two logits that differ are
@@ -25,6 +29,57 @@ SCALED_AS_THEY_ARE = 10.0
 T = 1e-6 none for a difference of 1 or for noise, so each row is first taken less its maximum, which costs a pass over it."""
 SMALLEST_INVERSE_TEMPERATURE = 1e-30
 """Below it every logit weighs the same, and far below it float32(1/T) is 0, and 0 times a masked -inf is not a number."""
+
+
+class HostRow:
+    """One distribution where numpy computes with it; nothing is computed before it is asked for."""
+
+    def __init__(self, logits: Floats, inverse_temperature: float) -> None:
+        self._logits = logits
+        self._scale = np.float32(inverse_temperature)
+
+    @cached_property
+    def normaliser(self) -> np.float32:
+        """The logarithm of the sum of all weights."""
+        with np.errstate(all="ignore"):
+            scores = self._logits * self._scale
+            highest = scores.max()
+            finite = highest if np.isfinite(highest) else np.float32(0)
+            scores -= finite
+            return np.float32(np.log(np.exp(scores, out=scores).sum()) + finite)
+
+    def probabilities(self) -> Floats:
+        """(vocab,), made anew."""
+        with np.errstate(all="ignore"):
+            scores = self._logits * self._scale
+            scores -= self.normaliser
+            return np.exp(scores, out=scores)
+
+    def logarithm(self, token: int) -> np.float32:
+        """Of the probability of one token."""
+        with np.errstate(all="ignore"):
+            return np.float32(self._logits[token] * self._scale - self.normaliser)
+
+
+@dataclass(frozen=True)
+class HostRows:
+    """Rows of a `Distribution` where numpy computes with them."""
+
+    rows: tuple[HostRow, ...]
+
+    @classmethod
+    def of(cls, logits: Floats, inverse_temperature: float) -> HostRows:
+        """Of (rows, vocab) float32 logits."""
+        return cls(tuple(HostRow(row, inverse_temperature) for row in logits))
+
+    @classmethod
+    def joined(cls, parts: Sequence[HostRows]) -> HostRows:
+        """The rows of several."""
+        return cls(tuple(row for part in parts for row in part.rows))
+
+    def part(self, which: slice) -> HostRows:
+        """Some of the rows."""
+        return HostRows(self.rows[which])
 
 
 class Distribution:
@@ -41,6 +96,7 @@ class Distribution:
         self.inverse_temperature = inverse_temperature
         self.unfiltered = unfiltered
         self._whole: tuple[Distribution, slice] | None = None
+        self._parts: tuple[Distribution, ...] = ()
 
     @classmethod
     def from_probabilities(cls, probabilities: mx.array) -> Distribution:
@@ -64,45 +120,39 @@ class Distribution:
         return self.logits * self.inverse_temperature
 
     @cached_property
-    def _on_host(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Scores, (rows, vocab), and log-normalisers, (rows, 1), where numpy goes on with them; of a part, the whole's."""
+    def host(self) -> HostRows | None:
+        """These rows where numpy goes on with them; of a part, what is known of the whole's."""
+        if self._parts:
+            rows = [part.host for part in self._parts]
+            known = [each for each in rows if each is not None]
+            return HostRows.joined(known) if len(known) == len(rows) else None
         if self._whole is not None:
-            whole, rows = self._whole
-            return None if whole._on_host is None else (whole._on_host[0][rows], whole._on_host[1][rows])
-        scores = on_host(self.scores)
-        if scores is None:
-            return None
-        highest = scores.max(axis=-1, keepdims=True)
-        finite = np.where(np.isfinite(highest), highest, 0)
-        total = np.exp(scores - finite).sum(axis=-1, keepdims=True)
-        with np.errstate(divide="ignore"):
-            return scores, np.log(total) + finite
+            whole, rows_of_whole = self._whole
+            return None if whole.host is None else whole.host.part(rows_of_whole)
+        logits = on_host(self.logits)
+        return None if logits is None else HostRows.of(logits, self.inverse_temperature)
 
     @cached_property
     def log_normaliser(self) -> mx.array:
         """(rows, 1) float32."""
-        if self._on_host is None:
+        if self.host is None:
             return mx.logsumexp(self.scores, axis=-1, keepdims=True)
-        return mx.array(self._on_host[1])
+        return mx.array(np.array([[row.normaliser] for row in self.host.rows], np.float32))
 
     @cached_property
     def probabilities(self) -> mx.array:
         """(rows, vocab) float32."""
-        if self._on_host is None:
+        if self.host is None:
             return mx.exp(self.scores - self.log_normaliser)
-        scores, normaliser = self._on_host
-        with np.errstate(invalid="ignore"):
-            return mx.array(np.exp(scores - normaliser))
+        return mx.array(np.stack([row.probabilities() for row in self.host.rows]))
 
     def probability_of(self, ids: mx.array) -> mx.array:
         """(rows,) float32: the probability of one id a row."""
         known = on_host(ids)
-        if self._on_host is None or known is None:
+        if self.host is None or known is None:
             picked = mx.take_along_axis(self.scores, ids[:, None], axis=-1)
             return mx.exp(picked - self.log_normaliser)[:, 0]
-        scores, normaliser = self._on_host
-        with np.errstate(invalid="ignore"):
-            return mx.exp(mx.array(scores[np.arange(self.rows), known] - normaliser[:, 0]))
+        return mx.exp(mx.array(np.array([row.logarithm(int(token)) for row, token in zip(self.host.rows, known, strict=True)])))
 
     def row(self, index: int | mx.array) -> Distribution:
         """One row as a distribution of its own; the index may be part of the lazy graph."""
@@ -117,9 +167,16 @@ class Distribution:
 
     def part(self, first: int, end: int) -> Distribution:
         """The rows from `first` to before `end` as distributions of their own. Where numpy computes, what it has found out of
-        all rows is not computed again."""
+        a row is not computed again."""
         made = Distribution(self.logits[first:end], self.inverse_temperature)
         made._whole = self, slice(first, end)
+        return made
+
+    @classmethod
+    def joined(cls, parts: Sequence[Distribution]) -> Distribution:
+        """The rows of several, which were made alike. What numpy has found out of them stays known."""
+        made = cls(mx.concatenate([part.logits for part in parts]), parts[0].inverse_temperature)
+        made._parts = tuple(parts)
         return made
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
@@ -182,6 +239,7 @@ class Shaper:
         self.greedy = temperature == 0
         wanted = 1.0 if self.greedy else 1 / temperature
         self.inverse_temperature = min(max(wanted, SMALLEST_INVERSE_TEMPERATURE), LARGEST_INVERSE_TEMPERATURE)
+        self.filters = bool(0 < options.top_p < 1 or options.top_k > 0 or options.min_p)
         self.penalises = options.repetition_penalty != 1 and options.repetition_context > 0
 
     def shape(

@@ -208,7 +208,8 @@ def test_a_head_that_states_another_distribution_than_it_drew_from_is_noticed(mo
 
     def hiding(self: DraftPen, logits: mx.array, columns: mx.array | None = None) -> mx.array:
         token = sound(self, logits, columns)
-        self._rows[-1] = onto_target_ids(mx.zeros((1, logits.shape[-1])), len(TOO_SURE["head"].p), columns)
+        uniform = onto_target_ids(mx.zeros((1, logits.shape[-1])), len(TOO_SURE["head"].p), columns)
+        self._rows[-1] = Distribution(uniform, self.inverse_temperature)
         return token
 
     monkeypatch.setattr(DraftPen, "draw", hiding)

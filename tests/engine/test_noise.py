@@ -232,9 +232,13 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
                 scores[np.isnan(scores)] = -np.inf
                 second, best = np.sort(scores)[-2:]
                 wanted = (int(scores.argmax()) if np.isfinite(best) else noise.NO_TOKEN, best - second)
-            ids, margins = reference.draw(logits[None], 1.25, [reference.words(reference.stream_key(seed, 5), vocab_size)])
-            if not np.array_equal([ids[0], margins[0]], wanted, equal_nan=True):
-                found.append(name)
+            for prepared in (False, True):
+                stream = reference.Stream(reference.stream_key(seed, 5), vocab_size)
+                if prepared:
+                    reference.draw_words([stream])
+                ids, margins = reference.draw(logits[None], 1.25, [stream])
+                if not np.array_equal([ids[0], margins[0]], wanted, equal_nan=True):
+                    found.append(name)
     return found
 
 
@@ -246,6 +250,37 @@ def test_a_draw_that_gives_noise_only_to_what_can_win_is_the_draw_of_all(vocab_s
 def test_a_bound_on_the_noise_of_the_others_that_is_too_low_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "_rarest_noise", lambda: np.float32(reference.RARE_NOISE - 3))
     assert "peaked" in differing_draws(5_000, seeds=25)
+
+
+def test_a_bound_on_all_noise_that_is_too_low_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "_most_noise", lambda: np.float32(2.0))
+    assert "usual" in differing_draws(5_000, seeds=25)
+
+
+@pytest.mark.parametrize(("kept", "spared"), [(40, True), (5_000, False)])
+def test_nothing_is_hashed_for_what_a_filter_drops(kept: int, spared: bool) -> None:
+    logits = np.full(20_000, -np.inf, np.float32)
+    logits[:kept] = np.random.default_rng(kept).normal(size=kept)
+    stream = reference.Stream(reference.stream_key(3, 7), len(logits))
+    reference.draw(logits[None], 1.25, [stream])
+    assert stream.is_drawn is not spared
+
+
+def test_some_words_are_those_of_all() -> None:
+    key = reference.stream_key(SEED, 7, "draft", 5)
+    tokens = np.random.default_rng(1).choice(100_001, 500)
+    np.testing.assert_array_equal(reference.words_at(key, tokens), reference.words(key, 100_001)[tokens])
+
+
+@pytest.mark.parametrize("vocab_size", [7, 17, 20_001, 300_001])
+def test_several_rows_together_are_those_of_each(vocab_size: int) -> None:
+    keys = [reference.stream_key(SEED, position) for position in range(7)]
+    together = reference.words_of(keys, vocab_size)
+    for key, row in zip(keys, together, strict=True):
+        np.testing.assert_array_equal(row, reference.words(key, vocab_size))
+    pairs = range(0, vocab_size // 2, max(1, vocab_size // 20))
+    for pair in pairs:
+        assert tuple(together[3, 2 * pair : 2 * pair + 2]) == reference.threefry(keys[3], pair, pair + reference.PAIR_OFFSET)
 
 
 def test_noise_falls_as_the_word_grows() -> None:
@@ -290,6 +325,19 @@ def test_rows_can_be_prepared_before_logits_exist(drawn_positions: list[int]) ->
     row = source.rows([4, 3])
     assert drawn_positions == [3, 4]
     np.testing.assert_array_equal(np.array(row[0]), reference.gumbel(SEED, 4, 64))
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU draws in its kernel and keeps no rows")
+def test_drafts_that_were_prepared_are_drawn_once_and_forgotten_with_their_round(drawn_positions: list[int]) -> None:
+    source = noise.NoiseSource(SEED, 64)
+    source.prepare([3, 4, 5], "draft", 3)
+    drawn = source.argmax(mx.zeros((2, 64)), 1.0, [4, 5], "draft", 3)
+    assert drawn_positions == [3, 4, 5]
+    assert np.array(drawn).tolist() == [int(reference.gumbel(SEED, position, 64, "draft", 3).argmax()) for position in (4, 5)]
+    source.argmax(mx.zeros((1, 64)), 1.0, [5], "draft", 4)
+    source.forget_before(4)
+    source.argmax(mx.zeros((1, 64)), 1.0, [5], "draft", 3)
+    assert drawn_positions == [3, 4, 5, 4, 5, 5, 5]
 
 
 def test_rows_of_other_domains_are_not_kept(drawn_positions: list[int]) -> None:
