@@ -55,10 +55,13 @@ wheel: setup ## build dist/draftlight-*.whl
 check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
 	@bash packaging/check_wheel.sh
 
-.PHONY: deb bare-machine
+.PHONY: deb app bare-machine
 
 deb: wheel ## build a Debian package of everything, for this machine's distribution (Debian 12, 13, Ubuntu 24.04)
 	@bash packaging/linux/build_deb.sh
+
+app: wheel ## on a Mac: build the application and its disk image, and run the self-test of both
+	@bash packaging/macos/build_app.sh
 
 bare-machine: ## as root: install on a bare Debian, ask, open the window (ARGS=deb, uv, pipx or checkout; `make deb` first)
 	@bash packaging/bare_machine.sh $(ARGS)

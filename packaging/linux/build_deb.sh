@@ -24,21 +24,8 @@ rm -rf "$root"
 mkdir -p "$site" "$root$home/bin" "$root/usr/bin" "$root/usr/share/applications" "$root/usr/share/doc/draftlight" \
     "$root/usr/share/icons/hicolor/scalable/apps" "$root/DEBIAN"
 
-# What is tested is what is packaged: the lock's runtime part, by hash.
-"$python" -m venv --clear $build/pip
-add() { $build/pip/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target "$site" "$@"; }
-add --require-hashes --only-binary :all: -r packaging/runtime.lock
-add "$wheel"
-
-model=$(DRAFTLIGHT_HOME=$build/home PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1 "$python" -c \
-    'from engine.files.builtin import fetch_builtin; print(fetch_builtin())')
-mkdir "$site/assets/models"
-cp "$model" "$site/assets/models/"
-"$python" packaging/trim.py "$site"
+bash packaging/fill_packages.sh "$site" "$python"
 find "$site" -name '*.so*' -type f -exec chmod 644 {} +
-# Nobody but root may write there, so Python could never keep what it compiled. The sources do not change, so it need not compare.
-# Models in PyTorch are never imported: mlx-lm has its own and takes tokenizers only.
-"$python" -m compileall -q -j 0 -x '/transformers/models/(?!auto/)[^/]*/(modeling|modular|convert|image_processing|video_processing)_' -s "$root" --invalidation-mode unchecked-hash "$site"
 
 printf 'home = /usr/bin\ninclude-system-site-packages = false\nversion = %s\n' "$short" >"$root$home/pyvenv.cfg"
 ln -s "/usr/bin/python$short" "$root$home/bin/python3"

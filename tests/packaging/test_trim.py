@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import PySide6
@@ -11,7 +12,7 @@ import pytest
 from tests.packaging import REPOSITORY, script
 
 trim = script("trim.py")
-QT_NAME = re.compile(rb"libQt6(\w+)\.so\.6|Qt(\w+)\.framework/")
+QT_NAME = re.compile(rb"/Qt(\w+)\.framework/" if sys.platform == "darwin" else rb"libQt6(\w+)\.so\.6")
 
 
 def test_what_stays_of_qt_is_all_that_it_is_linked_with() -> None:
@@ -23,7 +24,7 @@ def test_what_stays_of_qt_is_all_that_it_is_linked_with() -> None:
         for file in package.rglob("*")
         if file.is_file() and file.suffix not in (".py", ".pyc") and not gone.intersection([file, *file.parents])
     ]
-    linked = {(a or b).decode() for file in stay for a, b in QT_NAME.findall(file.read_bytes())}
+    linked = {name.decode() for file in stay for name in QT_NAME.findall(file.read_bytes())}
     assert {"Core", "Gui", "Widgets"} <= linked <= set(trim.QT_LIBRARIES)
     plugins = {file.parent.name for file in stay if "plugins" in file.parts}
     assert {"platforms", "imageformats", "iconengines"} <= plugins

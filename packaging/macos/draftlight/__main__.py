@@ -1,0 +1,7 @@
+"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`."""
+
+import sys
+
+from app.cli.entry import main
+
+sys.exit(main())

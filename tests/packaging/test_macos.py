@@ -1,0 +1,190 @@
+"""What of the application for macOS can be checked without a Mac: its description, its files, and the order of its building."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import struct
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.packaging import REPOSITORY, script
+
+check_bundle = script("macos/check_bundle.py")
+make_icon = script("macos/make_icon.py")
+ARM64, X86_64 = 0x0100000C, 0x01000007
+
+
+def code(processor: int = ARM64, system: tuple[int, int] = (14, 0), tail: bytes = b"") -> bytes:
+    """A Mach-O library of one processor with the command that names the oldest system, as the SDK's loader.h describes it."""
+    command = struct.pack("<IIIIII", 0x32, 24, 1, system[0] << 16 | system[1] << 8, 0, 0)
+    return struct.pack("<8I", 0xFEEDFACF, processor, 0, 6, 1, len(command), 0, 0) + command + tail
+
+
+def universal(*parts: bytes) -> bytes:
+    """Several such libraries in one file."""
+    at, header = 64, struct.pack(">II", 0xCAFEBABE, len(parts))
+    for part in parts:
+        header += struct.pack(">5I", struct.unpack_from("<I", part, 4)[0], 0, at, len(part), 0)
+        at += len(part)
+    return header.ljust(64, b"\0") + b"".join(parts)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """An application with nothing wrong, as small as can be."""
+    contents = tmp_path / "Draftlight.app" / "Contents"
+    packages = contents / "Resources" / "app_packages"
+    plist = {
+        "CFBundleExecutable": "Draftlight",
+        "CFBundleIconFile": "draftlight.icns",
+        "CFBundleShortVersionString": "0.1.0",
+        "LSMinimumSystemVersion": "14.0",
+    }
+    files = {
+        contents / "Info.plist": plistlib.dumps(plist),
+        contents / "MacOS" / "Draftlight": code(),
+        contents / "Resources" / "draftlight.icns": b"icns",
+        packages / "mlx" / "lib" / "libmlx.dylib": code(),
+        packages / "mlx" / "lib" / "mlx.metallib": b"MTLB",
+        packages / "assets" / "models" / "small.gguf": b"GGUF",
+        packages / "app" / "__pycache__" / "a.cpython-312.pyc": b"",
+        packages / "engine" / "__pycache__" / "a.cpython-312.pyc": b"",
+        packages / "PySide6" / "libpyside6.dylib": universal(code(X86_64, (10, 15)), code(ARM64, (13, 0))),
+    }
+    for path, data in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return contents.parent
+
+
+def test_a_good_application_passes(app: Path) -> None:
+    assert list(check_bundle.problems(app)) == []
+
+
+def _plist(app: Path, **changes: str) -> None:
+    path = app / "Contents" / "Info.plist"
+    path.write_bytes(plistlib.dumps({**plistlib.loads(path.read_bytes()), **changes}))
+
+
+def _packages(app: Path) -> Path:
+    return app / "Contents" / "Resources" / "app_packages"
+
+
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "kernels elsewhere": (
+        lambda app: (_packages(app) / "mlx/lib/mlx.metallib").rename(app / "mlx.metallib"),
+        "MLX finds its kernels",
+    ),
+    "no model": (lambda app: (_packages(app) / "assets/models/small.gguf").unlink(), "0 built-in models"),
+    "data beside the program": (lambda app: (app / "Contents/MacOS/mlx.metallib").touch(), "taken for code"),
+    "a wheel for a newer system": (
+        lambda app: (_packages(app) / "mlx/lib/libmlx.dylib").write_bytes(code(system=(15, 0))),
+        "needs macOS 15.0",
+    ),
+    "a wheel for Intel": (lambda app: (_packages(app) / "a.so").write_bytes(universal(code(X86_64))), "not for Apple silicon"),
+    "two libraries of one name": (
+        lambda app: (_packages(app) / "libmlx.dylib").write_bytes(code(tail=b"x")),
+        "different libraries of one name",
+    ),
+    "a link to the builder's disk": (lambda app: (_packages(app) / "python").symlink_to("/usr/bin/env"), "leads out of"),
+    "nothing compiled": (lambda app: shutil.rmtree(_packages(app) / "engine/__pycache__"), "not compiled"),
+    "no version": (lambda app: _plist(app, CFBundleShortVersionString="0"), "no version"),
+    "another program": (lambda app: _plist(app, CFBundleExecutable="Stub"), "names a program"),
+    "an older system": (lambda app: _plist(app, LSMinimumSystemVersion="11.0"), "instead of 14.0"),
+    "no icon": (lambda app: (app / "Contents/Resources/draftlight.icns").unlink(), "no icon"),
+    "a broken plist": (lambda app: (app / "Contents/Info.plist").write_text("<plist>"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_found(fault: str, app: Path) -> None:
+    plant, words = FAULTS[fault]
+    plant(app)
+    assert any(words in problem for problem in check_bundle.problems(app))
+
+
+def test_the_description_asks_for_what_the_check_demands() -> None:
+    described = tomllib.loads((REPOSITORY / "packaging/macos/pyproject.toml").read_text())["tool"]["briefcase"]["app"][
+        "draftlight"
+    ]
+    macos = described["macOS"]
+    assert tuple(map(int, macos["min_os_version"].split("."))) == check_bundle.OLDEST_SYSTEM
+    assert macos["universal_build"] is False
+    assert all(name.startswith("com.apple.security.") and value is True for name, value in macos["entitlement"].items())
+    plistlib.dumps(macos["info"])
+    assert (REPOSITORY / "packaging/macos" / described["sources"][0] / "__main__.py").is_file()
+    assert "requires" not in described  # the lock says what is in it (fill_packages.sh)
+
+
+def test_the_icon_has_the_sizes_that_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["make_icon.py", str(tmp_path / "icon" / "a.icns")])
+    make_icon.main()
+    data = (tmp_path / "icon" / "a.icns").read_bytes()
+    assert data[:4] == b"icns" and struct.unpack_from(">I", data, 4)[0] == len(data)
+    at, sizes = 8, {}
+    while at < len(data):
+        kind, length = struct.unpack_from(">4sI", data, at)
+        assert data[at + 8 : at + 16] == b"\x89PNG\r\n\x1a\n"
+        sizes[kind] = struct.unpack_from(">II", data, at + 24)
+        at += length
+    assert sizes == {kind: (side, side) for kind, side in make_icon.SIZES.items()}
+
+
+TOOL = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$CALLS"
+"""
+
+
+@pytest.mark.parametrize("identity, signed", [("", "--adhoc-sign"), ("ABC123", "--identity ABC123")])
+def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, signed: str, tmp_path: Path) -> None:
+    """A dry run: the script itself, with tools that write down how they were called."""
+    for name in ("packaging/macos", "packaging/macos/draftlight"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("macos/build_app.sh", "macos/pyproject.toml"):
+        shutil.copy(REPOSITORY / "packaging" / name, tmp_path / "packaging" / name)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "draftlight-0.1.0-py3-none-any.whl").touch()
+    (tmp_path / "dist" / "Draftlight-0.1.0.dmg").touch()
+    tools, calls = tmp_path / "tools", tmp_path / "calls"
+    venv = "".join(
+        f'[ "$2" != venv ] || {{ mkdir -p build/briefcase/bin; cp "$0" build/briefcase/bin/{name}; }}\n'
+        for name in ("python", "briefcase")
+    )
+    image = 'case "$PWD" in */build/macos) mkdir -p dist; touch dist/Draftlight-0.1.0.dmg ;; esac\n'
+    for name in (
+        "tools/plutil",
+        "tools/codesign",
+        "packaging/fill_packages.sh",
+        "packaging/macos/check_app.sh",
+        ".venv/bin/python",
+        "tools/python",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(TOOL + (venv + image if name == "tools/python" else ""))
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(calls), "PYTHON": "python", "SIGNING_IDENTITY": identity}
+    done = subprocess.run(["bash", "packaging/macos/build_app.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = calls.read_text().splitlines()
+    order = [
+        "make_icon.py",
+        "briefcase create",
+        "plutil -replace LSMinimumSystemVersion",
+        "fill_packages.sh",
+        "check_bundle.py",
+        "briefcase package",
+    ]
+    places = [
+        next(index for index, line in enumerate(lines) if words in line)
+        for words in [*order, "codesign --verify", "check_app.sh"]
+    ]
+    assert places == sorted(places)
+    package = next(line for line in lines if "briefcase package" in line)
+    assert signed in package and "version='0.1.0'" in package and ("--adhoc-sign" in package) == (not identity)
+    assert "aarch64-apple-darwin" in next(line for line in lines if "fill_packages.sh" in line)
