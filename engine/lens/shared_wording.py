@@ -72,10 +72,15 @@ def latest_titles(stretches: Sequence[Stretch]) -> list[tuple[str, Stretch]]:
 
 
 def latest_words(stretches: Sequence[Stretch]) -> str:
-    """Which two stretches figures are given for: "Gumbel in 87 rounds | Rejection in 110 rounds"; "" where there is only one."""
+    """Which two stretches figures are given for, and that chance alone sets them apart, too; "" where there is only one.
+
+    "Gumbel in 87 rounds | Rejection in 110 rounds, of different text".
+    """
     latest = latest_titles(stretches)
+    if not latest:
+        return ""
     words = " | ".join(f"{title} in {_rounds_words(stretch.totals.rounds)}" for title, stretch in latest)
-    return f"{words} (the latest two of {len(stretches)})" if len(stretches) > 2 else words
+    return f"{words}{f' (the latest two of {len(stretches)})' if len(stretches) > 2 else ''}, of different text"
 
 
 def all_words(stretches: Sequence[Stretch]) -> list[str]:

@@ -51,7 +51,8 @@ def test_with_more_changes_the_latest_two_are_given() -> None:
     answer = answered(("match", 10), ("gumbel", 10), ("rejection", 1))
     assert [unit for _, unit in figures_of(answer, None)["alpha"]] == ["Gumbel", "Rejection"]
     lines = define("answer", answer).here
-    assert lines[0] == f"Gumbel in 10 rounds | Rejection in {len(answer.rounds) - 20} rounds (the latest two of 3)"
+    of = f"Rejection in {len(answer.rounds) - 20} rounds (the latest two of 3), of different text"
+    assert lines[0] == f"Gumbel in 10 rounds | {of}"
 
 
 def test_definitions_work_each_rule_out_by_itself() -> None:
@@ -84,6 +85,7 @@ def test_the_tiles_split_and_grow_together_and_go_back(qtbot: QtBot, fonts: None
     tiles = panel.figures.tiles
     about = panel.heading.stretches
     assert about.isVisible() and about.text().startswith("Gumbel in 20 rounds | Rejection in ")
+    assert about.text().endswith("rounds, of different text")
     assert tiles["alpha"].earlier.isVisible() and not tiles["first_token"].earlier.isVisible()
     assert tiles["alpha"].accessibleName() == (
         f"Alpha {tiles['alpha'].earlier.text()}, Gumbel; {tiles['alpha'].value.text()}, Rejection"
