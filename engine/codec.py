@@ -27,6 +27,7 @@ from engine.types import (
     Emitted,
     Expected,
     Milliseconds,
+    Outlook,
     Proposal,
     Round,
     option_names,
@@ -84,6 +85,7 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
             text=_text(value.get("text", "")),
             finish=None if value.get("finish") is None else _choice(value["finish"], FINISHES),
             drafter_statistics=_statistics(value.get("drafter_statistics")),
+            outlook=_outlook(value.get("outlook")),
         )
     except KeyError as missing:
         raise ValueError(f"{missing} is missing") from None
@@ -177,6 +179,19 @@ def _statistics(value: Mapping[str, Any] | None) -> DrafterStatistics | None:
         entries=_whole(value["entries"]),
         capacity=_optional_whole(value.get("capacity")),
         resets=_whole(value.get("resets", 0)),
+    )
+
+
+def _outlook(value: Mapping[str, Any] | None) -> Outlook | None:
+    if value is None:
+        return None
+    return Outlook(
+        gamma=_whole(value["gamma"]),
+        cost=_number(value["cost"]),
+        alpha=_number(value["alpha"]),
+        needed=_number(value["needed"]),
+        next_try=_optional_whole(value.get("next_try")),
+        copies=_optional_truth(value.get("copies")) is True,
     )
 
 

@@ -36,6 +36,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
 from engine.rounds.draft_length import AutoGamma, FixedGamma
+from engine.rounds.machine_costs import MachineCosts
 from engine.rounds.other_draws import HostDraws, OtherDraws, later_draws, other_draws
 from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
 from engine.rounds.text_stream import AnswerText
@@ -51,6 +52,7 @@ from engine.types import (
     DrafterStatistics,
     Finish,
     Milliseconds,
+    Outlook,
     Round,
 )
 
@@ -73,6 +75,7 @@ def decode(
     given: int = 0,
     clock: Clock | None = None,
     hand_over: HandOver | None = None,
+    costs: MachineCosts | None = None,
 ) -> Generator[Round, None, None]:
     """Decodes one answer, a round at a time.
 
@@ -91,6 +94,7 @@ def decode(
             so that a character may stand across the border.
         clock: of an answer that takes turns with others. An automatic gamma learns from its times too.
         hand_over: if given, rounds that are to be analysed are yielded bare, and before each this gets what completes it.
+        costs: what rounds are known to take on this machine; an automatic gamma begins with that.
 
     Yields:
         one Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
@@ -102,7 +106,7 @@ def decode(
     """
     asked = options or DecodingOptions()
     steered, timed = control or Control(), clock or Clock()
-    return _Run(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed, hand_over).rounds()
+    return _Run(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed, hand_over, costs).rounds()
 
 
 @dataclass(frozen=True)
@@ -131,8 +135,10 @@ class _Run:
         given: int,
         clock: Clock,
         hand_over: HandOver | None,
+        costs: MachineCosts | None,
     ) -> None:
         self.hand_over = hand_over
+        self.costs = costs
         loaded = model if isinstance(model, LoadedModel) else None
         if loaded is not None and (reason := target_reason(loaded)) is not None:
             raise DraftlightError(reason)
@@ -145,7 +151,8 @@ class _Run:
         self.drafter = drafter
         self.statistics: DrafterStatistics | None = None
         self.chances: Sequence[float] = ()
-        self.gamma = _gamma_of(self.options)
+        self.outlook: Outlook | None = None
+        self.gamma = self._new_gamma()
         self.control = control
         self.clock = clock
         self.committed = [int(token) for token in prompt_tokens]
@@ -257,11 +264,19 @@ class _Run:
             drafter = self.drafter
         if options != self.options or drafter is not self.drafter:
             # What the rounds said of one drafter says nothing of another, nor what they said under one rule of another rule.
-            self.gamma = _gamma_of(options)
-        if drafter is not self.drafter and self.drafter is not None:
-            self.drafter.finish()
-        self.options, self.drafter = options, drafter
+            if drafter is not self.drafter and self.drafter is not None:
+                self.drafter.finish()
+            self.options, self.drafter = options, drafter
+            self.gamma = self._new_gamma()
         return has_caught_up
+
+    def _new_gamma(self) -> FixedGamma | AutoGamma:
+        if self.options.gamma != "auto":
+            return FixedGamma(self.options.gamma)
+        if self.drafter is None:
+            return AutoGamma()
+        draws = self.drafter.has_distribution
+        return AutoGamma(None if self.costs is None else self.costs.extra(self.drafter.name, draws), draws)
 
     def _begin(self, drafter: Drafter) -> bool:
         """A drafter catches up with the committed tokens; whether it got there."""
@@ -328,6 +343,7 @@ class _Run:
             text=text,
             finish=finish,
             drafter_statistics=self.statistics,
+            outlook=self.outlook,
         )
         if self.options.analyse:
             complete = partial(analysed, finished, Sight.of(verdict, self.shaper.greedy), self.options, self.text.text_of)
@@ -378,15 +394,16 @@ class _Run:
 
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
-        self.statistics, self.chances = None, ()
+        self.statistics, self.chances, self.outlook = None, (), None
         if self.drafter is None or limit < 1:
+            self.outlook = None if self.drafter is None else self.gamma.outlook()
             return None
-        worth = self.gamma.goes_on if isinstance(self.gamma, AutoGamma) else None
+        worth = self.gamma if isinstance(self.gamma, AutoGamma) else None
         expected = limit if worth is None else 1
         pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected)
         proposals = self.drafter.propose(limit, pen)
         self.chances = pen.chances
-        self.statistics = statistics_of(self.drafter)
+        self.statistics, self.outlook = statistics_of(self.drafter), self.gamma.outlook()
         return proposals
 
     def _judge(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
@@ -486,17 +503,13 @@ class _Run:
         self.noise.forget_before(len(self.committed))
         if self.drafter is not None:
             self.drafter.observe(kept, None if features is None else features[: len(kept)])
-            if finish is None and self._limit() >= 1 and not self._is_staged(self.index + 1):
+            if finish is None and self._limit() >= 1 and not self.gamma.rests and not self._is_staged(self.index + 1):
                 self.drafter.prefetch()
 
 
 def draw_seed() -> int:
     """A seed for an answer whose user gave none, below 2^53."""
     return secrets.randbelow(SEED_LIMIT)
-
-
-def _gamma_of(options: DecodingOptions) -> FixedGamma | AutoGamma:
-    return AutoGamma() if options.gamma == "auto" else FixedGamma(options.gamma)
 
 
 def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:

@@ -11,9 +11,11 @@ from engine.clock import Clock
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind, type_stated
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, available_memory
+from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
+from engine.rounds.machine_costs import KeptCosts, MachineCosts
 from engine.run_control import HandOver
 from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
@@ -38,6 +40,8 @@ class MlxBackend:
         self._models = models
         self._read_json = tokenizer_files.read_json
         self._target: tuple[str, Any] = ("", None)
+        self._kept_costs = KeptCosts(data_folder() / "costs.json")
+        self._costs: tuple[Any, MachineCosts] = (None, MachineCosts())  # of the target asked for last
 
     def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> Any:
         """As in `Backend`; refuses a model that cannot be a target, even if it loads."""
@@ -51,6 +55,7 @@ class MlxBackend:
     def release(self) -> None:
         """As in `Backend`; it goes once nobody else holds it either, and `settle` was called."""
         self._target = ("", None)
+        self._costs = (None, MachineCosts())
 
     def free_memory(self) -> int | None:
         """As in `Backend`: on a GPU what Metal recommends as its working set less what MLX has, else what the system has left."""
@@ -104,9 +109,31 @@ class MlxBackend:
         hand_over: HandOver | None = None,
     ) -> Generator[Round, None, None]:
         """As in `Backend`, by `engine.decoding.decode`."""
-        yield from self._decoding.decode(
-            target, list(prompt), drafter, options, cache=cache, control=control, given=given, clock=clock, hand_over=hand_over
-        )
+        costs = self._costs_of(target)
+        steered = {"cache": cache, "control": control, "given": given, "clock": clock, "hand_over": hand_over}
+        seen: list[Round] = []
+        for finished in self._decoding.decode(target, list(prompt), drafter, options, costs=costs, **steered):
+            seen.append(finished)
+            yield finished
+        costs.follow(seen)
+
+    def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
+        """As in `Backend`, by `engine.measuring`, imported when it is first wanted. What was found is kept for ever."""
+        from engine.measuring import measure
+
+        costs = self._costs_of(target)
+        before = len(costs.rows), len(costs.steps)
+        try:
+            yield from measure(target, drafter, costs)
+        finally:
+            if (len(costs.rows), len(costs.steps)) != before:
+                self._kept_costs.save()
+
+    def _costs_of(self, target: Any) -> MachineCosts:
+        if self._costs[0] is not target:
+            key = f"{target.sha256} {self.numerics(target).logits} {self.device()}"
+            self._costs = (target, self._kept_costs.of(key))
+        return self._costs[1]
 
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
@@ -197,6 +224,7 @@ class MlxBackend:
 
     def close(self) -> None:
         """As in `Backend`; gives back memory and this thread's streams."""
+        self._kept_costs.save()
         self._mx.synchronize()
         self._mx.clear_cache()
         self._mx.clear_streams()

@@ -268,6 +268,27 @@ class DrafterStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlook:
+    """What an automatic gamma expected of drafting before a round, on this machine.
+
+    Attributes:
+        gamma: the length that pays most, whether it was chosen or not; 1 for copies.
+        cost: how many times as long as a plain round a round of so many proposals takes.
+        alpha: how likely a proposal is to be accepted by what is known; of copies, the first.
+        needed: the alpha from which such a round is worth its time; 1 where none is.
+        next_try: rounds without proposals before drafting is tried again, this one included; None where drafting is not parked.
+        copies: whether proposals were at hand that cost nothing but their verification.
+    """
+
+    gamma: int
+    cost: float
+    alpha: float
+    needed: float
+    next_try: int | None = None
+    copies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One propose, verify, judge, commit cycle: one forward pass of the target.
 
@@ -284,6 +305,8 @@ class Round:
             are set: a possible beginning of one is held back, and the answer is cut before a complete one.
         finish: why the answer ended with this round, else None.
         drafter_statistics: of a drafter that keeps some, where it was asked in this round.
+        outlook: what an automatic gamma weighed; None under a fixed one, before it knows, and in traces from before it was
+            recorded.
     """
 
     index: int
@@ -300,6 +323,7 @@ class Round:
     text: str = ""
     finish: Finish | None = None
     drafter_statistics: DrafterStatistics | None = None
+    outlook: Outlook | None = None
 
     @property
     def accepted(self) -> int:

@@ -10,6 +10,7 @@ the middle of a computation, the program's exit closes an engine that is still o
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import queue
 import threading
@@ -69,6 +70,10 @@ class _Close:
     """The last entry of the queue."""
 
 
+_DONE = object()
+"""Nothing is left to be measured."""
+
+
 _Job = Run | LongTask[Any]
 _Command = _Load | _Check | tuple[Run, ...] | LongTask[Any] | _Close
 """Several runs in one command take turns."""
@@ -79,9 +84,11 @@ class Engine:
 
     Args:
         backend: makes what computes, on the engine thread; other than the default in tests.
+        measures: whether it uses the time when nobody asks for anything to measure what rounds cost with the loaded pair.
     """
 
-    def __init__(self, backend: Callable[[], Backend] = MlxBackend) -> None:
+    def __init__(self, backend: Callable[[], Backend] = MlxBackend, *, measures: bool = False) -> None:
+        self._measures = measures
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._events: deque[Event] = deque()
         self._news = threading.Condition()
@@ -258,7 +265,7 @@ class Engine:
     def _serve(self, make_backend: Callable[[], Backend]) -> None:
         backend: Backend | None = None
         slots: ModelSlots | None = None
-        while not isinstance(command := self._commands.get(), _Close):
+        while not isinstance(command := self._next(backend, slots), _Close):
             try:
                 if backend is None or slots is None:
                     backend = make_backend()
@@ -285,6 +292,18 @@ class Engine:
                 backend.close()
             except Exception as error:
                 self._emit(EngineFailed(explain(error, "closing the engine")))
+
+    def _next(self, backend: Backend | None, slots: ModelSlots | None) -> _Command:
+        """The next command; until there is one, the costs of the loaded pair are measured, a round at a time."""
+        if self._measures and backend is not None and slots is not None and self._commands.empty() and (pair := slots.pair):
+            try:
+                with contextlib.closing(backend.measure(*pair)) as steps:
+                    while self._commands.empty() and next(steps, _DONE) is not _DONE:
+                        pass
+            except Exception as error:  # an answer will say it to whom it concerns
+                explain(error, "measuring what rounds cost")
+                self._measures = False
+        return self._commands.get()
 
     def _load(self, command: _Load, slots: ModelSlots) -> None:
         try:

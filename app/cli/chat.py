@@ -11,6 +11,7 @@ from types import FrameType
 
 from app.cli.saved_answer import SavedAnswer
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
+from engine.lens.outlook_words import resting, weighed
 from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import left_out, no_template
@@ -24,6 +25,7 @@ from engine.types import (
     ModelInfo,
     PrefillProgress,
     Request,
+    Round,
     RoundFinished,
     RunFailed,
     RunFinished,
@@ -192,6 +194,7 @@ class _Text:
         self._progress = _Progress()
         self._totals = Totals()
         self._comparisons = RuleComparisons()
+        self._rested: list[Round] = []
         self._seed: int | None = None
         self._ended_line = True
 
@@ -207,6 +210,8 @@ class _Text:
             case RoundFinished(_, round):
                 self._totals.add(round)
                 self._comparisons.add(round)
+                if resting(round):
+                    self._rested.append(round)
                 self._write(self._painter.paint(round))
             case _:
                 pass
@@ -226,6 +231,9 @@ class _Text:
         if isinstance(end, RunFailed):
             return
         print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
+        if self._rested:
+            many = f"{len(self._rested):,} of {self._totals.summary().rounds:,} rounds"
+            print(f"Drafting rested in {many}. In the last of them: {weighed(self._rested[-1])}", file=sys.stderr)
         if (comparison := self._comparisons.newest) is not None:
             print(comparison_sentence(comparison), file=sys.stderr)
         if self._painter.colours and wants_colour(sys.stderr):

@@ -53,7 +53,8 @@ def make_window(arguments: argparse.Namespace) -> Window:
     is_new = not path.exists()
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
-    engine = Engine() if trace is None else LazyEngine(Engine)
+    make = partial(Engine, measures=True)
+    engine = make() if trace is None else LazyEngine(make)
     window = Window(engine, _with_arguments(settings, arguments), path, note, ChatStore)
     if trace is None:
         own_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))

@@ -11,6 +11,7 @@ from app.look.widgets import ElidedLabel, named, spaced
 from app.look.wording import GHOST_TITLES, drafter_title
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
+from engine.lens.outlook_words import resting
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.wording import seconds
@@ -83,7 +84,8 @@ def phase_text(session: Session) -> str:
             clock = seconds(session.clock() - answer.submitted)
             return f"Reading the prompt, {done:,} of {total:,} tokens, {clock}"
         case "generating":
-            return f"Generating, round {answer.tally.rounds:,}"
+            rests = resting(answer.rounds[-1]) if answer.rounds else ""
+            return f"Generating, round {answer.tally.rounds:,}{f', {rests}' if rests else ''}"
         case "failed":
             return "Stopped by an error"
     if answer.finish is None and answer.ending:

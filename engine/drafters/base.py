@@ -54,6 +54,19 @@ class Proposals:
         return isinstance(self.q, OneHot) or index in self.placed
 
 
+class Worth(Protocol):
+    """What an automatic gamma says of proposals, by past rounds and by what was drawn in this one."""
+
+    def begins(self) -> bool:
+        """Whether a drafter may begin to draw."""
+
+    def goes_on(self, chances: Sequence[float]) -> bool:
+        """Whether a further token pays after those to which the drafter gave these chances."""
+
+    def length(self, chances: Sequence[float]) -> int:
+        """How many proposals pay of those that are right with these chances, each given those before it."""
+
+
 class DraftPen:
     """Draws one round's proposals for a drafter that has logits, and remembers the distributions it drew from.
 
@@ -65,7 +78,7 @@ class DraftPen:
         noise: the round's randomness.
         history: prompt and committed tokens, for penalties.
         vocab_size: width of the target's logits.
-        worth: asked, with the drafter's chance of each token drawn so far, whether a further one pays; None always goes on.
+        worth: asked whether proposals pay; None where gamma is fixed, so that all do.
         limit: how many tokens will probably be drawn; noise is made for as many at once.
 
     Attributes:
@@ -81,7 +94,7 @@ class DraftPen:
         noise: RoundNoise,
         history: Sequence[int],
         vocab_size: int,
-        worth: Callable[[Sequence[float]], bool] | None = None,
+        worth: Worth | None = None,
         limit: int = 1,
     ) -> None:
         self._limit = limit
@@ -151,6 +164,15 @@ class DraftPen:
         self._placed[len(self._tokens) - 1] = chance
         return placed
 
+    def begins(self) -> bool:
+        """Whether to draw at all. Ask before the first draw, with nothing drawn."""
+        return self._worth is None or self._worth.begins()
+
+    def length(self, chances: Sequence[float]) -> int | None:
+        """How many proposals pay of those that may be proposed outright with these chances to be right; None where gamma is
+        fixed, so that nobody weighs that."""
+        return None if self._worth is None else self._worth.length(chances)
+
     def goes_on(self) -> bool:
         """Whether another token is wanted, up to the limit that `propose` was given. Ask once after each draw but the last.
 
@@ -164,7 +186,7 @@ class DraftPen:
             self.chances.append(self._placed[last])
         else:
             self.chances.append(float(np.asarray(self._rows[-1].probability_of(self._tokens[-1]))[0]))
-        return self._worth(self.chances)
+        return self._worth.goes_on(self.chances)
 
     def proposals(self) -> Proposals | None:
         """All that was drawn, or None if nothing was."""

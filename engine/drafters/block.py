@@ -63,7 +63,7 @@ class BlockDrafter(FeatureDrafter):
         config = self._block.config
         limit = min(limit, config.max_position_embeddings - len(self._committed))
         self.statistics = None
-        drawable = min(limit, self._wanted() if pen.is_free else config.most_drafted) if self._is_ready else 0
+        drawable = min(limit, self._wanted() if pen.is_free else config.most_drafted) if self._is_ready and pen.begins() else 0
         self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
         filled: tuple[mx.array, mx.array] | None = None
         before = mx.array(self._committed[-1:], dtype=mx.int32)
@@ -71,7 +71,7 @@ class BlockDrafter(FeatureDrafter):
         drafted: list[int] = []
         for step in range(limit):
             copied, share = self._copy_after(drafted)
-            if copied is not None and share >= SURE and pen.places:
+            if copied is not None and share >= SURE and pen.places and (step or pen.length(self.copies(limit)) != 0):
                 before = pen.place(copied, share)
             elif step < drawable:
                 filled = filled or self._fill()

@@ -99,10 +99,10 @@ class DraftModel:
         return True
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`; a lazy chain of steps, unless the pen may stop it."""
+        """As in `Drafter`; a lazy chain of steps, unless the pen may stop it. While drafting rests nothing is read."""
         if self._context_length is not None:
             limit = min(limit, self._context_length - len(self._committed))
-        if limit < 1:
+        if limit < 1 or not pen.begins():
             return None
         logits = self._first_step()
         for step in range(limit):

@@ -19,6 +19,8 @@ from engine.types import DrafterStatistics
 
 SURE = 0.85
 """Where a copied token is right that often, the model is not asked."""
+LOOKED_AHEAD = 8
+"""Copies that are supposed to follow the first, when it is weighed whether that pays."""
 MOST_COPIED = 0.98
 """The most that a copied token gets of the drafter's distribution."""
 
@@ -163,6 +165,11 @@ class FeatureDrafter:
         return False
 
     # Copies
+
+    def copies(self, limit: int) -> list[float]:
+        """The chances of at most `limit` tokens that it would copy now; none where it would draw. Copies seldom end after one."""
+        copied, share = self._copy_after(())
+        return [share] * min(limit, LOOKED_AHEAD) if copied is not None and share >= SURE else []
 
     def _copy_after(self, drafted: Sequence[int]) -> tuple[int | None, float]:
         """The token that followed when the latest ones, `drafted` included, stood in the text before, and how often copying is

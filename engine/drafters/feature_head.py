@@ -58,7 +58,7 @@ class FeatureHead(FeatureDrafter):
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
         """As in `Drafter`. The chain is evaluated token by token, except where the head neither copies nor may be stopped. None
-        while the newest features are not known and nothing can be copied."""
+        while the newest features are not known, or drafting rests, and nothing can be copied."""
         limit = min(limit, self._head.config.max_position_embeddings - len(self._committed))
         self.statistics = None
         asks = self._is_ready
@@ -66,10 +66,10 @@ class FeatureHead(FeatureDrafter):
         drafted: list[int] = []
         for step in range(limit):
             copied, share = self._copy_after(drafted)
-            if copied is not None and share >= SURE and pen.places:
+            if copied is not None and share >= SURE and pen.places and (step or pen.length(self.copies(limit)) != 0):
                 token = pen.place(copied, share)
                 asks = False  # the head has no row for what it was not asked
-            elif asks:
+            elif asks and (step or pen.begins()):
                 feature, logits = self._first_step() if feature is None else self._attend(feature, token, int(self._cache.offset))
                 columns: mx.array | None = self._head.target_ids
                 if copied is not None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.drafters.lookup import Lookup, Odds
 from engine.types import MAX_GAMMA, DrafterStatistics
+
+USUAL_WORTH = 0.2
+"""About what one more row costs in a target's pass, relative to a pass of one row, times the speed-up."""
 
 
 class NGram:
@@ -19,8 +24,9 @@ class NGram:
     on with itself, so a loop is drafted as a loop.
 
     How often a copied token is right depends above all on how many tokens match before it, and a proposal that was accepted makes
-    the match one longer. So the draft ends before the chance that all of it is right falls below `worth`; where already the first
-    token is not worth it, the drafter is silent. The odds are learned within the answer, by length of the match, from every
+    the match one longer. So under an automatic gamma the draft is as long as pays with these chances on this machine, and else it
+    ends before the chance that all of it is right falls below `worth`; where already the first token does not pay, the drafter is
+    silent. The odds are learned within the answer, by length of the match, from every
     round: what would have been copied is compared with what the target wrote even when nothing was proposed, so a silent drafter
     notices for free when copying pays again.
 
@@ -29,16 +35,16 @@ class NGram:
     Args:
         longest: a match is followed back over so many tokens at most.
         shortest: a shorter match is none.
-        worth: the least chance that a proposal is reached and right; about what one more row costs in the target's pass,
-            relative to a pass of one row, times the speed-up. 0 always drafts as much as is allowed.
+        worth: the least chance that a proposal is reached and right, whatever gamma says; 0 always drafts as much as is allowed.
+            None is what an automatic gamma finds worth it, and `USUAL_WORTH` where gamma is fixed.
     """
 
     has_distribution = False
     sets_own_length = True
     name = "ngram"
 
-    def __init__(self, longest: int = MAX_GAMMA, shortest: int = 1, worth: float = 0.2) -> None:
-        if not 0 <= worth <= 1:
+    def __init__(self, longest: int = MAX_GAMMA, shortest: int = 1, worth: float | None = None) -> None:
+        if worth is not None and not 0 <= worth <= 1:
             raise ValueError(f"worth must be from 0 to 1, not {worth}")
         self._lookup = Lookup(longest, shortest)
         self._worth = worth
@@ -57,19 +63,22 @@ class NGram:
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
         """As in `Drafter`; None when the latest tokens are new, or too short a match to be worth it."""
-        return Proposals.copied(self.draft(limit), pen.vocab_size)
+        return Proposals.copied(self.draft(limit, pen.length if self._worth is None else None), pen.vocab_size)
 
-    def draft(self, limit: int) -> list[int]:
-        """At most `limit` ids to stand after the text so far."""
+    def draft(self, limit: int, length: Callable[[Sequence[float]], int | None] | None = None) -> list[int]:
+        """At most `limit` ids to stand after the text so far; `length`: how many pay of those with these chances."""
         self._match, start, places = self._lookup.match()
         self._copy = self._lookup.copied(start, MAX_GAMMA) if self._match else []
         self.statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._lookup.entries)
-        chance = 1.0
-        for length in range(min(limit, len(self._copy))):
-            chance *= self._odds.of(self._match + length)
-            if chance < self._worth:
-                return self._copy[:length]
-        return self._copy[:limit]
+        copy = self._copy[:limit]
+        chances = [self._odds.of(self._match + place) for place in range(len(copy))]
+        paying = length(chances) if length is not None and chances else None
+        return copy[: self._worthwhile(chances) if paying is None else paying]
+
+    def _worthwhile(self, chances: Sequence[float]) -> int:
+        """How many come before the chance that all of them are right falls below what they must be worth."""
+        least = USUAL_WORTH if self._worth is None else self._worth
+        return next((place for place, reached in enumerate(accumulate(chances, mul)) if reached < least), len(chances))
 
     def observe(self, tokens: Sequence[int], features: Any = None) -> None:
         """As in `Drafter`."""

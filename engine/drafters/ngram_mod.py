@@ -76,7 +76,10 @@ class NGramMod:
         return True
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`; None unless `n_min` tokens are found, whatever `limit` leaves of them."""
+        """As in `Drafter`; None unless `n_min` tokens are found, whatever `limit` leaves of them, or while drafting rests."""
+        if not pen.begins():
+            self._drafted = 0
+            return None
         return Proposals.copied(self.draft(limit), pen.vocab_size)
 
     def draft(self, limit: int) -> list[int]:

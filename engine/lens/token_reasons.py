@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.drafter_kinds import drafter_kind
+from engine.lens.outlook_words import weighed
 from engine.lens.pieces import Spot, visible, visible_candidate
 from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Proposal, Round
 
@@ -99,7 +100,8 @@ def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
     origin = round_.emitted[spot.at].origin
     if origin == "plain":
         how = "the target's argmax" if greedy else "drawn by the target with its noise for this position"
-        return f"Nothing was proposed in this round: the token is {how}."
+        why = weighed(round_)
+        return f"Nothing was proposed in this round: the token is {how}.{f' {why}' if why else ''}"
     if origin == "bonus":
         how = "the target's argmax" if greedy else "drawn by the target"
         return f"Every proposal was accepted, so the same pass gave one extra token: {how}."

@@ -242,7 +242,7 @@ class SimulatedRounds:
             proposals = mx.array(self.process.proposals[:GAMMA].astype(np.int32))
             told: Draft = OneHot(proposals, self.process.vocab_size)
         else:
-            worth = AutoGamma().goes_on if self._auto else None
+            worth = AutoGamma() if self._auto else None
             pen = DraftPen(Shaper(DecodingOptions(temperature=1.0)), self.rule, noise, [], self.process.vocab_size, worth)
             for step in range(GAMMA):
                 pen.draw(self._log_q[step])

@@ -1,14 +1,17 @@
-"""Choosing gamma while decoding: the draft length that the rounds so far, and the drafter's own confidence, say pays most."""
+"""Choosing gamma while decoding: the draft length that pays most, or none, by past rounds and the drafter's own confidence."""
 
 from __future__ import annotations
 
+import statistics
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from engine.types import Round
+import numpy as np
+
+from engine.types import Outlook, Round
 
 LARGEST_AUTO = 8
 """Chains longer than this seldom pay for a drafter that is not copying; a copying drafter sets its own length."""
@@ -17,33 +20,64 @@ CHANCES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 """Bounds of the classes in which a drafter's chances are held against what became of its proposals."""
 CLASS_WEIGHT = 4.0
 
-PRIOR_ALPHA, PRIOR_WEIGHT = 0.5, 8.0
+PRIOR_ALPHA, PRIOR_WEIGHT = 0.5, 4.0
 DECAY = 0.97
 REMEMBERED = 64
 PRIOR_SLOPE = 0.15
 """What one more proposal costs relative to a plain round, until measured."""
-SLOPE_WEIGHT = 12.0
+SLOPE_WEIGHT = 6.0
 """How much that counts beside what was measured: as much as so many rounds that are one proposal off the mean."""
-BACK_WEIGHT = 4.0
-"""How much the supposition counts that taking tokens back costs nothing: as `SLOPE_WEIGHT`, in rounds."""
+MEASURED_WEIGHT = 48.0
+"""The same where the machine's costs were measured beforehand: live times correct their scale, not from one noisy round."""
+FIRST_WEIGHT, BACK_WEIGHT = 1.0, 4.0
+"""How much the suppositions count that the first proposal costs what the others do, and that taking tokens back costs nothing: as
+much as so many rounds."""
+OUTLIER = 3.0
+"""A round that took so many times as long as usual was disturbed, and counts as this long."""
+
+MARGIN = 0.03
+"""Drafting that is slower than no drafting by this share is parked, and goes on once it is as much faster."""
+FIRST_PAUSE, LONGEST_PAUSE = 8, 128
+"""Rounds without proposals before drafting is tried again; twice as many after each try that was in vain."""
+FADE = 0.99
+"""What remains of the weight of old verdicts with each round that drafting rests."""
+LOOK_AT_PLAIN = 4
+"""After so many rounds one goes without proposals where nobody has measured what that costs."""
+
+Extra = Callable[[int], float]
+"""What a round of so many proposals takes longer than one of none, as a share of that."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Milliseconds of a round, up to a constant factor: `start`, `proposal` for each, and `back` for each time that tokens are
-    taken back."""
+    """Milliseconds of a round, up to a constant factor: `start`, `first` if anything is proposed, `proposal` for each unit of
+    `extra`, and `back` for each time that tokens are taken back."""
 
     start: float
+    first: float
     proposal: float
     back: float
+    extra: Extra
 
     def of(self, gamma: int, alpha: float) -> float:
         """What is to be expected of a round of so many proposals, each accepted with this probability."""
-        return self.start + self.proposal * gamma + self.back * (1 - alpha**gamma)
+        return self.start + self.more(0, gamma, 1.0, alpha**gamma)
+
+    def relative(self, gamma: int, alpha: float) -> float:
+        """The same in plain rounds."""
+        return self.of(gamma, alpha) / self.start
+
+    def more(self, drafted: int, gamma: int, stands: float, reached: float) -> float:
+        """What `gamma` >= 1 proposals cost more than `drafted` ones, where the latter are all accepted with the one chance and
+        the former with the other."""
+        begun = 0.0 if drafted else self.first
+        return begun + self.proposal * (self.extra(gamma) - self.extra(drafted)) + self.back * (stands - reached)
 
 
 class FixedGamma:
     """The gamma that the user chose."""
+
+    rests = False
 
     def __init__(self, gamma: int) -> None:
         self.gamma = gamma
@@ -55,92 +89,226 @@ class FixedGamma:
     def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
         """A fixed gamma learns nothing."""
 
+    def outlook(self) -> Outlook | None:
+        """Nothing is weighed."""
+        return None
+
 
 class AutoGamma:
-    """Maximises tau(gamma) / time(gamma), before a round (`choose`) or token by token (`goes_on`).
+    """Maximises tokens per millisecond: before a round (`choose`, `begins`, `length`) or token by token (`goes_on`).
 
-    tau is the closed form for the decayed censored alpha; time is fitted to the times of recent rounds over their number of
-    proposals and over whether the round before took tokens back. A recurrent layer reads what it is to keep once more, with the
-    next pass, so a rejection is paid for a round later: without that second term it would look like a price of every round, which
-    speaks for longer drafts.
+    Time is fitted to the times of recent rounds over what their proposals cost and over whether the round before took tokens
+    back. A recurrent layer reads what it is to keep once more, with the next pass, so a rejection is paid for a round later:
+    without that second term it would look like a price of every round, which speaks for longer drafts.
 
-    A drafter that asks after each token goes on while the chance that everything so far and one more is accepted is worth the
-    time that one more takes, at the tokens per millisecond of late: that of a proposal, and that of taking tokens back if the
-    one more were the first to be rejected. What the drafter's chances are worth is learned from what became of its proposals.
+    A drafter that asks after each token goes on while what may still follow is worth the time that it takes, at the tokens per
+    millisecond of late: that of proposals, and that of taking tokens back if one of them were the first to be rejected. What the
+    drafter's chances are worth is learned from what became of its proposals. A drafter that copies knows its chances beforehand.
+
+    Where no length is faster than none, drafting is parked: rounds go without proposals, and now and then one tries again, the
+    more seldom the oftener it was in vain. Parking and going on need a margin, so noise of the clock does not make it flutter.
 
     The choice depends on past rounds and on what was drawn in this one, never on a verdict to come, so every rule stays exact;
     under match and gumbel the text does not depend on it, while under rejection and block it may differ between two runs, as
     their rounds do.
+
+    Args:
+        extra: what proposals cost on this machine, where that was measured.
+        draws: whether the drafter draws; then a round that began with a copied token tells nothing of its alpha.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, extra: Extra | None = None, draws: bool = False) -> None:
+        self._measured = extra
+        self._draws = draws
         self._accepted = PRIOR_ALPHA * PRIOR_WEIGHT
         self._rejected = (1 - PRIOR_ALPHA) * PRIOR_WEIGHT
-        self._times: deque[tuple[int, float, int, bool]] = deque(maxlen=REMEMBERED)
+        # By whether they tell what drafts cost, so that a long rest does not make that forgotten: extra, time, took back.
+        self._times: dict[bool, deque[tuple[float, float, bool]]] = {told: deque(maxlen=REMEMBERED) for told in (False, True)}
+        self._latest: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # time, emitted
         self._took_back = False
+        self._fitted: _Costs | None = None
+        self._is_begun = False
+        self._knows_plain = extra is not None
+        self._is_parked = False
+        self._pause = FIRST_PAUSE
+        self._wait = 0  # rounds without proposals before the next try
+        self._offered: Sequence[float] = ()
         bounds = (0.0, *CHANCES, 1.0)
         middles = [(low + high) / 2 for low, high in pairwise(bounds)]
         self._classes = [[CLASS_WEIGHT * middle, CLASS_WEIGHT] for middle in middles]  # accepted, judged
 
+    # What is asked before and during a round; none of it changes anything but what `outlook` says
+
+    @property
+    def rests(self) -> bool:
+        """Whether the next round goes without proposals, unless copies that seem sure are at hand."""
+        return self._wait > 0
+
     def choose(self) -> int:
-        """How many proposals to ask for of a drafter that does not ask itself."""
-        costs = self._costs()
-        return max(range(1, LARGEST_AUTO + 1), key=lambda gamma: _tau(self._alpha, gamma) / costs.of(gamma, self._alpha))
+        """How many proposals to ask for of a drafter that does not ask itself; none while drafting is parked."""
+        return 0 if self.rests else self._best()
+
+    def begins(self) -> bool:
+        """Whether a drafter that has to draw to know its chances may begin."""
+        self._offered = ()
+        return not self.rests
+
+    def length(self, chances: Sequence[float]) -> int:
+        """How many proposals pay of those that are accepted with these chances, each given those before it."""
+        self._offered = chances
+        costs, speed = self._costs(), self._speed()
+        most, best, gain, reached = 0.0, 0, 0.0, 1.0
+        for gamma, chance in enumerate(chances, start=1):
+            reached *= chance
+            gain += reached
+            worth = gain - speed * costs.more(0, gamma, 1.0, reached)
+            if worth > most:
+                most, best = worth, gamma
+        return best
 
     def goes_on(self, chances: Sequence[float]) -> bool:
-        """Whether a further proposal pays after those to which the drafter gave these chances."""
+        """Whether further proposals pay after those to which the drafter gave these chances."""
         stands = 1.0
         for chance in chances:
             accepted, judged = self._classes[bisect_right(CHANCES, chance)]
             stands *= accepted / judged
-        reached = stands * self._alpha
-        spent = sum(time for _, time, _, _ in self._times)
-        if len(self._times) < 4 or spent <= 0:
-            return reached >= PRIOR_SLOPE
+        costs, speed, drafted = self._costs(), self._speed(), len(chances)
+        gain, reached = 0.0, stands
+        # One more row may cost a step to the machine that the rows after it do not, so the first need not pay by itself.
+        for gamma in range(drafted + 1, max(drafted + 1, LARGEST_AUTO) + 1):
+            reached *= self._alpha
+            gain += reached
+            if gain >= speed * costs.more(drafted, gamma, stands, reached):
+                return True
+        return False
+
+    def outlook(self) -> Outlook | None:
+        """What was weighed for this round, in figures; None before anything is known of plain rounds."""
+        offered, self._offered = self._offered, ()
+        if not self._knows_plain:
+            return None
         costs = self._costs()
-        tokens_per_millisecond = sum(emitted for _, _, emitted, _ in self._times) / spent
-        return reached >= (costs.proposal + costs.back * (stands - reached)) * tokens_per_millisecond
+        if offered:
+            return Outlook(1, costs.relative(1, offered[0]), offered[0], _needed(costs, 1), copies=True)
+        best = self._best()
+        wait = self._wait if self._is_parked else None
+        return Outlook(best, costs.relative(best, self._alpha), self._alpha, _needed(costs, best), wait)
+
+    # What is learned
 
     def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
         """Learns from a round; `chances` are those that the drafter gave to the first of its proposals."""
-        self._accepted = self._accepted * DECAY + finished.accepted
-        self._rejected = self._rejected * DECAY + finished.rejected
-        self._times.append((len(finished.proposals), finished.milliseconds.total, len(finished.emitted), self._took_back))
-        self._took_back = finished.accepted < len(finished.proposals)
-        for chance, proposal in zip(chances, finished.proposals, strict=False):
+        proposals = finished.proposals
+        self._knows_plain |= not proposals
+        if self._is_begun:  # the first round pays for much that no other does
+            time = self._undisturbed(finished.milliseconds.total)
+            self._times[bool(proposals) or self._took_back].append((self._extra(len(proposals)), time, self._took_back))
+            self._latest.append((time, len(finished.emitted)))
+            self._fitted = None
+        self._is_begun = True
+        self._took_back = finished.accepted < len(proposals)
+        for chance, proposal in zip(chances, proposals, strict=False):
             if proposal.status == "unjudged":
                 break
             counts = self._classes[bisect_right(CHANCES, chance)]
             counts[0] += proposal.status == "accepted"
             counts[1] += 1
+        if proposals and not (self._draws and proposals[0].copied):
+            self._accepted = self._accepted * DECAY + finished.accepted
+            self._rejected = self._rejected * DECAY + finished.rejected
+            self._tried(finished.accepted == len(proposals))
+        else:
+            self.rested()
+
+    def rested(self) -> None:
+        """A round in which this drafter drew nothing."""
+        self._wait = max(0, self._wait - 1)
+        if self._is_parked:
+            self._accepted *= FADE
+            self._rejected *= FADE
+
+    def _tried(self, all_accepted: bool) -> None:
+        """Parks drafting, or goes on with it, by what the rounds so far say."""
+        faster = self._gain()
+        if not self._is_parked:
+            if faster < 1 - MARGIN:
+                self._is_parked, self._pause = True, FIRST_PAUSE
+                self._wait = self._pause
+            elif not self._knows_plain and len(self._latest) >= LOOK_AT_PLAIN:
+                self._wait = 1
+        elif faster > 1 + MARGIN:
+            self._is_parked = False
+        elif not all_accepted:
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._wait = self._pause
+
+    def _undisturbed(self, time: float) -> float:
+        """The time of a round; one that took many times as long as is usual was disturbed."""
+        if len(self._latest) < 4:
+            return time
+        return min(time, OUTLIER * statistics.median(time for time, _ in self._latest))
+
+    # What follows from it
 
     @property
     def _alpha(self) -> float:
         return self._accepted / (self._accepted + self._rejected)
 
+    def _best(self) -> int:
+        """The length that a drafter of this alpha does best with, at least 1."""
+        costs, alpha = self._costs(), self._alpha
+        return max(range(1, LARGEST_AUTO + 1), key=lambda gamma: _tau(alpha, gamma) / costs.of(gamma, alpha))
+
+    def _gain(self) -> float:
+        """How many times as fast as plain rounds drafted ones are, at their best length."""
+        best, alpha = self._best(), self._alpha
+        return _tau(alpha, best) / self._costs().relative(best, alpha)
+
+    def _speed(self) -> float:
+        """Tokens per millisecond of late; at least that of plain rounds, which may be had at any time."""
+        plain = 1 / self._costs().start
+        spent = sum(time for time, _ in self._latest)
+        if len(self._latest) < 4 or spent <= 0:
+            return plain
+        return max(plain, sum(emitted for _, emitted in self._latest) / spent)
+
+    def _extra(self, gamma: int) -> float:
+        """What so many proposals cost, in proposals as they are supposed to be without a measurement."""
+        return float(gamma) if self._measured is None or not gamma else self._measured(gamma) / PRIOR_SLOPE
+
     def _costs(self) -> _Costs:
+        if self._fitted is None:
+            self._fitted = self._fit()
+        return self._fitted
+
+    def _fit(self) -> _Costs:
         """Least squares over the remembered rounds, drawn towards what is supposed of them."""
-        if not self._times:
-            return _Costs(1.0, PRIOR_SLOPE, 0.0)
-        count = len(self._times)
-        mean_gamma = sum(gamma for gamma, _, _, _ in self._times) / count
-        mean_time = sum(time for _, time, _, _ in self._times) / count
-        mean_back = sum(back for _, _, _, back in self._times) / count
-        off = [(gamma - mean_gamma, back - mean_back, time - mean_time) for gamma, time, _, back in self._times]
-        supposed = PRIOR_SLOPE * mean_time / (1 + PRIOR_SLOPE * mean_gamma)
-        gammas = sum(gamma * gamma for gamma, _, _ in off) + SLOPE_WEIGHT
-        backs = sum(back * back for _, back, _ in off) + BACK_WEIGHT
-        both = sum(gamma * back for gamma, back, _ in off)
-        by_gamma = sum(gamma * time for gamma, _, time in off) + SLOPE_WEIGHT * supposed
-        by_back = sum(back * time for _, back, time in off)
-        determinant = gammas * backs - both * both  # positive: the weights are
+        times = [*self._times[False], *self._times[True]]
+        if not times:
+            return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, self._extra)
+        seen = np.array([(1.0, extra > 0, extra, back, time) for extra, time, back in times])
+        known, spent = seen[:, :4], seen[:, 4]
+        mean_time = spent.mean()
+        supposed = PRIOR_SLOPE * mean_time / (1 + PRIOR_SLOPE * seen[:, 2].mean())
+        weights = np.array([0.0, FIRST_WEIGHT, SLOPE_WEIGHT if self._measured is None else MEASURED_WEIGHT, BACK_WEIGHT])
+        # The start has no weight: it is as if it were drawn towards nothing, and the others are told apart by their weights.
+        towards = known.T @ spent + weights * np.array([0.0, 0.0, supposed, 0.0])
+        start, first, slope, back = np.linalg.solve(known.T @ known + np.diag(weights), towards).tolist()
         # Times are noisy. A proposal that seemed to cost nothing would be followed by others without end.
-        slope = max((by_gamma * backs - by_back * both) / determinant, supposed / 2)
-        back = max((by_back * gammas - by_gamma * both) / determinant, 0.0)
-        return _Costs(max(mean_time - slope * mean_gamma - back * mean_back, mean_time * 0.1), slope, back)
+        return _Costs(max(start, mean_time * 0.1), max(first, 0.0), max(slope, supposed / 2), max(back, 0.0), self._extra)
 
 
 def _tau(alpha: float, gamma: int) -> float:
     if alpha > 1 - 1e-9:
         return gamma + 1.0
     return float((1 - alpha ** (gamma + 1)) / (1 - alpha))
+
+
+def _needed(costs: _Costs, gamma: int) -> float:
+    """The alpha from which rounds of so many proposals are as fast as plain ones; 1 where none is."""
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        pays = _tau(middle, gamma) >= costs.relative(gamma, middle)
+        low, high = (low, middle) if pays else (middle, high)
+    return high

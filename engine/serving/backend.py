@@ -55,6 +55,9 @@ class Backend(Protocol):
         """The rounds of an answer, with times of its clock. The last `given` tokens of the prompt begin it. A round before which
         `hand_over` is called is yielded bare."""
 
+    def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
+        """Measures what rounds cost with this pair, a round for each step, unless that is known. Nobody else uses the drafter."""
+
     def prove(
         self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
     ) -> Iterator[Finding]:

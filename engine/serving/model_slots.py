@@ -132,6 +132,14 @@ class ModelSlots:
         self._emit(_ready(drafter))
         return drafter
 
+    @property
+    def pair(self) -> tuple[Any, Any] | None:
+        """The target, and a drafter of the newest kind that follows no text yet; None without a target."""
+        if self._target is None:
+            return None
+        newest = next(reversed(self._drafters.values()), None)
+        return self._target, None if newest is None or newest.make is None else newest.make()
+
     def check_drafter(self, name: str) -> None:
         """Reports DrafterChecked for a model on this machine, without loading it; nothing without a target."""
         if self._target_name is not None:

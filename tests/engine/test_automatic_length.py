@@ -12,24 +12,26 @@ The clock stands still but for one step a reading: an automatic gamma looks at i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine import decoding
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.decoding import decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import Lookup
 from engine.models.head_model import HeadModel
+from engine.rounds.draft_length import AutoGamma
 from engine.target.distribution import Distribution, onto_target_ids
-from engine.types import INVARIANT_RULES, RULES
+from engine.types import INVARIANT_RULES, RULES, Round
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG
 from tests.engine.small_models import ticking_clock, tiny_llama
@@ -56,7 +58,7 @@ class Case:
     q: tuple[float, ...]
     make: Callable[[tuple[float, ...], tuple[float, ...]], tuple[Any, Any]]
 
-    def text(self, rule: str, plain: bool = False) -> list[int]:
+    def text(self, rule: str, plain: bool = False, least: float = 0.2) -> list[int]:
         """Two answers, one after the other: the longer one is, the more a head copies, and the less it draws."""
         target, drafter = self.make(self.p, self.q)
         tokens: list[int] = []
@@ -69,7 +71,7 @@ class Case:
                     tokens += tokens_of([finished])
                     proposed += len(finished.proposals)
             del tokens[answer * TOKENS // 2 :]
-        assert plain or proposed > TOKENS / 5
+        assert plain or proposed > TOKENS * least
         return tokens
 
     def p_value(self, tokens: list[int]) -> float:
@@ -215,3 +217,41 @@ def test_a_head_that_states_another_distribution_than_it_drew_from_is_noticed(mo
     monkeypatch.setattr(DraftPen, "draw", hiding)
     case = TOO_SURE["head"]
     assert case.p_value(case.text("rejection")) < CERTAIN
+
+
+@pytest.fixture
+def parking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Gamma auto rests for one round after each rejection: no choice could depend more on past verdicts. Which rounds rested."""
+    rested: list[bool] = []
+
+    class Flighty(AutoGamma):
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+            rested.append(not finished.proposals)
+            super().observe(finished, chances)
+            self._wait = finished.rejected
+
+    monkeypatch.setattr(decoding, "AutoGamma", Flighty)
+    return rested
+
+
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_the_text_follows_the_target_where_drafting_is_parked(rule: str, parking: list[bool]) -> None:
+    case = TOO_SURE["draft model"]
+    assert case.p_value(case.text(rule, least=0.05)) > FALSE_ALARM
+    changes = sum(before != after for before, after in pairwise(parking))
+    assert changes > 100 and 0.1 < sum(parking) / len(parking) < 0.9
+
+
+def test_parking_by_what_was_drawn_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round whose first token the drafter is not sure of goes without proposals, as if nothing had been drawn."""
+    asked, handed_in = DraftPen.goes_on, DraftPen.proposals
+
+    def goes_on(self: DraftPen) -> bool:
+        asked(self)
+        return False  # short drafts: there are more first tokens
+
+    monkeypatch.setattr(AutoGamma, "begins", lambda self: True)
+    monkeypatch.setattr(DraftPen, "goes_on", goes_on)
+    monkeypatch.setattr(DraftPen, "proposals", lambda self: None if self.chances[0] < UNSURE else handed_in(self))
+    case = SIMILAR["draft model"]
+    assert case.p_value(case.text("rejection", least=0.05)) < CERTAIN

@@ -269,8 +269,8 @@ def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monke
     learned: list[list[Round]] = []
 
     class Watched(AutoGamma):
-        def __init__(self) -> None:
-            super().__init__()
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
             learned.append([])
 
         def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:

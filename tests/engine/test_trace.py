@@ -24,6 +24,7 @@ from engine.types import (
     Emitted,
     Expected,
     Milliseconds,
+    Outlook,
     Proposal,
     Round,
 )
@@ -78,6 +79,7 @@ def random_round(chance: random.Random, index: int = 0, largest_gamma: int = 4) 
         rows=gamma + 1,
         cache_length=chance.randrange(10_000),
         started=chance.random() * 1e5,
+        outlook=chance.choice([None, Outlook(gamma, 1.0 + chance.random(), chance.random(), 0.5, maybe_whole(), gamma > 2)]),
         text=chance.choice(TEXTS),
         finish=chance.choice([None, "eos", "stop", "length", "context", "cancelled"]),
     )

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from engine.types import (
     Message,
     PrefillProgress,
     Request,
+    Round,
     RoundFinished,
     RunChanged,
     RunFailed,
@@ -563,3 +564,32 @@ def test_a_cache_that_cannot_be_cut_back_is_read_anew(desk: Desk) -> None:
     desk.answer("hi", conversation="c")
     desk.answer("ho", conversation="c")
     assert len(desk.backend.read[1]) == len(desk.backend.read[0])
+
+
+def test_costs_are_measured_while_nobody_asks_for_anything(home: Path) -> None:
+    """A step at a time: whoever asks waits for one at most, and what is left is measured afterwards."""
+    begun, going_on = threading.Semaphore(0), threading.Semaphore(0)
+    steps: list[str] = []
+
+    class Measuring(FakeBackend):
+        def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
+            while len(steps) < 4:
+                begun.release()
+                assert going_on.acquire(timeout=PATIENCE)
+                steps.append(target.name)
+                yield
+
+        def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+            steps.append("answer")
+            return super().decode(*arguments)
+
+    engine = Engine(Measuring, measures=True)
+    engine.load("fake")
+    assert begun.acquire(timeout=PATIENCE)
+    engine.submit(Request((Message("user", "hello"),), DecodingOptions(max_tokens=3), target="fake"))
+    going_on.release()
+    for _ in range(2):
+        assert begun.acquire(timeout=PATIENCE)
+        going_on.release()
+    assert engine.close(PATIENCE)
+    assert steps == ["fake", "answer", "fake", "fake"]

@@ -34,7 +34,7 @@ def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
         window.first_painted.emit()
         QTimer.singleShot(0, window, window.close)
 
-    monkeypatch.setattr(app.window.launch, "Engine", lambda: engine)
+    monkeypatch.setattr(app.window.launch, "Engine", lambda **_: engine)
     monkeypatch.setattr(Window, "_tell_painted", close_when_painted)
     assert app.window.launch.run(arguments(drafter="ngram")) == 0
     assert seen == [(True, 0)]

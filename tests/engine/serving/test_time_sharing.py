@@ -285,8 +285,8 @@ def test_auto_gamma_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch
     learned: list[list[tuple[int, float]]] = []
 
     class Watched(AutoGamma):
-        def __init__(self) -> None:
-            super().__init__()
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
             learned.append([])
             self.mine = learned[-1]
 

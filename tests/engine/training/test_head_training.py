@@ -132,6 +132,9 @@ class _Pen(DraftPen):
         self.shown.append(np.array(logits))
         return mx.array([self.left.pop(0)])
 
+    def begins(self) -> bool:
+        return True
+
     def goes_on(self) -> bool:
         return True
 

@@ -1,0 +1,117 @@
+"""Measuring what rounds cost on this machine, a round at a time, so that whoever wants an answer waits for one round at most.
+
+Rounds are decoded as those of an answer are. Each of one length is seen a few times and the shortest time counts: what else runs
+on the machine can only make a round longer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from engine.decoding import decode
+from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, always
+from engine.models.loaded import LoadedModel
+from engine.rounds.machine_costs import MOST_ROWS, MachineCosts
+from engine.target.prompt_cache import chunk_size
+from engine.types import MAX_GAMMA, DecodingOptions, Round
+
+ROWS = (1, 2, 3, 4, 5, 6, 8, 12, MOST_ROWS)
+GAMMAS = (1, 4)
+TIMES = 3
+SMALLEST_CHUNK = 64
+"""A model that reads fewer tokens of a prompt at once takes long for many rows: its costs are learned from answers."""
+PROMPT = 48
+OPTIONS = DecodingOptions(gamma=MAX_GAMMA, seed=1, max_tokens=10_000, analyse=False, phase_every=0)
+
+
+class _Told:
+    """Proposes as many tokens as it is told, whatever they are; or has another drafter do so."""
+
+    has_distribution = False
+    name = "measuring"
+
+    def __init__(self) -> None:
+        self.gamma = 0
+        self._newest = 0
+
+    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+        """As in `Drafter`."""
+        self._newest = tokens[-1]
+        return True
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        """As in `Drafter`."""
+        return Proposals.copied([self._newest] * min(self.gamma, limit), pen.vocab_size)
+
+    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+        """As in `Drafter`."""
+        self._newest = tokens[-1]
+
+    def prefetch(self) -> None:
+        """Nothing to start early."""
+
+    def finish(self) -> None:
+        """Nothing is kept on the device."""
+
+
+def measure(target: LoadedModel, drafter: Drafter | None, costs: MachineCosts) -> Generator[None, None, None]:
+    """Measures what is not known yet of a target and, if it draws, a drafter that nobody else uses; pauses after each round.
+
+    What it has found when it is not asked to go on is kept: `costs` is changed after each part.
+    """
+    if chunk_size(target.model) < SMALLEST_CHUNK:
+        return
+    if any(rows not in costs.rows for rows in ROWS):
+        yield from _measure_rows(target, costs)
+    if drafter is not None and drafter.has_distribution and drafter.name not in costs.steps:
+        yield from _measure_steps(target, drafter, costs)
+
+
+def _measure_rows(target: LoadedModel, costs: MachineCosts) -> Generator[None, None, None]:
+    told = _Told()
+
+    def ask(rows: int) -> None:
+        """Has the next round read so many rows."""
+        told.gamma = rows - 1
+
+    shortest: dict[int, float] = {}
+    for rows, finished in _rounds(target, told, OPTIONS, ROWS, ask):
+        time = finished.milliseconds.total
+        shortest[rows] = min(time, shortest.get(rows, time))
+        yield
+    costs.rows.update(shortest)
+
+
+def _measure_steps(target: LoadedModel, drafter: Drafter, costs: MachineCosts) -> Generator[None, None, None]:
+    options = OPTIONS.replace(phase_every=1)
+    shortest: dict[int, float] = {}
+    for gamma in GAMMAS:
+        for _, finished in _rounds(target, drafter, options.replace(gamma=gamma), (gamma,), lambda _: None):
+            time = finished.milliseconds.draft
+            if time is not None and len(finished.proposals) == gamma:
+                shortest[gamma] = min(time, shortest.get(gamma, time))
+            yield
+    if len(shortest) == len(GAMMAS):
+        few, many = GAMMAS
+        step = max(0.0, (shortest[many] - shortest[few]) / (many - few))
+        costs.steps[drafter.name] = (shortest[few], step)
+
+
+def _rounds(
+    target: LoadedModel, drafter: Drafter, options: DecodingOptions, lengths: Sequence[int], ask: Callable[[int], None]
+) -> Iterator[tuple[int, Round]]:
+    """Rounds of each length, as often as is measured, with a first one that counts for none."""
+    vocabulary = min(len(target.vocabulary), 1000)
+    prompt = [(7 * place + 3) % vocabulary for place in range(PROMPT)]
+    ask(lengths[0])
+    with contextlib.closing(decode(target.model, prompt, drafter, options)) as rounds:
+        next(rounds)
+        for _ in range(TIMES):
+            for length in lengths:
+                ask(length)
+                yield length, next(rounds)
+    mx.clear_cache()

@@ -1,0 +1,145 @@
+"""What passes of a target and steps of its drafters take here: measured once, kept on disk, corrected by what is seen."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.errors import DraftlightError
+from engine.files.whole_file import write_whole
+from engine.types import Round
+
+MOST_KEPT = 64
+"""Targets whose costs are kept; those measured longest ago go first."""
+ENOUGH = 4
+"""Plain rounds of an answer that say what one costs there, and rounds of one length that say what that costs."""
+FOLLOWS = 0.2
+"""How far a kept figure follows that of one answer: other programs run now and then."""
+
+
+@dataclass
+class MachineCosts:
+    """Of one target.
+
+    Attributes:
+        rows: milliseconds of a round by the rows that the target reads, nothing drafted.
+        steps: of each drafter that draws, milliseconds of its first proposal in a round and of each further one.
+    """
+
+    rows: dict[int, float] = field(default_factory=dict)
+    steps: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def extra(self, drafter: str, draws: bool) -> Callable[[int], float] | None:
+        """What a round of so many proposals takes longer than a plain one, in plain rounds; None where too little is known."""
+        if 1 not in self.rows or max(self.rows) < 3 or (draws and drafter not in self.steps):
+            return None
+        first, step = self.steps[drafter] if draws else (0.0, 0.0)
+        plain = self.rows[1]
+
+        def of(gamma: int) -> float:
+            """Longer drafts never cost less: where the times say so, they are noise."""
+            return 0.0 if gamma < 1 else (max(self._of_rows(gamma + 1), plain) + first + step * (gamma - 1)) / plain - 1
+
+        known = [of(gamma) for gamma in range(MOST_ROWS)]
+        for gamma in range(1, MOST_ROWS):
+            known[gamma] = max(known[gamma], known[gamma - 1])
+        return lambda gamma: known[gamma] if gamma < MOST_ROWS else known[-1] + of(gamma) - of(MOST_ROWS - 1)
+
+    def _of_rows(self, rows: int) -> float:
+        """On straight lines between what was measured, and on the last of them beyond."""
+        known = sorted(self.rows)
+        after = min(max(bisect_left(known, rows), 1), len(known) - 1)
+        low, high = known[after - 1], known[after]
+        low_time, high_time = self.rows[low], self.rows[high]
+        return low_time + (high_time - low_time) * (rows - low) / (high - low)
+
+    def follow(self, rounds: Iterable[Round]) -> None:
+        """Takes in what an answer has shown. Only ratios to its own plain rounds count: the machine may have been busy with
+        something else all the time."""
+        plain: list[float] = []
+        by_rows: defaultdict[int, list[float]] = defaultdict(list)
+        steps: defaultdict[str, list[float]] = defaultdict(list)
+        for finished in rounds:
+            times = finished.milliseconds
+            if not finished.index or times.total <= 0:
+                continue  # the first round pays for much that no other does
+            if not finished.proposals:
+                plain.append(times.total)
+            elif all(proposal.copied for proposal in finished.proposals):
+                by_rows[finished.rows].append(times.total)
+            elif times.draft is not None:
+                steps[finished.drafter].append(times.draft / len(finished.proposals))
+        if len(plain) < ENOUGH:
+            return
+        usual = statistics.median(plain)
+        self.rows.setdefault(1, usual)
+        scale = self.rows[1] / usual
+        for rows, seen in by_rows.items():
+            if len(seen) >= ENOUGH:
+                now = statistics.median(seen) * scale
+                self.rows[rows] = now if rows not in self.rows else self.rows[rows] + FOLLOWS * (now - self.rows[rows])
+        for drafter, drafted in steps.items():
+            if len(drafted) >= ENOUGH:
+                each = statistics.median(drafted) * scale
+                first, step = self.steps.get(drafter, (each, each))
+                mean = (first + step) / 2
+                change = 1 + FOLLOWS * (each / mean - 1) if mean > 0 else 1.0
+                self.steps[drafter] = (first * change, step * change)
+
+
+MOST_ROWS = 16
+"""Passes of up to so many rows are measured; what more cost goes on in a straight line."""
+
+
+class KeptCosts:
+    """The costs of all targets, in a file that is read when they are first asked for. A file that cannot be read or written is as
+    good as none: costs are measured again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: dict[str, MachineCosts] | None = None
+
+    def of(self, key: str) -> MachineCosts:
+        """Those of a target, which may know nothing yet; what changes in them is kept by `save`."""
+        if self._kept is None:
+            self._kept = _read(self._path)
+        costs = self._kept.pop(key, None) or MachineCosts()
+        self._kept[key] = costs  # the newest stands last
+        return costs
+
+    def save(self) -> None:
+        """Writes down what is known."""
+        if self._kept is None:
+            return
+        newest = list(self._kept.items())[-MOST_KEPT:]
+        table = {
+            key: {"rows": {str(rows): time for rows, time in sorted(costs.rows.items())}, "steps": costs.steps}
+            for key, costs in newest
+            if costs.rows
+        }
+        try:
+            write_whole(self._path, json.dumps(table, indent=1) + "\n")
+        except DraftlightError:
+            return
+
+
+def _read(path: Path) -> dict[str, MachineCosts]:
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        return {str(key): _costs_of(entry) for key, entry in table.items()}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return {}
+
+
+def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
+    rows = {int(rows): float(time) for rows, time in entry["rows"].items()}
+    steps = {str(name): (float(first), float(step)) for name, (first, step) in entry["steps"].items()}
+    if not all(0 < time < 1e9 for time in rows.values()) or not all(0 <= time < 1e9 for pair in steps.values() for time in pair):
+        raise ValueError("not times")
+    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps)
