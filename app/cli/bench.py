@@ -12,6 +12,7 @@ from app.cli.follow_task import until_end
 from app.cli.progress import ProgressBar
 from engine.bench.report import Results, document, text_of
 from engine.errors import DraftlightError
+from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
 from engine.requests.bench import BenchRequest
 from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event, TaskFailed
@@ -21,7 +22,7 @@ SAVE_EVERY = 30.0
 """Seconds between two versions of the JSON file, so that others can look at it meanwhile."""
 
 
-def bench(request: BenchRequest, json_path: Path | None = None, *, anyway: bool = False) -> int:
+def bench(request: BenchRequest, json_path: Path | None = None, html_path: Path | None = None, *, anyway: bool = False) -> int:
     """Measure and print which drafter to use, and the table; returns the exit status: 0, or 130 if it was interrupted.
 
     Raises:
@@ -59,6 +60,8 @@ def bench(request: BenchRequest, json_path: Path | None = None, *, anyway: bool 
         print(rendered(results))
     if json_path is not None and results.setup is not None:
         write_whole(json_path, text_of(document(results)))
+    if html_path is not None and results.setup is not None:
+        write_whole(html_path, to_html(results))
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if not results.complete:

@@ -75,6 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--anew", action="store_true", help="measure everything again, even if the same benchmark was interrupted before"
     )
     parser.add_argument(
+        "--html", dest="html_path", metavar="OUT", type=output_file, help="also write a report with charts to this file, as HTML"
+    )
+    parser.add_argument(
         "--json", dest="json_path", metavar="OUT", type=output_file, help="also write every run to this file, as JSON"
     )
 
@@ -96,4 +99,4 @@ def run(arguments: argparse.Namespace) -> int:
         minutes=arguments.minutes or None,
         journals=str(data_folder() / "bench"),
     )
-    return bench(request, arguments.json_path, anyway=arguments.anyway)
+    return bench(request, arguments.json_path, arguments.html_path, anyway=arguments.anyway)

@@ -15,12 +15,16 @@ from typing import Literal
 import numpy as np
 
 from engine.bench.statistics import COVERAGE, FEWEST, Floats, Interval, mean_interval, whole_blocks
-from engine.drafter_kinds import NO_DRAFTER, default_drafter
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, default_drafter
+from engine.lens.shared_wording import drafter_title
 from engine.requests.bench import BenchRow, BenchSetting
 from engine.wording import listed
 
 FALSE_WINNERS = 0.05
 """The share of benchmarks of equally fast settings in which one of them is called the fastest, at most."""
+
+NAMED = 3
+"""Settings that a sentence lists at most."""
 
 Verdict = Literal["winner", "plain", "tied", "undecided", "too few"]
 """One setting beats all others; so does plain decoding; several that beat plain are not told apart; plain decoding is not told
@@ -124,13 +128,14 @@ def _contender(setting: BenchSetting, logs: Floats, rows: Sequence[BenchRow]) ->
 
 
 def _verdict(best: Sequence[Contender], target: str) -> tuple[Verdict, Contender | None]:
-    """Among equals the drafter that would be used anyway is advised, with an automatic gamma; else the fastest of them."""
+    """Among equals the drafter that would be used anyway is advised, with an automatic gamma, if it surely beats plain decoding;
+    else the fastest of them."""
     if len(best) == 1:
         return ("plain" if best[0].setting.is_baseline else "winner"), best[0]
     if any(entry.setting.is_baseline for entry in best):
         return "undecided", None
     usual = (entry for entry in best if (entry.setting.drafter, entry.setting.gamma) == (default_drafter(target), "auto"))
-    return "tied", next(usual, best[0])
+    return "tied", next((entry for entry in usual if entry.interval is not None and entry.interval[0] > 1), best[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +156,7 @@ def advice(decision: Decision) -> Advice:
         )
         return Advice("Too little was measured to choose a drafter.", (f"{_capital(measured)}; at least {FEWEST} are needed.",))
     first = decision.best[0]
-    others = [f"{setting_words(entry.setting, rules)} ({_times(entry)})" for entry in decision.best[1:]]
-    known = (
-        f"With {many}, settings have to differ by about {decision.resolution - 1:.0%} to be told apart."
-        if decision.resolution
-        else ""
-    )
+    known = _resolution(decision)
     match decision.verdict:
         case "winner":
             headline = f"Use {setting_words(first.setting, rules)}: {_times(first)} as fast as plain decoding."
@@ -167,8 +167,11 @@ def advice(decision: Decision) -> Advice:
         case "tied":
             chosen = decision.advised or first
             headline = f"Use {setting_words(chosen.setting, rules)}: {_times(chosen)} as fast as plain decoding."
-            others = [f"{setting_words(entry.setting, rules)} ({_times(entry)})" for entry in decision.best if entry != chosen]
-            sure = f"It is no winner: within the noise {listed(others)} may be as fast or faster. Plain decoding is slower."
+            others = [
+                f"{setting_words(entry.setting, rules)} ({entry.speedup:.2f})" for entry in decision.best if entry != chosen
+            ]
+            some = others if len(others) <= NAMED else [*others[: NAMED - 1], f"{len(others) - NAMED + 1} more"]
+            sure = f"Within the noise, others may be as fast or faster: {listed(some)}."
         case _:
             headline = "No drafter is faster than plain decoding by more than the noise."
             fastest = next((entry for entry in decision.best if not entry.setting.is_baseline), None)
@@ -178,11 +181,18 @@ def advice(decision: Decision) -> Advice:
     return Advice(headline, tuple(words for words in (sure, known) if words))
 
 
+def _resolution(decision: Decision) -> str:
+    factor = decision.resolution or 1.0
+    gap = f"by about {factor - 1:.0%}" if factor < 2 else f"by a factor of about {factor:.1f}"
+    return f"With these {len(decision.prompts)} prompts, settings have to differ {gap} to be told apart."
+
+
 def setting_words(setting: BenchSetting, rule: bool = False) -> str:
     """A setting as a sentence names it; `rule`: say under which."""
     if setting.is_baseline:
         return "plain decoding"
-    return f"{setting.drafter} with gamma {setting.gamma}" + (f" under {setting.rule}" if rule else "")
+    drafter = setting.drafter if setting.drafter in DRAFTERS else drafter_title(setting.drafter)
+    return f"{drafter} with gamma {setting.gamma}" + (f" under {setting.rule}" if rule else "")
 
 
 def _times(entry: Contender) -> str:

@@ -1,7 +1,4 @@
-"""The report: one HTML file with everything about some answers, for people. It holds no script and loads nothing.
-
-Its content policy forbids both, so that even a browser can be asked; whatever users or models wrote is escaped.
-"""
+"""The report: one HTML file with everything about some answers, for people. It holds no script and loads nothing."""
 
 from __future__ import annotations
 
@@ -10,15 +7,14 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from html import escape
 from itertools import groupby
 from typing import Any
 
 from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
 from engine.exports.formats import Wanted
+from engine.exports.html_page import facts, page, pairs, text, worded
 from engine.exports.json_file import total
-from engine.exports.report_style import stylesheet
 from engine.exports.spans import details
 from engine.exports.tables import (
     Row,
@@ -33,7 +29,7 @@ from engine.exports.tables import (
     table_of,
 )
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, pieces, visible, without_controls
+from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, pieces, visible
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, likeness
 from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
 from engine.lens.tally import Tally
@@ -44,7 +40,6 @@ from engine.types import DecodingOptions, Proposal, Round
 
 WORD = re.compile(r" ?\S+( \S+)*")
 """A token that reads the same with its blanks collapsed, unless it stands behind another blank."""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
@@ -55,13 +50,7 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
 def to_html(traces: Sequence[Trace], ghosts: Ghosts = "all") -> str:
     """The report on these answers as one HTML document. It opens with so many `ghosts`; its reader can show more or fewer."""
     title = _title(traces)
-    body = "".join(_page(traces, title, ghosts))
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(title)} – Draftlight</title><style>{stylesheet()}</style></head><body><main>{body}</main></body></html>\n"
-    )
+    return page(title, "".join(_page(traces, title, ghosts)))
 
 
 def _title(traces: Sequence[Trace]) -> str:
@@ -73,10 +62,10 @@ def _title(traces: Sequence[Trace]) -> str:
 def _page(traces: Sequence[Trace], title: str, ghosts: Ghosts) -> Iterator[str]:
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     many = f"{len(traces)} answers" if len(traces) != 1 else "One answer"
-    yield f"<header><h1>{_text(title)}</h1>"
+    yield f"<header><h1>{text(title)}</h1>"
     yield f"<p class=dim>{many}, decoded speculatively. Report by Draftlight {version()}, {made}.</p>"
     if len(traces) > 1:
-        links = (f'<li><a href="#answer{index}">{_text(name)}</a></li>' for index, name in enumerate(names(traces), 1))
+        links = (f'<li><a href="#answer{index}">{text(name)}</a></li>' for index, name in enumerate(names(traces), 1))
         yield f"<nav aria-label=Answers><ol>{''.join(links)}</ol></nav>"
     yield "</header>"
     if len(traces) > 1:
@@ -92,10 +81,10 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     if not alone:
         yield f"<h2>Answer {index}</h2>"
     if facts["prompt"] is not None:
-        yield f'<div class=prompt role=note aria-label="Prompt">{_text(facts["prompt"])}</div>'
+        yield f'<div class=prompt role=note aria-label="Prompt">{text(facts["prompt"])}</div>'
     for note in (trace.missing, facts["error"]):
         if note:
-            yield f"<p class=note>{_text(str(note))}</p>"
+            yield f"<p class=note>{text(str(note))}</p>"
     first = facts["seconds_to_first_token"]
     yield _tiles(
         tally.summary,
@@ -192,7 +181,7 @@ def _stretches(found: Sequence[Stretch]) -> Iterator[str]:
         interval = "–" if summary.alpha_low is None else f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
         yield f"<tr><th scope=row>{stretch.first + 1:,} to {stretch.first + summary.rounds:,}</th>"
         for words in (RULE_TITLES[stretch.rule], drafter_title(stretch.drafter)):
-            yield f"<td class=words>{_text(words)}</td>"
+            yield f"<td class=words>{text(words)}</td>"
         figures = (_figure(summary.throughput, 1), _figure(summary.alpha), interval, _figure(summary.tau))
         rest = (_figure(summary.predicted_tau), _figure(summary.draft_yield))
         yield f"{''.join(f'<td>{cell}</td>' for cell in (f'{summary.emitted:,}', *figures, *rest))}</tr>"
@@ -201,7 +190,7 @@ def _stretches(found: Sequence[Stretch]) -> Iterator[str]:
 
 def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterator[str]:
     """A bar for each rule on one scale from 0 to 1, and the same in words."""
-    yield f"<div class=rules><p>{_text(comparison_sentence(comparison))}</p><div class=bars aria-hidden=true>"
+    yield f"<div class=rules><p>{text(comparison_sentence(comparison))}</p><div class=bars aria-hidden=true>"
     for rule, value in comparison.expected.items():
         mark = ""
         if rule == comparison.rule and comparison.happened is not None:
@@ -210,7 +199,7 @@ def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterato
         yield f"<span{' class=force' if rule == comparison.rule else ''}>{RULE_TITLES[rule]}</span><span class=bar>{bar}</span>"
     words = likeness(comparison, options) or difference_sentence(comparison)
     shown = "" if comparison.happened is None else " The mark shows what happened."
-    yield f"</div><small>{_text(words)}{shown}</small></div>"
+    yield f"</div><small>{text(words)}{shown}</small></div>"
 
 
 def _speed_up_words(speeds: Row) -> tuple[str, str]:
@@ -235,19 +224,19 @@ def _legend(index: int, ghosts: Ghosts) -> str:
     return f"<div class=legend>{entries}{toggle}</div>"
 
 
-def _marked(state: str, text: str, details: str = "", word: bool = False) -> str:
+def _marked(state: str, words: str, details: str = "", word: bool = False) -> str:
     """A token as its state looks; what never became text is a deletion to whoever listens.
 
     `word`: it is a word like any other, whose blank needs no look of its own at the end of a line.
     """
     tag = "del" if state in GHOSTS else "span"
-    told = f' data-d="{_text(details)}"' if details else ""
-    return f'<{tag} class="{state}"{told}{" data-word" * word}>{_text(text)}</{tag}>'
+    told = f' data-d="{text(details)}"' if details else ""
+    return f'<{tag} class="{state}"{told}{" data-word" * word}>{text(words)}</{tag}>'
 
 
 def _given(trace: Trace) -> str:
-    text = given_text(trace)
-    return _marked("given", text, "The answer was started with this text: it branches off another answer.") if text else ""
+    given = given_text(trace)
+    return _marked("given", given, "The answer was started with this text: it branches off another answer.") if given else ""
 
 
 def _spans(trace: Trace) -> Iterator[str]:
@@ -257,7 +246,7 @@ def _spans(trace: Trace) -> Iterator[str]:
     before = {False: given_text(trace), True: given_text(trace)}  # by whether ghosts count
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
         while due and index >= due[0].first:
-            yield f'<i class=switch role=separator data-words="{_text(due.popleft().label)}"></i>'
+            yield f'<i class=switch role=separator data-words="{text(due.popleft().label)}"></i>'
         run = [piece for piece in group if piece.text]
         tokens = ""
         for piece in run:
@@ -271,7 +260,7 @@ def _spans(trace: Trace) -> Iterator[str]:
 
 def _fold(run: Sequence[Piece], tokens: str) -> str:
     many = f"{len(run)} unjudged token{'s' * (len(run) != 1)}"
-    told = _text(f"{many}: “{''.join(piece.text for piece in run).strip()}”\nClick to see each of them.")
+    told = text(f"{many}: “{''.join(piece.text for piece in run).strip()}”\nClick to see each of them.")
     return f'<b class=fold tabindex=0 aria-label="{many}" data-n={len(run)} data-w="{told}">{tokens}</b>'
 
 
@@ -307,47 +296,30 @@ def _provenance(trace: Trace) -> Iterator[str]:
     header, summary = trace.header, trace.summary or {}
     target, drafter = table_of(header.get("target")), table_of(header.get("drafter"))
     options = table_of(header.get("options"))
-    facts: list[tuple[str, Any]] = [
+    entries: list[tuple[str, Any]] = [
         ("created", header.get("created")),
         ("target", target.get("name")),
         ("target SHA-256", target.get("sha256")),
         ("drafter", drafter.get("name")),
         ("drafter SHA-256", drafter.get("sha256")),
         ("seed", header.get("seed", options.get("seed"))),
-        ("options", ", ".join(f"{key.replace('_', ' ')} {_plain(value)}" for key, value in options.items() if key != "seed")),
+        ("options", ", ".join(f"{key.replace('_', ' ')} {worded(value)}" for key, value in options.items() if key != "seed")),
         ("changes during the answer", "; ".join(_change(change) for change in trace.changes)),
-        ("machine", _pairs(table_of(header.get("hardware")))),
-        ("versions", _pairs(table_of(header.get("versions")))),
+        ("machine", pairs(table_of(header.get("hardware")))),
+        ("versions", pairs(table_of(header.get("versions")))),
         ("prompt tokens", prompt_tokens(trace)),
         ("prompt tokens from cache", summary.get("reused_tokens")),
         ("time to read the prompt, s", summary.get("prefill_seconds")),
         ("trace", trace.path.name),
         ("trace SHA-256", _hash(trace)),
     ]
-    yield "<dl class=facts>"
-    for label, value in facts:
-        if value not in (None, ""):
-            shown = _text(_plain(value))
-            yield f"<dt>{label}</dt><dd>{f'<code>{shown}</code>' if 'SHA' in label else shown}</dd>"
-    yield "</dl>"
+    yield facts(entries)
 
 
 def _change(change: dict[str, Any]) -> str:
     index = change.get("index")
     settings = {key: value for key, value in change.items() if key != "index"}
-    return f"from round {index + 1 if isinstance(index, int) else index}: {_pairs(settings)}"
-
-
-def _pairs(table: dict[str, Any]) -> str:
-    return ", ".join(f"{str(key).replace('_', ' ')} {_plain(value)}" for key, value in table.items() if value is not None)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list):
-        return " ".join(repr(entry) for entry in value) or "none"
-    return "off" if value is False else "on" if value is True else str(value)
+    return f"from round {index + 1 if isinstance(index, int) else index}: {pairs(settings)}"
 
 
 def _hash(trace: Trace) -> str | None:
@@ -355,8 +327,3 @@ def _hash(trace: Trace) -> str | None:
         return hashlib.sha256(trace.path.read_bytes()).hexdigest()
     except OSError:  # moved away since it was read
         return None
-
-
-def _text(text: str) -> str:
-    """The text as HTML shows it, in content and in quoted attributes; control characters become their pictures."""
-    return escape(without_controls(text))

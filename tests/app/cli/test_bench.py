@@ -125,9 +125,10 @@ def test_no_answer_is_drafted_by_one_that_saw_another(backend: BenchedBackend, p
     assert len(used) == len({id(drafter) for drafter in used}) > 3
 
 
-def test_json_holds_every_run(backend: BenchedBackend, prompts: str, tmp_path: Path) -> None:
-    path = tmp_path / "out.json"
-    assert main(["bench", "--prompts", prompts, "--json", str(path), "--no-peers", *SMALL]) == 0
+def test_json_holds_every_run_and_the_report_what_to_use(backend: BenchedBackend, prompts: str, tmp_path: Path) -> None:
+    path, page = tmp_path / "out.json", tmp_path / "out.html"
+    assert main(["bench", "--prompts", prompts, "--json", str(path), "--html", str(page), "--no-peers", *SMALL]) == 0
+    assert "Too little was measured to choose a drafter." in page.read_text(encoding="utf-8")
     written = json.loads(path.read_text(encoding="utf-8"))
     assert written["complete"] is True
     assert [(row["prompt_id"], row["drafter"], row["turns"]) for row in written["rows"] if row["drafter"] != "none"] == [
@@ -135,7 +136,7 @@ def test_json_holds_every_run(backend: BenchedBackend, prompts: str, tmp_path: P
         ("two", "ngram", 1),
     ]
     assert written["peers"] == []
-    assert sorted(os.listdir(tmp_path)) == ["draftlight-home", "out.json", "prompts.jsonl"]
+    assert sorted(os.listdir(tmp_path)) == ["draftlight-home", "out.html", "out.json", "prompts.jsonl"]
 
 
 def test_control_c_leaves_the_rows_so_far(
@@ -297,7 +298,7 @@ def test_drafters_that_fit_are_the_default(
     target: list[str], drafters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, backend: BenchedBackend
 ) -> None:
     requests: list[Any] = []
-    monkeypatch.setattr("app.cli.bench.bench", lambda request, path, anyway: requests.append(request) or 0)
+    monkeypatch.setattr("app.cli.bench.bench", lambda request, *paths, anyway: requests.append(request) or 0)
     assert main(["bench", *target]) == 0
     assert requests[0].drafters == drafters
     assert requests[0].gammas == (2, "auto")

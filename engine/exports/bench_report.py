@@ -1,0 +1,300 @@
+"""A benchmark as one HTML file: what to use and how sure that is, the settings beside each other, and every figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from engine import provenance
+from engine.bench.chooser import Contender, Decision, advice, setting_words
+from engine.bench.report import METHOD, Results
+from engine.bench.statistics import ALL, BenchFigures, Interval, noise_of_plain
+from engine.drafter_kinds import NO_DRAFTER
+from engine.exports.axes import begin
+from engine.exports.drawing import VARIABLES
+from engine.exports.html_page import facts, page, pairs, text
+from engine.requests.bench import BenchSetting
+from engine.wording import listed, size
+
+_SHEET = """
+.choice { background: var(--panel); border: 1px solid var(--line); border-radius: 14px; padding: 16px 20px 18px; margin: 18px 0; }
+.choice h2 { border: 0; margin: 0; padding: 0; font-size: 22px; line-height: 1.3; text-wrap: balance; }
+.choice p { max-width: 75ch; }
+.choice .dim { font-size: 13px; margin: 0 0 2px; }
+.rows { display: grid; grid-template-columns: minmax(9em, max-content) minmax(120px, 1fr) max-content; grid-auto-flow: dense;
+  gap: 7px 14px; align-items: center; margin: 14px 0 0; font-size: 13.5px; }
+.rows .name { grid-column: 1; overflow-wrap: anywhere; }
+.rows .figure { grid-column: 3; text-align: right; font-variant-numeric: tabular-nums; }
+.rows .figure small { display: inline; }
+.rows .track { grid-column: 2; position: relative; height: 20px; border-radius: 3px; background: var(--background); }
+.rows .track > * { position: absolute; }
+.rows .named { font-weight: 600; }
+.fill { left: 0; top: 5px; bottom: 5px; background: var(--accent); border-radius: 3px; }
+.range { top: 8px; height: 4px; background: var(--dim); border-radius: 2px; opacity: .55; }
+.spot { top: 5px; width: 10px; height: 10px; margin-left: -5px; border-radius: 50%; border: 2px solid var(--dim);
+  background: var(--panel); }
+.named .spot, .named + .figure + .track .spot { border-color: var(--accent); background: var(--accent); }
+.dot { top: 8.5px; width: 3px; height: 3px; margin-left: -1.5px; border-radius: 50%; background: var(--text); opacity: .75; }
+.plain { top: -4px; bottom: -4px; border-left: 1px dashed var(--dim); }
+.rows .ticks { background: none; height: 15px; color: var(--dim); font-size: 12px; }
+.ticks span { transform: translateX(-50%); white-space: nowrap; }
+.rows + small, figcaption { margin-top: 10px; }
+td.category { text-align: left; font-weight: 600; }
+li { margin: 3px 0; }
+@media (max-width: 560px) {
+  .choice { padding: 14px 14px 16px; } .choice h2 { font-size: 19px; }
+  .rows { grid-template-columns: 1fr max-content; gap: 2px 10px; }
+  .rows .figure { grid-column: 2; } .rows .track { grid-column: 1 / -1; margin-bottom: 9px; } }
+@media print { .choice { break-inside: avoid; } }
+"""
+
+
+def to_html(results: Results) -> str:
+    """The report as one HTML document. What was measured so far is enough."""
+    target = results.request.target if results.setup is None else results.setup.target.name
+    title = f"The fastest drafter for {target} on this machine"
+    return page(title, "".join(_body(results, title)), _SHEET)
+
+
+def _body(results: Results, title: str) -> Iterator[str]:
+    hardware = provenance.hardware()
+    machine = f"{hardware['processor'] or hardware['machine']}, {hardware['cores']} cores"
+    yield f"<header><h1>{text(title)}</h1><p class=dim>{text(machine)}. Benchmark by Draftlight {provenance.version()}, "
+    yield f"{text(results.created.replace('T', ' ').removesuffix('+00:00'))} UTC.</p></header>"
+    if results.complete is False and results.setup is not None:
+        why = "The time was over before everything was measured." if results.out_of_time else "It was stopped before its end."
+        again = "The same benchmark goes on with the rest when it is run again."
+        yield f"<p class=note>{text(' '.join([why, *results.missing(), again]))}</p>"
+    decisions = results.decisions()
+    for decision in decisions:
+        yield from _choice(decision, len(decisions) > 1)
+    figures = results.figures()
+    if not figures:
+        yield "<p>Nothing was measured.</p>"
+        return
+    yield from _charts(results, figures)
+    yield "<h2>Every figure</h2>"
+    yield from _table(figures)
+    yield "<h2>How it was measured</h2><ul>"
+    yield "".join(f"<li>{text(line)}</li>" for line in (*_notes(results), *METHOD.values()))
+    yield "</ul><h2>Provenance</h2>"
+    yield _provenance(results)
+
+
+def _choice(decision: Decision, several: bool) -> Iterator[str]:
+    """What to use at one temperature, and the contenders on one scale."""
+    words = advice(decision)
+    yield "<section class=choice>"
+    if several:
+        yield f"<p class=dim>At temperature {decision.temperature:g}</p>"
+    yield f"<h2>{text(words.headline)}</h2>"
+    yield "".join(f"<p>{text(detail)}</p>" for detail in words.details)
+    if decision.contenders:
+        yield from _forest(decision)
+        yield (
+            "<small>Speed relative to plain decoding (dashed line), on a logarithmic scale. Large spots: means, filled for those "
+            "that may be the fastest. Bars: 95% intervals over prompts. Dots: single prompts.</small>"
+        )
+    yield "</section>"
+
+
+def _forest(decision: Decision) -> Iterator[str]:
+    """A row for each contender: its name, its speed-up with the interval, and both on a common scale."""
+    seen = [value for entry in decision.contenders for value in entry.by_prompt]
+    low, high = min(0.8, min(seen) / 1.08), max(1.25, max(seen) * 1.08)
+    rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
+
+    def at(value: float) -> str:
+        """Where a speed-up stands, from the left of the track; what is beyond its ends stands at them."""
+        share = math.log(min(max(value, low), high) / low) / math.log(high / low)
+        return f"{share:.2%}"
+
+    yield "<div class=rows>"
+    for entry in decision.contenders:
+        named = " named" if entry in decision.best else ""
+        spread = "" if entry.interval is None else f" <small>({entry.interval[0]:.2f} to {entry.interval[1]:.2f})</small>"
+        yield f"<span class='name{named}'>{text(_name(entry, rules))}</span>"
+        yield f"<span class='figure{named}'>{entry.speedup:.2f} ×{spread}</span><span class=track aria-hidden=true>"
+        yield f"<span class=plain style='left: {at(1)}'></span>"
+        if entry.interval is not None:
+            left, right = (at(value).rstrip("%") for value in entry.interval)
+            yield f"<span class=range style='left: {left}%; width: {float(right) - float(left):.2f}%'></span>"
+        if not entry.setting.is_baseline:
+            yield "".join(f"<span class=dot style='left: {at(value)}'></span>" for value in entry.by_prompt)
+        yield f"<span class=spot style='left: {at(entry.speedup)}'></span></span>"
+    marks = [value for value in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if low * 1.05 <= value <= high / 1.05]
+    yield "<span class='track ticks' aria-hidden=true>"
+    yield "".join(f"<span style='left: {at(value)}'>{value:g} ×</span>" for value in marks)
+    yield "</span></div>"
+
+
+def _name(entry: Contender, rules: bool) -> str:
+    return setting_words(entry.setting, rules)
+
+
+def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
+    """The settings beside each other, on the prompts that count, and how steady the machine was."""
+    together = [entry for entry in figures if entry.category == ALL] or list(figures)
+    several = len(results.request.temperatures) > 1
+    rules = len({entry.setting.rule for entry in together} - {None}) > 1
+    names = [_row_name(entry.setting, rules, several) for entry in together]
+    yield "<h2>The settings beside each other</h2><div class=charts>"
+    yield _bars(
+        "Tokens per second",
+        [(name, entry.tokens_per_second, "{:.1f}") for name, entry in zip(names, together, strict=True)],
+        "Over all prompts together. The machine may have been slower at times, so compare the speed-ups rather than these.",
+    )
+    yield _bars(
+        "Alpha",
+        [(name, entry.alpha, "{:.2f}") for name, entry in zip(names, together, strict=True) if entry.alpha is not None],
+        "Accepted / (accepted + rejected): how good the proposals were. A good drafter may still be slow.",
+        most=1.0,
+    )
+    yield _bars(
+        "Peak memory",
+        [(name, entry.peak_memory, "bytes") for name, entry in zip(names, together, strict=True)],
+        "Arrays of MLX: target, drafter, caches and intermediate results, without the other drafters that were loaded. Python, "
+        "the tokenizer and libraries are not counted.",
+    )
+    categories = [entry for entry in figures if entry.category != ALL and not entry.setting.is_baseline]
+    if len({entry.category for entry in categories}) > 1:
+        best: dict[str, list[BenchFigures]] = {}
+        for entry in categories:
+            if entry.speedup is not None:
+                best.setdefault(entry.category, []).append(entry)
+        rows = [
+            (f"{category}: {_row_name(top.setting, rules, several)}", top.speedup, "{:.2f} ×")
+            for category, found in best.items()
+            for top in [max(found, key=lambda entry: entry.speedup or 0.0)]
+        ]
+        yield _bars(
+            "The fastest by category",
+            rows,
+            "What happened to be fastest, with its speed-up. A prompt or two of a category say little about others of its kind.",
+        )
+    yield f"{_steadiness(results)}</div>"
+
+
+def _row_name(setting: BenchSetting, rules: bool, temperatures: bool) -> str:
+    name = setting_words(setting, rules) if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}"
+    return f"{name}, T {setting.temperature:g}" if temperatures else name
+
+
+def _peer(setting: BenchSetting) -> str:
+    return "plain" if setting.drafter == NO_DRAFTER else f"{setting.drafter} with gamma {setting.gamma}"
+
+
+def _bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str, most: float | None = None) -> str:
+    """A figure with a bar for each row: name, value and its format, which is "bytes" for sizes."""
+    known = [(name, value, form) for name, value, form in rows if value is not None]
+    if not known:
+        return ""
+    top = most or max(value for _, value, _ in known) or 1.0
+    lines = "".join(
+        f"<span class=name>{text(name)}</span><span class=figure>{size(value) if form == 'bytes' else form.format(value)}</span>"
+        f"<span class=track aria-hidden=true><span class=fill style='width: {value / top:.1%}'></span></span>"
+        for name, value, form in known
+    )
+    return _chart(title, f"<div class=rows>{lines}</div>", words)
+
+
+def _steadiness(results: Results) -> str:
+    """The plain runs of each prompt in the order of measuring, relative to their mean."""
+    rates: dict[tuple[str, float], list[tuple[int, float]]] = {}
+    for row in results.rows:
+        if row.setting.is_baseline and row.tokens_per_second:
+            rates.setdefault((row.prompt_id, row.temperature), []).append((row.order, row.tokens_per_second))
+    points = []
+    for own in rates.values():
+        mean = math.exp(math.fsum(math.log(rate) for _, rate in own) / len(own))
+        points.append([(order, rate / mean) for order, rate in own])
+    every = [value for own in points for _, value in own]
+    if len(every) < 3:
+        return ""
+    far = max(0.1, *(abs(value - 1) for value in every)) * 1.1
+    orders = [order for own in points for order, _ in own]
+    drawing, frame = begin(
+        "steadiness", VARIABLES, "Speed of plain runs during the benchmark", (min(orders), max(orders)), (1 - far, 1 + far), "run"
+    )
+    drawing.line(frame.at(min(orders), 1), frame.at(max(orders), 1), VARIABLES.dim, 1, "4 3")
+    for own in points:
+        drawing.curve([frame.at(order, value) for order, value in own], VARIABLES.accent, 1.2)
+        for order, value in own:
+            drawing.curve([frame.at(order, value)], VARIABLES.accent, 2.6)
+    noise = noise_of_plain(results.rows)
+    words = "Plain runs of the same prompt (joined by a line), relative to their mean: the noise of this machine."
+    if noise is not None:
+        words += f" They differ by a median factor of {noise:.2f}."
+    return _chart("How steady the machine was", drawing.inline(), words)
+
+
+def _chart(title: str, picture: str, words: str) -> str:
+    return f"<figure><h3>{title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
+
+
+def _table(figures: Sequence[BenchFigures]) -> Iterator[str]:
+    heads = ("tokens/s", "plain", "speed-up", "95%", "alpha", "95%", "tau", "first token, s", "repeated", "memory")
+    yield "<div class=scroll tabindex=0 role=region aria-label='Every figure'><table><thead><tr>"
+    yield "".join(f"<th scope=col class=words>{head}</th>" for head in ("drafter", "rule", "T", "gamma"))
+    yield "".join(f"<th scope=col>{head}</th>" for head in heads) + "</tr></thead><tbody>"
+    for category, block in groupby(figures, lambda entry: entry.category):
+        entries = list(block)
+        many = max(entry.prompts for entry in entries)
+        yield f"<tr><td class=category colspan=14>{text(category)}, {many} prompt{'s' * (many != 1)}</td></tr>"
+        for entry in entries:
+            setting = entry.setting
+            name = setting.drafter if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}"
+            known = (setting.rule or "–", f"{setting.temperature:g}", "–" if setting.gamma is None else str(setting.gamma))
+            yield f"<tr><th scope=row class=words>{text(name)}</th>{''.join(f'<td class=words>{cell}</td>' for cell in known)}"
+            cells = (
+                _figure(entry.tokens_per_second, 1),
+                _figure(entry.plain_tokens_per_second, 1),
+                _figure(entry.speedup),
+                _range(entry.speedup_interval),
+                _figure(entry.alpha),
+                _range(entry.alpha_interval),
+                _figure(entry.tau),
+                _figure(entry.seconds_to_first_token),
+                "–" if entry.repetition is None else f"{entry.repetition:.0%}",
+                "–" if entry.peak_memory is None else size(entry.peak_memory),
+            )
+            yield f"{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _figure(value: float | None, decimals: int = 2) -> str:
+    return "–" if value is None else f"{value:,.{decimals}f}"
+
+
+def _range(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}"
+
+
+def _notes(results: Results) -> list[str]:
+    comparable = [row for row in results.rows if row.same_text is not None]
+    same = sum(row.same_text is True for row in comparable)
+    equal = f"{same} of {len(comparable)} answers that should equal the plain one did; near-ties can make the others differ."
+    peak = provenance.peak_memory()
+    whole = "" if peak is None else f"The whole program, with all drafters and everything counted, took at most {size(peak)}."
+    notes = results.setup.notes if results.setup else ()
+    return [line for line in (equal if comparable else "", whole, *notes, *results.messages) if line]
+
+
+def _provenance(results: Results) -> str:
+    request, setup = results.request, results.setup
+    drafters = () if setup is None else setup.drafters
+    return facts(
+        [
+            ("target", request.target if setup is None else setup.target.name),
+            ("target SHA-256", None if setup is None else setup.target.sha256),
+            ("drafters", listed([drafter.name for drafter in drafters]) if drafters else None),
+            *((f"{text(drafter.name)} SHA-256", drafter.sha256) for drafter in drafters),
+            ("device", None if setup is None else setup.device),
+            ("seed", request.seed),
+            ("longest answer", f"{request.max_tokens} tokens"),
+            ("prompts", ", ".join(prompt.id for prompt in request.prompts)),
+            ("machine", pairs(provenance.hardware())),
+            ("versions", pairs(provenance.versions())),
+        ]
+    )
