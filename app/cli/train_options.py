@@ -7,13 +7,13 @@ import shlex
 from pathlib import Path
 
 from app.cli.shared_options import add_anyway, add_target, listed, request_of
-from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, STAGES, SUFFIXES, TrainRequest
+from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, KINDS, STAGES, SUFFIXES, TrainRequest
 
-HELP = "train a draft head for your model"
+HELP = "train a draft head or a block drafter for your model"
 DESCRIPTION = (
-    "Train a small draft head for one target from that target's own features, in four stages: the target writes training text "
-    "(or --text is read), its features for that text are stored on disk, the head is trained and measured on held-out text, and "
-    "a folder for --drafter is written. After an interruption, run the same command again to continue."
+    "Train a small draft head or block drafter for one target from that target's own features, in four stages: the target writes "
+    "training text (or --text is read), its features for that text are stored on disk, the drafter is trained and measured on "
+    "held-out text, and a folder for --drafter is written. After an interruption, run the same command again to continue."
 )
 _DEFAULT = TrainRequest.__dataclass_fields__
 
@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     add_target(parser)
     add_anyway(parser)
-    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder for the trained head")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder for the trained drafter")
+    parser.add_argument("--kind", choices=KINDS, default="head", help="what to train (default: %(default)s)")
     text = parser.add_argument_group("text")
     text.add_argument(
         "--text", metavar="PATH", type=Path, nargs="+", default=(), help=f"files or folders to train on: {', '.join(SUFFIXES)}"
@@ -42,22 +43,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="used in turn for the written text; 0 takes the most likely token (default: %(default)s)",
     )
     _number(text, "--longest", "longest", "maximum tokens per record; longer ones are cut")
-    head = parser.add_argument_group("head")
+    head = parser.add_argument_group("drafter")
     head.add_argument(
         "--taps",
         metavar="A,B,C",
         type=listed(int, "whole numbers"),
         help="layers to read, counted from 0 (default: one third and two thirds of the way up, and the last but one)",
     )
-    _number(head, "--vocabulary", "vocabulary", "number of tokens the head can propose")
+    _number(head, "--vocabulary", "vocabulary", "number of tokens the drafter can propose")
     head.add_argument(
-        "--start", metavar="FOLDER", type=Path, help="continue training this head, keeping its layers and vocabulary"
+        "--start",
+        metavar="FOLDER",
+        type=Path,
+        help="continue this head, keeping its layers and vocabulary; a block drafter takes its vocabulary and fusion",
     )
+    block = parser.add_argument_group("block drafter")
+    _number(block, "--layers", "layers", "layers")
+    _number(block, "--block-size", "block_size", "tokens that a block proposes at most")
+    _number(block, "--anchors", "anchors", "blocks laid on each record in a step")
+    block.add_argument("--both-ways", action="store_true", help="let the places of a block see those after them, too")
     training = parser.add_argument_group("training")
     length = training.add_mutually_exclusive_group()
     length.add_argument("--minutes", type=float, help=f"minutes to train (default: {DEFAULT_MINUTES:g})")
     length.add_argument("--steps", type=int, help="train for this many steps instead")
-    _number(training, "--steps-back", "steps_back", "steps fed with the head's own features")
+    _number(training, "--steps-back", "steps_back", "steps fed with the head's own features; of a head")
     training.add_argument(
         "--learning-rate", type=float, default=_DEFAULT["learning_rate"].default, help="peak learning rate (default: %(default)s)"
     )

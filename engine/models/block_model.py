@@ -46,6 +46,12 @@ attention gives (blocks, heads, slots, head size), the context included."""
 _NAMED_AT_MOST = 8
 
 
+def _rows(layer: nn.Module, x: mx.array) -> mx.array:
+    """The layer's output for (blocks, slots, width), in one product: MLX's CPU back-end makes one for each block otherwise."""
+    made: mx.array = layer(x.reshape(-1, x.shape[-1]))
+    return made.reshape(*x.shape[:-1], -1)
+
+
 class _Attention(nn.Module):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -70,13 +76,13 @@ class _Attention(nn.Module):
 
     def keys_and_values(self, rows: mx.array, start: Any) -> tuple[mx.array, mx.array]:
         """Of rows (blocks, rows, hidden) from position `start` on, an int or (blocks,): (blocks, kv heads, rows, head size)."""
-        keys = self._rope(self.k_norm(self._split(self.k_proj(rows))), offset=start)
-        return keys, self._split(self.v_proj(rows))
+        keys = self._rope(self.k_norm(self._split(_rows(self.k_proj, rows))), offset=start)
+        return keys, self._split(_rows(self.v_proj, rows))
 
     def __call__(self, x: mx.array, start: Any, attend: Attend) -> mx.array:
-        queries = self._rope(self.q_norm(self._split(self.q_proj(x))), offset=start)
+        queries = self._rope(self.q_norm(self._split(_rows(self.q_proj, x))), offset=start)
         attended = attend(queries, *self.keys_and_values(x, start))
-        given: mx.array = self.o_proj(attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
+        given: mx.array = _rows(self.o_proj, attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
         return given
 
 
@@ -88,7 +94,7 @@ class _FeedForward(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def __call__(self, x: mx.array) -> mx.array:
-        given: mx.array = self.down_proj(nn.silu(self.gate_proj(x)) * self.up_proj(x))
+        given: mx.array = _rows(self.down_proj, nn.silu(_rows(self.gate_proj, x)) * _rows(self.up_proj, x))
         return given
 
 
@@ -196,6 +202,7 @@ class _About:
     files: tuple[Path, ...] = ()
     embedding: Any = None
     rows: Any = None
+    matrix: mx.array | None = None
 
 
 class BlockModel(nn.Module):
@@ -285,6 +292,7 @@ class BlockModel(nn.Module):
             head = dense(output_module_of(target), self.target_ids)
             head = head.astype(self.norm.weight.dtype)
             mx.eval(head)
+            self.about.matrix = head
             self.about.rows = lambda hidden: hidden @ head.T
 
     # What it computes

@@ -14,6 +14,8 @@ from engine.values import SEED_LIMIT
 
 Stage = Literal["text", "features", "train", "folder"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
+Kind = Literal["head", "block"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 """In this order; `engine/training/README.md` says what each reads and writes."""
 
 DEFAULT_WRITE = 1_000_000
@@ -24,9 +26,10 @@ SUFFIXES = (".txt", ".md", ".jsonl", ".npz")
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """One draft head to train. ValueError names an impossible field.
+    """One draft head or block drafter to train. ValueError names an impossible field.
 
     Attributes:
+        kind: which of the two.
         target: as `engine.models.loading.load` knows it.
         output: the drafter folder to write.
         text: files and folders of text to learn from, of the kinds in `SUFFIXES`.
@@ -34,7 +37,9 @@ class TrainRequest:
         temperatures: of the written answers, taken in turn batch by batch; 0 is greedy.
         taps: target layers to read, counted from 0; None spreads three over its depth.
         vocabulary: tokens that the head can propose.
-        steps_back: steps whose own feature is fed back in training.
+        steps_back: steps whose own feature is fed back in training; of a head.
+        layers, block_size, anchors, both_ways: of a block drafter: its layers, the slots of its block, the blocks that are laid
+            on each record in a step, and whether slots see those after them.
         minutes, steps: how long to train, one or the other; both None is `DEFAULT_MINUTES`. Minutes count training alone.
         learning_rate: the highest; it then falls linearly.
         variation: weight of the total variation beside the cross-entropy.
@@ -42,13 +47,14 @@ class TrainRequest:
         batch_tokens: padded tokens of one step, which bounds the memory.
         longest: records are cut to this many tokens.
         patience: measurements without a better one, in the second half, after which training stops early; 0 never does.
-        start: a head of the same target, taps and shapes to go on from, or None.
+        start: a head of the same target and taps to go on from (a block drafter takes its fusion of the taps), or None.
         work: where text, features and checkpoints lie; None is the output's name with `.work`.
         stage: run this one alone; None runs all four.
         command: as it was given, for the card.
     """
 
     output: Path
+    kind: Kind = "head"
     target: str = "builtin"
     text: tuple[Path, ...] = ()
     write: int | None = None
@@ -56,6 +62,10 @@ class TrainRequest:
     taps: tuple[int, ...] | None = None
     vocabulary: int = 8192
     steps_back: int = 3
+    layers: int = 2
+    block_size: int = 6
+    anchors: int = 32
+    both_ways: bool = False
     minutes: float | None = None
     steps: int | None = None
     learning_rate: float = 5e-4
@@ -74,6 +84,9 @@ class TrainRequest:
         _whole("write", self.write, 0)
         _whole("vocabulary", self.vocabulary, 16)
         _whole("steps-back", self.steps_back, 1, 16)
+        _whole("layers", self.layers, 1, 16)
+        _whole("block-size", self.block_size, 1, 32)
+        _whole("anchors", self.anchors, 1)
         _whole("steps", self.steps, 1)
         _whole("batch-tokens", self.batch_tokens, 64)
         _whole("longest", self.longest, 32)
@@ -91,6 +104,7 @@ class TrainRequest:
         if self.taps is not None:
             orderly = bool(self.taps) and min(self.taps) >= 0 and list(self.taps) == sorted(set(self.taps))
             require(orderly, "taps", "distinct layer numbers from 0, in ascending order", self.taps)
+        require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
         require(self.stage is None or self.stage in STAGES, "stage", f"one of {', '.join(STAGES)}", self.stage)
 
     @property
@@ -113,7 +127,7 @@ class TrainRequest:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """How well a head meets its target on text that it was not trained on, by position of the draft, the first one first.
+    """How well a drafter meets its target on text that it was not trained on, by position of the draft, the first one first.
 
     Attributes:
         step: training steps behind it.

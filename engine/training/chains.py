@@ -70,7 +70,14 @@ def _attend(
 
 
 def soft_loss(
-    hidden: mx.array, head: mx.array, columns: mx.array, labels: mx.array, weights: mx.array, sharpness: float, variation: float
+    hidden: mx.array,
+    head: mx.array,
+    columns: mx.array,
+    labels: mx.array,
+    weights: mx.array,
+    sharpness: float,
+    variation: float,
+    base: tuple[mx.array, mx.array] | None = None,
 ) -> mx.array:
     """Weighted cross-entropy with soft labels, and total variation from them: what `rejection` accepts is one minus that.
 
@@ -82,14 +89,20 @@ def soft_loss(
         columns: (positions, labels) int32 columns of the labels, -1 outside the head.
         labels: (positions, labels) probabilities at temperature 1 / sharpness, 0 where the column is -1.
         weights: (positions,). sharpness: multiplies the logits. variation: weight of the total variation.
+        base: features (positions, width) and rows (vocabulary, width) of logits to which those of `hidden` and `head` are added.
+            The rows are given: only the features have a gradient.
     """
+    features, rows_given = base if base is not None else (mx.zeros((hidden.shape[0], 0)), mx.zeros((head.shape[0], 0)))
 
     @mx.custom_function
     def loss(
-        hidden: mx.array, head: mx.array, columns: mx.array, labels: mx.array, weights: mx.array
-    ) -> tuple[mx.array, mx.array, mx.array]:
-        """() the loss, and beside it its gradients by `hidden` and `head`, which `backwards` hands on."""
-        logits = (hidden @ head.T) * sharpness
+        hidden: mx.array, head: mx.array, features: mx.array, columns: mx.array, labels: mx.array, weights: mx.array
+    ) -> tuple[mx.array, mx.array, mx.array, mx.array]:
+        """() the loss, and beside it its gradients by `hidden`, `head` and `features`, which `backwards` hands on."""
+        logits = hidden @ head.T
+        if base is not None:
+            logits = logits + features @ rows_given.T
+        logits = logits * sharpness
         highest = logits.max(axis=-1, keepdims=True)
         powers = mx.exp(logits - highest)
         total = powers.sum(axis=-1, keepdims=True)
@@ -108,15 +121,15 @@ def soft_loss(
         # Within a row columns differ where they count; those outside all add 0 to column 0.
         rows = mx.broadcast_to(mx.arange(hidden.shape[0])[:, None], places.shape)
         gradient = gradient.at[rows, places].add(-weights[:, None] * pull * inside) * sharpness
-        return value, gradient @ head, gradient.T @ hidden
+        by_features = mx.zeros_like(features) if base is None else gradient @ rows_given
+        return value, gradient @ head, gradient.T @ hidden, by_features
 
     @loss.vjp
     def backwards(
         primals: tuple[mx.array, ...], cotangents: tuple[mx.array, ...], outputs: tuple[mx.array, ...]
     ) -> tuple[mx.array, ...]:
-        """The gradients that the forward pass has worked out, scaled; only `hidden` and `head` have one."""
-        _, by_hidden, by_head = outputs
-        constants = (mx.zeros_like(primal) for primal in primals[2:])
-        return cotangents[0] * by_hidden, cotangents[0] * by_head, *constants
+        """The gradients that the forward pass has worked out, scaled; only `hidden`, `head` and `features` have one."""
+        constants = (mx.zeros_like(primal) for primal in primals[3:])
+        return *(cotangents[0] * gradient for gradient in outputs[1:]), *constants
 
-    return cast(tuple[mx.array, ...], loss(hidden, head, columns, labels, weights))[0]
+    return cast(tuple[mx.array, ...], loss(hidden, head, features, columns, labels, weights))[0]

@@ -1,4 +1,4 @@
-"""Training a head to its end, with checkpoints and measurements on the way."""
+"""Training a drafter to its end, with checkpoints and measurements on the way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.requests.train import HeldOut
-from engine.training.head_training import HeadTraining
+from engine.training.drafter_training import DrafterTraining
 
 SAVE_EVERY = 40.0
 """Seconds between two checkpoints: what an interruption can lose, and the step under way."""
@@ -18,7 +18,7 @@ CHECKPOINT = "checkpoint.safetensors"
 Report = Callable[[str, float], None]
 
 
-def ended(training: HeadTraining, patience: int) -> str:
+def ended(training: DrafterTraining, patience: int) -> str:
     """Why there is nothing left to train, or an empty text."""
     if training.fraction >= 1:
         return "Training ran to the end."
@@ -32,7 +32,9 @@ def weights_file(folder: Path, held_out: HeldOut) -> Path:
     return folder / f"best-{held_out.step:08}.safetensors"
 
 
-def run_to_end(training: HeadTraining, folder: Path, patience: int, report: Report, measured: Callable[[HeldOut], None]) -> None:
+def run_to_end(
+    training: DrafterTraining, folder: Path, patience: int, report: Report, measured: Callable[[HeldOut], None]
+) -> None:
     """Train until it has `ended`; what is needed to go on lies in `folder`.
 
     Args:
@@ -56,13 +58,13 @@ def run_to_end(training: HeadTraining, folder: Path, patience: int, report: Repo
             saved = time.monotonic()
 
 
-def _step(training: HeadTraining) -> str:
+def _step(training: DrafterTraining) -> str:
     progress = training.progress
     best = "" if progress.best is None else f", best overlap {progress.best.overlap[0]:.3f}"
     return f"training, step {progress.step:,}, loss {progress.loss:.3f}{best}"
 
 
-def _measure_if_due(training: HeadTraining, folder: Path, report: Report, told: Callable[[HeldOut], None]) -> bool:
+def _measure_if_due(training: DrafterTraining, folder: Path, report: Report, told: Callable[[HeldOut], None]) -> bool:
     """Saves, measures and saves again when another part of the training is done; whether it did."""
     if training.fraction < len(training.progress.measured) / MEASUREMENTS:
         return False

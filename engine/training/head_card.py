@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.models.block_config import BlockConfig
 from engine.models.head_model import HeadConfig
 from engine.requests.train import HeldOut
-from engine.training import head_training as training
-from engine.training import lessons, texts
+from engine.training import block_training, lessons, texts
+from engine.training import drafter_training as training
 from engine.training.batches import LABELS
-from engine.training.head_training import Plan, TrainingProgress
+from engine.training.drafter_training import Plan, TrainingProgress
 from engine.wording import size
 
 
@@ -32,7 +33,7 @@ class Facts:
     """
 
     target: str
-    config: HeadConfig
+    config: HeadConfig | BlockConfig
     columns: int
     sources: Sequence[tuple[str, str]]
     written: Mapping[float, tuple[int, int, int]]
@@ -75,7 +76,7 @@ def card(facts: Facts) -> str:
 
 def _title(facts: Facts) -> str:
     return (
-        f"# A draft head for {facts.target}\n\n"
+        f"# A {'block drafter' if isinstance(facts.config, BlockConfig) else 'draft head'} for {facts.target}\n\n"
         "Proposes tokens for one target model, from that model's features. To use it, pass this folder to Draftlight as "
         "`--drafter FOLDER`. It changes only how fast the target writes, never what it writes. It works with no other target: "
         f"the SHA-256 of the target's weights must be\n\n    {facts.config.target_sha256}"
@@ -102,14 +103,41 @@ def _head(facts: Facts) -> str:
     config = facts.config
     return "\n".join(
         (
-            "## Head",
+            "## Drafter",
             "",
             f"- Reads the outputs of the target's layers {', '.join(map(str, config.taps))}, counted from 0.",
             f"- Proposes {facts.columns:,} of {config.vocab_size:,} tokens, {facts.coverage:.1%} of the held-out answer tokens.",
-            f"- One layer: hidden size {config.hidden_size}, {config.num_attention_heads} heads of {config.head_size}, "
+            f"- {_layers(config)}: hidden size {config.hidden_size}, {config.num_attention_heads} heads of {_size(config)}, "
             f"{config.num_key_value_heads} for keys and values, feed-forward size {config.intermediate_size}. Stored as float16.",
             f"- Initial weights: {facts.start}.",
         )
+    )
+
+
+def _size(config: HeadConfig | BlockConfig) -> int:
+    return config.head_dim if isinstance(config, BlockConfig) else config.head_size
+
+
+def _layers(config: HeadConfig | BlockConfig) -> str:
+    if not isinstance(config, BlockConfig):
+        return "One layer"
+    sees = "each sees those before it" if config.causal[0] else "all see each other"
+    return (
+        f"{config.num_hidden_layers} layers that fill a block of {config.block_size} places ({sees}) in one pass, and a Markov "
+        "head. Output rows and embedding are the target's"
+    )
+
+
+def _learned(facts: Facts) -> str:
+    plan = facts.plan
+    if not isinstance(facts.config, BlockConfig):
+        return (
+            f"- Chains of {plan.steps_back} steps that read their own features. Each step has {lessons.DECAY:g} times the weight "
+            f"of the one before; positions in prompts have weight {lessons.PROMPT_WEIGHT:g}{_copies(plan)}."
+        )
+    return (
+        f"- Blocks of {plan.steps_back} places after at most {plan.anchors} random tokens of each answer and step. The weight of "
+        f"a place falls by e for every {block_training.REACH:g} before it{_copies(plan)}."
     )
 
 
@@ -124,8 +152,7 @@ def _training(facts: Facts) -> str:
             "",
             f"- {progress.step:,} steps of at most {plan.batch_tokens:,} padded tokens in {progress.seconds / 60:.1f} minutes "
             f"(planned: {planned}). {facts.ended}{kept}",
-            f"- Chains of {plan.steps_back} steps that read their own features. Each step has {lessons.DECAY:g} times the weight "
-            f"of the one before; positions in prompts have weight {lessons.PROMPT_WEIGHT:g}{_copies(plan)}.",
+            _learned(facts),
             f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
             "at the end (running mean).",
             f"- AdamW, betas {training.BETAS[0]:g} and {training.BETAS[1]:g}, weight decay {training.WEIGHT_DECAY:g}, gradient "
@@ -161,7 +188,7 @@ def _measured(facts: Facts) -> str:
     overlap = ", ".join(f"{share:.3f}" for share in facts.as_written.overlap)
     lines += [
         "",
-        f"After training, the output rows were multiplied by {facts.sharper:g}, the factor with the largest overlap on held-out "
+        f"After training, the logits were multiplied by {facts.sharper:g}, the factor with the largest overlap on held-out "
         f"text: {overlap} by position. This does not change agreement.",
     ]
     lines += ["", f"{progress.measured[0].positions:,} positions were measured at the first draft position."]

@@ -77,16 +77,16 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
     found = [part for part in projections if part is not None]
     if len(found) == 3:
         joined = mx.concatenate(found)
-        _copy(head.qkv, mx.concatenate([joined, mx.random.normal(joined.shape) * 0.01], axis=1))
-    _copy(head.output, dense(getattr(attention, "o_proj", None)))
+        copy_where_it_fits(head.qkv, mx.concatenate([joined, mx.random.normal(joined.shape) * 0.01], axis=1))
+    copy_where_it_fits(head.output, dense(getattr(attention, "o_proj", None)))
     gate, up = dense(getattr(mlp, "gate_proj", None)), dense(getattr(mlp, "up_proj", None))
     if gate is not None and up is not None:
-        _copy(head.gate_up, mx.concatenate([gate, up]))
-    _copy(head.down, dense(getattr(mlp, "down_proj", None)))
-    _copy(head.feature_norm, _norm(getattr(layer, "input_layernorm", None)))
-    _copy(head.mlp_norm, _norm(getattr(layer, "post_attention_layernorm", None)))
-    _copy(head.norm, _norm(getattr(getattr(model, "model", model), "norm", None)))
-    _copy(head.head, dense(getattr(model, "lm_head", None) or embedding_of(target.model), mx.array(target_ids)))
+        copy_where_it_fits(head.gate_up, mx.concatenate([gate, up]))
+    copy_where_it_fits(head.down, dense(getattr(mlp, "down_proj", None)))
+    copy_where_it_fits(head.feature_norm, norm_weight(getattr(layer, "input_layernorm", None)))
+    copy_where_it_fits(head.mlp_norm, norm_weight(getattr(layer, "post_attention_layernorm", None)))
+    copy_where_it_fits(head.norm, norm_weight(getattr(getattr(model, "model", model), "norm", None)))
+    copy_where_it_fits(head.head, dense(getattr(model, "lm_head", None) or embedding_of(target.model), mx.array(target_ids)))
     head.set_dtype(mx.float32)
     mx.eval(head.parameters())
     return head
@@ -108,12 +108,12 @@ def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) 
     return head
 
 
-def _copy(module: Any, array: mx.array | None) -> None:
+def copy_where_it_fits(module: Any, array: mx.array | None) -> None:
     """Where there is something of the right shape to copy."""
     if array is not None and array.shape == module.weight.shape:
         module.weight = array.astype(mx.float32)
 
 
-def _norm(module: Any) -> mx.array | None:
+def norm_weight(module: Any) -> mx.array | None:
     """The weights of a plain RMS norm; others (such as those that add one) mean something else by theirs."""
     return module.weight if type(module) is nn.RMSNorm else None

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import mlx.core as mx
 import numpy as np
 
 from engine.drafters.lookup import Lookup
 from engine.errors import DraftlightError
-from engine.models.head_model import HeadConfig
 from engine.training import features
 from engine.training.features import Example
 
@@ -78,8 +77,24 @@ def copied_right(tokens: np.ndarray) -> np.ndarray:
     return right
 
 
+class Shapes(Protocol):
+    """What is asked of a drafter's configuration."""
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Target layers that it reads."""
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of one of these."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the target's embedding."""
+
+
 class Lessons:
-    """Turns records into arrays for a head.
+    """Turns records into arrays for a drafter.
 
     Args:
         target_ids: (vocabulary,) of the head. embedding: the target's, ids to vectors.
@@ -90,7 +105,7 @@ class Lessons:
         column: by target id, the head's column, -1 outside.
     """
 
-    def __init__(self, config: HeadConfig, target_ids: np.ndarray, embedding: Any, copied: float, first: int) -> None:
+    def __init__(self, config: Shapes, target_ids: np.ndarray, embedding: Any, copied: float, first: int) -> None:
         self._config, self._embedding, self._copied, self._first = config, embedding, copied, first
         self._copies: dict[tuple[Path, int], np.ndarray] = {}
         self.column = np.full(config.vocab_size, -1, np.int32)
@@ -144,13 +159,13 @@ class Lessons:
             answers = positions + 2 + step >= example.prompt_length
             weights = np.where(answers, 1, PROMPT_WEIGHT).astype(np.float32)
             if prompts and self._copied < 1:
-                weights[self._copies_in(example)[positions + 2 + step]] *= self._copied
+                weights[self.copies_in(example)[positions + 2 + step]] *= self._copied
             label = positions + 1 + step
             parts.append((number * rows + positions, weights, ids[label].astype(np.int64), logs[label].astype(np.float32)))
         flat, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
         return flat.astype(np.int32), weights, all_ids, all_logs
 
-    def _copies_in(self, example: Example) -> np.ndarray:
+    def copies_in(self, example: Example) -> np.ndarray:
         """`copied_right`, found once for each record."""
         key = (example.folder, example.first)
         if key not in self._copies:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,25 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from engine import provenance
+from engine.drafter_kinds import BLOCK_FOLDER, HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import file_sha256
-from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, save_head
+from engine.models.block_config import BlockConfig
+from engine.models.block_model import BlockModel, config_to_write, save_block
+from engine.models.head_model import HeadConfig, HeadModel, save_head
 from engine.models.loaded import LoadedModel
 from engine.models.tokenizer_files import read_json
 from engine.requests.train import STAGES, HeldOut, Trained, TrainRequest
 from engine.target.layer_taps import embedding_of
-from engine.training import features, head_card, texts
+from engine.training import block_training, features, head_card, texts
 from engine.training.batches import Reader
+from engine.training.block_start import block_config_for, fresh_block, mask_token
+from engine.training.block_training import BlockTraining
+from engine.training.drafter_training import DrafterTraining, Plan
 from engine.training.features import Example
 from engine.training.fitting import CHECKPOINT, Report, ended, run_to_end, weights_file
 from engine.training.head_start import config_for, earlier_head, frequent_tokens, fresh_head
-from engine.training.head_training import HeadTraining, Plan, memory_needed
+from engine.training.head_training import HeadTraining, memory_needed
 from engine.training.lessons import split
 from engine.training.reading import default_taps, reader_for
 from engine.training.work import Work
@@ -60,14 +66,16 @@ def train(target: LoadedModel, request: TrainRequest, tell: Tell, report: Report
 
 
 def check_output(folder: Path) -> None:
-    """Raises DraftlightError if the folder holds something other than a head, which must not be overwritten."""
+    """Raises DraftlightError if the folder holds something other than a trained drafter, which must not be overwritten."""
     if folder.is_file():
-        raise DraftlightError(f"{folder} is a file. Give a folder for the head.")
+        raise DraftlightError(f"{folder} is a file. Give a folder for the drafter.")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     config = folder / "config.json"
-    if not config.is_file() or read_json(config).get("model_type") != MODEL_TYPE:
-        raise DraftlightError(f"{folder} contains something other than a draft head. Choose an empty or new folder for --output.")
+    if not config.is_file() or read_json(config).get("model_type") not in (HEAD_FOLDER, BLOCK_FOLDER):
+        raise DraftlightError(
+            f"{folder} contains something other than a trained drafter. Choose an empty or new folder for --output."
+        )
 
 
 class _Run:
@@ -85,22 +93,27 @@ class _Run:
         self.start: HeadModel | None = None
         if request.start is not None:
             self.start = earlier_head(request.start, target, request.taps)
-        self.config = self._config()
+        self.config: HeadConfig | BlockConfig = self._config()
         self.vocabulary = self.config.vocab_size
         self.longest = min(request.longest, target.context_length)
 
-    def _config(self) -> HeadConfig:
+    def _config(self) -> HeadConfig | BlockConfig:
         if self.start is not None:
-            return self.start.config
+            return self.start.config if self.request.kind == "head" else self._block_config(self.start.config.taps)
         layers = len(getattr(self.target.model, "layers", ()))
         if not layers:
             raise DraftlightError(
-                f"No head can be made for {self.target.name}: its layers are not where mlx-lm models keep them."
+                f"No drafter can be made for {self.target.name}: its layers are not where mlx-lm models keep them."
             )
         taps = self.request.taps or default_taps(layers)
         if max(taps) >= layers:
             raise DraftlightError(f"{self.target.name} has {layers} layers, counted from 0: it has no layer {max(taps)}.")
-        return config_for(self.target, taps)
+        return config_for(self.target, taps) if self.request.kind == "head" else self._block_config(taps)
+
+    def _block_config(self, taps: Sequence[int]) -> BlockConfig:
+        """What fills the block is chosen when the text is known."""
+        request = self.request
+        return block_config_for(self.target, taps, request.layers, request.block_size, not request.both_ways, mask=0)
 
     def stages(self) -> Trained:
         """Runs the stages that were asked for, in their order.
@@ -110,7 +123,7 @@ class _Run:
         """
         wanted = STAGES if self.request.stage is None else (self.request.stage,)
         reader = reader_for(self.target, self.config.taps) if {"text", "features"} & set(wanted) else None
-        training: HeadTraining | None = None
+        training: DrafterTraining | None = None
         if reader is not None and "text" in wanted:
             self._text(reader)
         if reader is not None and "features" in wanted:
@@ -202,7 +215,7 @@ class _Run:
 
     # Training
 
-    def _prepared(self) -> HeadTraining:
+    def _prepared(self) -> DrafterTraining:
         """The training where it stands, after a look at its settings."""
         request, work = self.request, self.work
         examples = features.examples(texts.files(work.text), work.features)
@@ -211,22 +224,33 @@ class _Run:
         train, held_out = split(examples)
         if self.start is None:
             ids = frequent_tokens(train, min(request.vocabulary, self.vocabulary), self.vocabulary)
-            head = fresh_head(self.target, self.config, ids, request.seed)
         else:
-            head = self.start
-            ids = np.array(head.target_ids)
-            self.tell(f"Starting from {request.start}, with its {len(ids):,} tokens and its layers.")
+            ids = np.array(self.start.target_ids)
+            taken = "its layers" if request.kind == "head" else "its reading of the features"
+            self.tell(f"Starting from {request.start}, with its {len(ids):,} tokens and {taken}.")
         plan = self._plan()
         work.settle("train", self._settings(plan, examples, ids))
-        training = HeadTraining(plan, head, embedding_of(self.target.model), train, held_out)
+        training = self._fresh(plan, ids, train, held_out)
         if (work.train / CHECKPOINT).exists():
             training.resume(work.train / CHECKPOINT)
         return training
 
+    def _fresh(self, plan: Plan, ids: np.ndarray, train: Sequence[Example], held_out: Sequence[Example]) -> DrafterTraining:
+        """The training before its first step."""
+        embedding = embedding_of(self.target.model)
+        if isinstance(self.config, BlockConfig):
+            config = replace(self.config, mask_token_id=mask_token(self.target, [*train, *held_out]))
+            block = fresh_block(self.target, config, ids, self.request.seed, self.start)
+            return BlockTraining(plan, block, embedding, train, held_out)
+        head = self.start or fresh_head(self.target, self.config, ids, self.request.seed)
+        return HeadTraining(plan, head, embedding, train, held_out)
+
     def _plan(self) -> Plan:
         request = self.request
+        is_block = request.kind == "block"
         return Plan(
-            steps_back=request.steps_back,
+            steps_back=request.block_size if is_block else request.steps_back,
+            anchors=request.anchors if is_block else 0,
             steps=request.steps,
             minutes=request.minutes_to_train,
             learning_rate=request.learning_rate,
@@ -241,8 +265,13 @@ class _Run:
         for example in examples:
             digest.update(example.tokens.tobytes())
         start = self.request.start
+        planned = asdict(plan)
+        if self.request.kind == "head":
+            del planned["anchors"]
+        else:
+            planned |= {"kind": self.request.kind, "layers": self.request.layers, "both_ways": self.request.both_ways}
         return {
-            **asdict(plan),
+            **planned,
             "target": self.target.sha256,
             "taps": list(self.config.taps),
             "vocabulary": len(ids),
@@ -251,16 +280,20 @@ class _Run:
             "patience": self.request.patience,
         }
 
-    def _train(self, training: HeadTraining) -> None:
+    def _train(self, training: DrafterTraining) -> None:
         patience = self.request.patience
         if ended(training, patience):
             self.tell("Training is already complete.")
             return
-        weights = dict(tree_flatten(training.head.trainable_parameters()))
+        weights = dict(tree_flatten(training.model.trainable_parameters()))
         parameters = sum(array.size for array in weights.values())
         self.tell(self.work.require_space(8 * 4 * parameters, "Storing two checkpoints and the best weights"))
         longest = max(map(len, training.train))
-        memory = memory_needed(self.config, len(training.head.target_ids), training.plan, longest, parameters)
+        columns = len(training.ids)
+        if isinstance(self.config, BlockConfig):
+            memory = block_training.memory_needed(self.config, columns, training.plan, longest, parameters)
+        else:
+            memory = memory_needed(self.config, columns, training.plan, longest, parameters)
         self.tell(f"Training needs about {size(memory)} of memory in addition to the target; --batch-tokens changes this.")
         if training.progress.step:
             self.tell(f"Continuing at step {training.progress.step:,}.")
@@ -276,24 +309,32 @@ class _Run:
 
     # The folder
 
-    def _folder(self, training: HeadTraining) -> None:
+    def _folder(self, training: DrafterTraining) -> None:
         best = training.progress.best
         if best is None:
             raise DraftlightError(f"There are no trained weights in {self.work.train} yet. Run --stage train first.")
         training.load_weights(weights_file(self.work.train, best))
         sharper = training.sharpen()
-        save_head(training.head, self.request.output, head_card.card(self._facts(training, sharper, training.measure())))
-        self.tell(f"The head is in {self.request.output}. Use it with --drafter {self.request.output}.")
+        card = head_card.card(self._facts(training, sharper, training.measure()))
+        if isinstance(training.model, BlockModel):
+            save_block(training.model, self.request.output, config_to_write(training.model.config), card)
+        elif isinstance(training.model, HeadModel):
+            save_head(training.model, self.request.output, card)
+        self.tell(f"The drafter is in {self.request.output}. Use it with --drafter {self.request.output}.")
 
-    def _facts(self, training: HeadTraining, sharper: float, as_written: HeldOut) -> head_card.Facts:
+    def _facts(self, training: DrafterTraining, sharper: float, as_written: HeldOut) -> head_card.Facts:
         files = texts.files(self.work.text)
         written, given = head_card.count(files)
         train, held_out = split(features.examples(files, self.work.features))
-        ids = np.array(training.head.target_ids)
+        ids = training.ids
         spoken = np.concatenate([one.tokens[one.prompt_length :] for one in held_out])
         sources = self.work.settings().get("text", {}).get("sources", [])
         start = self.request.start
-        origin = "copied from the target's last layer where shapes allow, otherwise random"
+        layers = "layer" if self.request.kind == "head" or self.request.layers == 1 else f"{self.request.layers} layers"
+        origin = f"copied from the target's last {layers} where shapes allow, otherwise random"
+        if start is not None:
+            begun = f"the head with SHA-256 {file_sha256(start / 'model.safetensors')}"
+            origin = begun if self.request.kind == "head" else f"the reading of the features of {begun}; the layers {origin}"
         return head_card.Facts(
             target=self.target.name,
             config=self.config,
@@ -306,7 +347,7 @@ class _Run:
             coverage=float(np.isin(spoken, ids).mean()),
             plan=training.plan,
             progress=training.progress,
-            start=origin if start is None else f"the head with SHA-256 {file_sha256(start / 'model.safetensors')}",
+            start=origin,
             ended=ended(training, self.request.patience) or "Training was not complete when this folder was written.",
             command=self.request.command,
             device=str(mx.device_info().get("device_name", mx.default_device())),

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from engine.decoding import decode
-from engine.drafters import FeatureHead
+from engine.drafters import BlockDrafter, FeatureHead
 from engine.errors import DraftlightError
 from engine.models import loading
+from engine.models.block_model import load_block
 from engine.models.head_model import load_head
 from engine.models.loaded import LoadedModel
 from engine.requests.train import HeldOut, Trained, TrainRequest
@@ -301,7 +302,7 @@ def test_what_cannot_be_is_said_before_hours_of_work(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("years of work")
-    with pytest.raises(DraftlightError, match="contains something other than a draft head"):
+    with pytest.raises(DraftlightError, match="contains something other than a trained drafter"):
         train(target, request_for(output=tmp_path / "full"))
     with pytest.raises(DraftlightError, match="has 2 layers, counted from 0: it has no layer 7"):
         train(target, request_for(taps=(0, 7)))
@@ -314,3 +315,32 @@ def test_what_cannot_be_is_said_before_hours_of_work(
     object.__setattr__(other, "sha256", "f" * 64)
     with pytest.raises(DraftlightError, match="not trained for"):
         train(other, request_for(start=tmp_path / "head", output=tmp_path / "next"))
+
+
+def test_a_block_drafter_comes_out_of_the_same_stages(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
+    told = Told()
+    request = request_for(kind="block", layers=1, block_size=4, anchors=8, patience=0, both_ways=True)
+    trained = told.train(target, request)
+    block = load_block(request.output)
+    assert block.config.packaging == "Draftlight" and block.config.causal == (False,)
+    assert block.config.target_sha256 == target.sha256 and block.config.taps == (0, 1) and block.target_ids.shape == (64,)
+    drafter = BlockDrafter(request.output, target, copies=False)
+    prompt = target.tokenizer.encode("hello world, hello")
+    rounds = list(decode(target, prompt, drafter, DecodingOptions(temperature=0.0, gamma=3, max_tokens=6, seed=1)))
+    assert sum(len(one.proposals) for one in rounds) > 3
+    card = (request.output / "MODEL_CARD.md").read_text()
+    for said in (
+        "# A block drafter for",
+        "a block of 4 places (all see each other)",
+        "Blocks of 4 places after at most 8",
+        "- 12 steps of",
+    ):
+        assert said in card, said
+    assert trained.held_out is not None
+    other = replace(request, block_size=5)
+    with pytest.raises(DraftlightError, match="steps_back was 4 and is now 5"):
+        train(target, other)
+    warm = request_for(output=request.output.with_name("other"), steps=1)
+    train(target, warm)
+    second = request_for(kind="block", start=warm.output, output=request.output.with_name("warm"), steps=1)
+    assert "the reading of the features of the head with" in (train(target, second).output / "MODEL_CARD.md").read_text()

@@ -1,0 +1,83 @@
+"""What a block drafter is trained on: blocks after random anchors of a text, all in one pass.
+
+At run time a block sees the target's features before its anchor, and itself. Training lays blocks over a text at many anchors at
+once. Keys and values of the features are made once for the whole text; a mask lets each block see those before its anchor only,
+never a feature at or after it, nor another block (a test changes those and sees nothing change). What a slot puts out is what
+`engine.drafters.block` has there (a test holds the two together).
+"""
+
+from __future__ import annotations
+
+import mlx.core as mx
+
+from engine.models.block_config import BlockConfig
+from engine.models.block_model import Attend, BlockModel
+
+_NEVER = -1e9
+
+
+def unroll(model: BlockModel, features: mx.array, anchors: mx.array, tokens: mx.array, slots: int) -> mx.array:
+    """The normed outputs of the blocks of one text.
+
+    Args:
+        features: (rows, taps x hidden) of the target at positions 0 to rows - 1; all that are before the last anchor.
+        anchors: (blocks,) int32 positions, at least 1. tokens: (blocks,) the tokens there. slots: of each block.
+
+    Returns:
+        (blocks, slots, hidden).
+    """
+    config = model.config
+    rows = model.fuse(features)[None]
+    context = [layer.self_attn.keys_and_values(rows, 0) for layer in model.layers]
+    positions = mx.arange(features.shape[0])[None, None]
+    own = anchors[:, None, None] + mx.arange(slots)[None, :, None]
+
+    def attend(index: int) -> Attend:
+        """Attention of one layer."""
+        keys, values = (part[0] for part in context[index])
+        masks = _masks(config, index, positions, anchors[:, None, None], own)
+
+        def attended(queries: mx.array, block_keys: mx.array, block_values: mx.array) -> mx.array:
+            """As `Attend`, of all blocks."""
+            return _attended(queries * config.head_dim**-0.5, keys, values, block_keys, block_values, masks)
+
+        return attended
+
+    return model.filled(model.embed(tokens, slots), anchors, attend)
+
+
+def _masks(config: BlockConfig, index: int, positions: mx.array, anchors: mx.array, own: mx.array) -> tuple[mx.array, mx.array]:
+    """What is added to the scores of context (blocks, slots, rows) and block (blocks, slots, slots), of one layer."""
+    window = config.windows[index]
+    inside = own.swapaxes(1, 2)
+    sees, sees_inside = mx.broadcast_to(positions < anchors, (*own.shape[:2], positions.shape[-1])), inside >= anchors
+    if config.causal[index]:
+        sees_inside = sees_inside & (inside <= own)
+    if window is not None:
+        first = own - window + 1 if config.window_follows_slot else anchors - window
+        sees, sees_inside = sees & (positions >= first), sees_inside & (inside >= first)
+    return mx.where(sees, 0.0, _NEVER), mx.where(sees_inside, 0.0, _NEVER)
+
+
+def _attended(
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    block_keys: mx.array,
+    block_values: mx.array,
+    masks: tuple[mx.array, mx.array],
+) -> mx.array:
+    """(blocks, heads, slots, size) from queries like that, keys and values (kv heads, rows, size) of the context and (blocks,
+    kv heads, slots, size) of the blocks. All blocks meet the context in one product for each key-value head."""
+    blocks, heads, slots, size = queries.shape
+    kv_heads, rows, _ = keys.shape
+    shared = heads // kv_heads
+    by_head = queries.reshape(blocks, kv_heads, shared * slots, size).swapaxes(0, 1)
+    context = (by_head.reshape(kv_heads, -1, size) @ keys.swapaxes(1, 2)).reshape(kv_heads, blocks, shared, slots, rows)
+    block = (by_head @ block_keys.swapaxes(0, 1).swapaxes(2, 3)).reshape(kv_heads, blocks, shared, slots, slots)
+    scores = mx.concatenate([context + masks[0][None, :, None], block + masks[1][None, :, None]], axis=-1)
+    chances = mx.softmax(scores, axis=-1)
+    from_context = chances[..., :rows].reshape(kv_heads, -1, rows) @ values
+    from_block = chances[..., rows:].reshape(kv_heads, blocks, shared * slots, slots) @ block_values.swapaxes(0, 1)
+    given = from_context.reshape(from_block.shape) + from_block
+    return given.swapaxes(0, 1).reshape(blocks, heads, slots, size)
