@@ -245,10 +245,6 @@ def _rows_after(q: Draft, first: int) -> Draft:
     return q.part(first, q.rows)
 
 
-def _item(scalar: mx.array) -> Float:
-    return np.float32(np.asarray(scalar))
-
-
 class _HostRound:
     """A round that numpy judges: what the verdict does not need is not computed.
 
@@ -261,7 +257,7 @@ class _HostRound:
         self.p_rows, self.q_rows = p_rows, q_rows
         self.drafted = drafted
         self.gamma = len(drafted)
-        self._ratios: list[Float] = []
+        self._ratios = np.zeros(0, np.float32)
 
     @classmethod
     def of(cls, p: Distribution, q: Draft, proposals: mx.array) -> _HostRound | None:
@@ -276,7 +272,7 @@ class _HostRound:
         """As `rejection`: no row behind the first rejected proposal is looked at."""
         compared = np.asarray(coins)
         accepted = 0
-        while accepted < self.gamma and compared[accepted] < self._ratio(accepted):
+        while accepted < self.gamma and compared[accepted] < self._all_ratios(accepted + 1)[accepted]:
             accepted += 1
         token = self._token(accepted, np.float32(1), noise)
 
@@ -313,27 +309,27 @@ class _HostRound:
     def _passing(self, length: int, weight: Float) -> Float:
         """What p still has over q after so many proposals, of that and what the weight lacks."""
         if self.q_rows is None:
-            mass = weight * (np.float32(1) - self._probability(self.p_rows, length))
+            mass = weight * (np.float32(1) - self._probabilities(self.p_rows, [length])[0])
         else:
             excess = weight * self.p_rows.rows[length].probabilities() - self.q_rows.rows[length].probabilities()
-            mass = _item(mx.maximum(mx.array(excess), 0.0).sum())
+            mass = np.float32(np.asarray(mx.maximum(mx.array(excess), 0.0).sum()))
         total = mass + np.float32(1) - weight
         return np.float32(mass / total if total > 0 else 1)
 
     def _all_ratios(self, count: int) -> Floats:
-        """(count,) of p over q, at the proposals."""
-        return np.array([self._ratio(index) for index in range(count)], np.float32)
-
-    def _ratio(self, index: int) -> Float:
-        """Of the proposal at `index`; asked for in order."""
-        if index == len(self._ratios):
-            target = self._probability(self.p_rows, index)
+        """At least the first `count` of p over q, at the proposals."""
+        known = len(self._ratios)
+        if known < count:
+            target = self._probabilities(self.p_rows, range(known, count))
             with np.errstate(all="ignore"):
-                self._ratios.append(target if self.q_rows is None else target / self._probability(self.q_rows, index))
-        return self._ratios[index]
+                more = target if self.q_rows is None else target / self._probabilities(self.q_rows, range(known, count))
+            self._ratios = np.concatenate([self._ratios, more])
+        return self._ratios
 
-    def _probability(self, rows: HostRows, index: int) -> Float:
-        return _item(mx.exp(mx.array(float(rows.rows[index].logarithm(self.drafted[index])))))
+    def _probabilities(self, rows: HostRows, indices: Sequence[int]) -> Floats:
+        """Of the proposals at these indices, in the rows of these indices."""
+        logarithms = np.array([rows.rows[index].logarithm(self.drafted[index]) for index in indices], np.float32)
+        return np.asarray(mx.exp(mx.array(logarithms)))
 
     def _token(self, accepted: int, scale: Float, noise: RoundNoise) -> mx.array:
         """As `_residual_or_bonus`, of which only the one that is wanted is drawn."""

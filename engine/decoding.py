@@ -58,6 +58,10 @@ from engine.types import (
 
 __all__ = ["Control", "DecodingOptions", "decode"]
 
+SPEAKS_SELDOM = 0.08
+"""A drafter that copies, and after a silent round proposes this seldom, is supposed to be silent once more. To queue the next
+plain pass saves a few hundredths of it; proposals that come all the same take a pass of their own."""
+
 CLEAR_CACHE_EVERY = 256
 """Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
 
@@ -119,6 +123,26 @@ class _Stages:
     verified: float | None = None
 
 
+class _Silence:
+    """Whether a drafter is silent `now`, in the round under way, and how it has been of late."""
+
+    def __init__(self) -> None:
+        self.now = False
+        self._broken, self._rounds = 1.0, 10.0  # silences that the next round broke, of so many silent rounds
+
+    def hear(self, proposes: bool) -> None:
+        """A round in which it was asked."""
+        if self.now:
+            self._broken = 0.95 * self._broken + proposes
+            self._rounds = 0.95 * self._rounds + 1
+        self.now = not proposes
+
+    @property
+    def lasts(self) -> bool:
+        """Whether a silence will probably last for another round."""
+        return self._broken < SPEAKS_SELDOM * self._rounds
+
+
 class _Run:
     """The state of one answer."""
 
@@ -169,6 +193,7 @@ class _Run:
         self.index = 0
         self.started = 0.0
         self.queued: mx.array | None = None
+        self.silence = _Silence()
         self._check()
 
     def _empty_cache(self, loaded: LoadedModel | None) -> list[Any]:
@@ -266,6 +291,7 @@ class _Run:
             # What the rounds said of one drafter says nothing of another, nor what they said under one rule of another rule.
             if drafter is not self.drafter and self.drafter is not None:
                 self.drafter.finish()
+                self.silence = _Silence()
             self.options, self.drafter = options, drafter
             self.gamma = self._new_gamma()
         return has_caught_up
@@ -368,40 +394,53 @@ class _Run:
     def _forward(self, inputs: mx.array) -> tuple[mx.array, mx.array | None]:
         """(rows, vocab) logits of the target after each input, and for a listener (rows, width) features of the same pass.
 
-        A queued plain step is used if it is the one wanted. A listener never wants it: others may have run the target since, and
-        would have left their features.
+        A queued plain step is used, and what is proposed behind it takes a pass of its own. A listener does not want it: others
+        may have run the target since, and would have left their features.
         """
         queued, self.queued = self.queued, None
         listener = listener_of(self.drafter)
-        if queued is not None and inputs.shape[0] == 1 and listener is None:
+        if queued is not None and listener is None:
             caches.show_newest(self.cache)
-            return queued, None
+            if inputs.shape[0] == 1:
+                return queued, None
+            return mx.concatenate([queued, self.model(inputs[None, 1:], cache=self.cache)[0]]), None
         logits = self.model(inputs[None], cache=self.cache)[0]
         return logits, None if listener is None else listener.take_features()
 
     def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> None:
-        """In a run without drafter, starts the next forward pass before the host looks at this round's token.
+        """Where the next round will be a plain one, starts its forward pass before the host looks at this round's token.
 
         Only the logits are queued: the draw is made with the options of its own round. What the host will look at goes first:
         the device works in order, and the host would wait for the whole pass otherwise.
         """
-        if self.drafter is not None or self._room() < 2 or self._is_staged(self.index + 1) or not self.queues:
+        if not self._plain_follows() or self._room() < 2 or self._is_staged(self.index + 1) or not self.queues:
             return
         mx.async_eval(*arrays)
         self.queued = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0]
         mx.async_eval(self.queued)
         caches.hide_newest(self.cache)
 
+    def _plain_follows(self) -> bool:
+        """Whether the next round will go without proposals: surely without a drafter or while drafting rests, and probably with
+        one that copies and has said little of late. One that draws has its first step queued instead."""
+        if self.drafter is None:
+            return True
+        if listener_of(self.drafter) is not None or not self.silence.now:
+            return False
+        return self.gamma.rests_on or (not self.drafter.has_distribution and self.silence.lasts)
+
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
         self.statistics, self.chances, self.outlook = None, (), None
         if self.drafter is None or limit < 1:
             self.outlook = None if self.drafter is None else self.gamma.outlook()
+            self.silence.hear(False)
             return None
         worth = self.gamma if isinstance(self.gamma, AutoGamma) else None
         expected = limit if worth is None else 1
         pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected)
         proposals = self.drafter.propose(limit, pen)
+        self.silence.hear(proposals is not None)
         self.chances = pen.chances
         self.statistics, self.outlook = statistics_of(self.drafter), self.gamma.outlook()
         return proposals

@@ -10,6 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.acceptance import Draft, RoundNoise, likeliest
+from engine.host import computes_on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
 from engine.types import DrafterStatistics, Rule
 
@@ -172,6 +173,11 @@ class DraftPen:
         """How many proposals pay of those that may be proposed outright with these chances to be right; None where gamma is
         fixed, so that nobody weighs that."""
         return None if self._worth is None else self._worth.length(chances)
+
+    @property
+    def looks(self) -> bool:
+        """Whether a token is evaluated as soon as it is drawn, so that to read it is no further synchronisation."""
+        return self._worth is not None or computes_on_host()
 
     def goes_on(self) -> bool:
         """Whether another token is wanted, up to the limit that `propose` was given. Ask once after each draw but the last.

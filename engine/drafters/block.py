@@ -68,11 +68,12 @@ class BlockDrafter(FeatureDrafter):
         filled: tuple[mx.array, mx.array] | None = None
         before = mx.array(self._committed[-1:], dtype=mx.int32)
         state: Any = None
-        drafted: list[int] = []
+        drafted: list[int] | None = []
         for step in range(limit):
             copied, share = self._copy_after(drafted)
+            is_known = False
             if copied is not None and share >= SURE and pen.places and (step or pen.length(self.copies(limit)) != 0):
-                before = pen.place(copied, share)
+                before, is_known = pen.place(copied, share), True
             elif step < drawable:
                 filled = filled or self._fill()
                 slot = step if config.anchor_predicts else step + 1
@@ -87,8 +88,7 @@ class BlockDrafter(FeatureDrafter):
                 break
             if step + 1 == limit or not pen.goes_on():
                 break
-            if self._lookup is not None:
-                drafted += np.asarray(before).tolist()
+            drafted = self._with_drafted(drafted, before, is_known or pen.looks)
         return pen.proposals()
 
     def observe(self, tokens: Any, features: Any = None) -> None:

@@ -11,6 +11,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing
 from engine.drafters.lookup import Lookup, Odds
+from engine.host import on_host
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import Taps, tap
 from engine.target.prompt_cache import make_prompt_cache, read_prompt, trim_to
@@ -171,16 +172,23 @@ class FeatureDrafter:
         copied, share = self._copy_after(())
         return [share] * min(limit, LOOKED_AHEAD) if copied is not None and share >= SURE else []
 
-    def _copy_after(self, drafted: Sequence[int]) -> tuple[int | None, float]:
+    def _copy_after(self, drafted: Sequence[int] | None) -> tuple[int | None, float]:
         """The token that followed when the latest ones, `drafted` included, stood in the text before, and how often copying is
         right after such a match; None where there is no match."""
-        if self._lookup is None:
+        if self._lookup is None or drafted is None:
             return None, 0.0
         match, start, places = self._lookup.match(drafted)
         if not drafted:
             self.statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
         copied = self._lookup.copied(start, 1)[0] if match else None
         return (None, 0.0) if copied is None or copied in self._never_copied else (copied, self._odds.of(match))
+
+    def _with_drafted(self, drafted: list[int] | None, token: mx.array, is_known: bool) -> list[int] | None:
+        """The ids drafted so far, for `_copy_after`, with one more. None from the first on that nobody has looked at: where the
+        chain stays in the lazy graph, to read it would be a synchronisation."""
+        if drafted is None or not is_known or self._lookup is None:
+            return None
+        return [*drafted, *np.asarray(token).tolist()]
 
     def _with_copy(
         self, logits: mx.array, columns: mx.array | None, copied: int, share: float, scale: float
@@ -193,7 +201,10 @@ class FeatureDrafter:
             columns = mx.arange(column, dtype=mx.int32) if columns is None else columns
             columns = mx.concatenate([columns, mx.array([copied], dtype=columns.dtype)])
             logits = mx.concatenate([logits, mx.array([-mx.inf], dtype=logits.dtype)])
-        row = np.array(logits.astype(mx.float32))
+        known = on_host(logits.astype(mx.float32))
+        if known is None:
+            return _mixed(logits.astype(mx.float32), column, share, scale), columns
+        row = known.copy()
         copied_logit, row[column] = row[column], -np.inf
         highest = row.max()  # of all others; subtracted before the scaling, which float32 bears at any temperature
         if not np.isfinite(highest):
@@ -290,3 +301,15 @@ class FeatureDrafter:
                 break
             last = first
         return mx.concatenate(parts[::-1])
+
+
+def _mixed(row: mx.array, column: int, share: float, scale: float) -> mx.array:
+    """The logits of `FeatureDrafter._with_copy` in the lazy graph: (columns,), where `row` has one for the copied token."""
+    at = mx.arange(row.shape[0]) == column
+    without = mx.where(at, -mx.inf, row)
+    highest = mx.max(without)
+    scores, own = (without - highest) * scale, (row[column] - highest) * scale
+    others = mx.logsumexp(scores)
+    chance = mx.minimum(share + (1 - share) / (1 + mx.exp(mx.clip(others - own, -50, 50))), MOST_COPIED)
+    mixed = mx.where(at, others + mx.log(chance / (1 - chance)), scores) / scale
+    return mx.where(mx.isfinite(highest), mixed, row)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 
 from engine.drafter_kinds import HEAD, LoadedDrafter
 from engine.drafters.base import DraftPen, Proposals
@@ -57,30 +56,32 @@ class FeatureHead(FeatureDrafter):
     # Rounds
 
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`. The chain is evaluated token by token, except where the head neither copies nor may be stopped. None
-        while the newest features are not known, or drafting rests, and nothing can be copied."""
+        """As in `Drafter`. None while the newest features are not known, or drafting rests, and nothing can be copied.
+
+        Where the chain stays in the lazy graph (a fixed gamma on a GPU), nobody reads what the head drew, so behind that nothing
+        is copied.
+        """
         limit = min(limit, self._head.config.max_position_embeddings - len(self._committed))
         self.statistics = None
         asks = self._is_ready
         feature: mx.array | None = None
-        drafted: list[int] = []
+        drafted: list[int] | None = []
         for step in range(limit):
             copied, share = self._copy_after(drafted)
             if copied is not None and share >= SURE and pen.places and (step or pen.length(self.copies(limit)) != 0):
                 token = pen.place(copied, share)
-                asks = False  # the head has no row for what it was not asked
+                asks, is_known = False, True  # the head has no row for what it was not asked
             elif asks and (step or pen.begins()):
                 feature, logits = self._first_step() if feature is None else self._attend(feature, token, int(self._cache.offset))
                 columns: mx.array | None = self._head.target_ids
                 if copied is not None:
                     logits, columns = self._with_copy(logits, columns, copied, share, pen.inverse_temperature)
-                token = pen.draw(logits, columns)
+                token, is_known = pen.draw(logits, columns), pen.looks
             else:
                 break
             if step + 1 == limit or not pen.goes_on():
                 break
-            if self._lookup is not None:
-                drafted += np.asarray(token).tolist()
+            drafted = self._with_drafted(drafted, token, is_known)
         return pen.proposals()
 
     def prefetch(self) -> None:

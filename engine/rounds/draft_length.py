@@ -77,7 +77,7 @@ class _Costs:
 class FixedGamma:
     """The gamma that the user chose."""
 
-    rests = False
+    rests = rests_on = False
 
     def __init__(self, gamma: int) -> None:
         self.gamma = gamma
@@ -143,6 +143,11 @@ class AutoGamma:
     def rests(self) -> bool:
         """Whether the next round goes without proposals, unless copies that seem sure are at hand."""
         return self._wait > 0
+
+    @property
+    def rests_on(self) -> bool:
+        """Whether the round after a plain one that is under way goes without proposals as well."""
+        return self._wait > 1
 
     def choose(self) -> int:
         """How many proposals to ask for of a drafter that does not ask itself; none while drafting is parked."""

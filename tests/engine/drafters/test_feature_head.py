@@ -10,6 +10,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine import host
 from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
 from engine.drafters import FeatureHead, NGram
@@ -156,6 +157,24 @@ def test_a_draft_that_goes_from_copying_to_drawing_and_back_knows_which_was_whic
     proposals = pen.proposals()
     assert proposals is not None
     assert [proposals.is_copied(place) for place in range(3)] == [True, False, True]
+
+
+@pytest.mark.parametrize("has_column", [True, False])
+def test_a_copy_is_mixed_in_alike_by_numpy_and_in_the_lazy_graph(target, has_column, monkeypatch):
+    drafter = FeatureHead(random_head(), target)
+    columns = drafter._model.target_ids
+    copied = int(columns[7]) if has_column else next(token for token in range(VOCAB) if token not in columns.tolist())
+    logits = mx.array(np.random.default_rng(2).normal(scale=3, size=COLUMNS).astype(np.float32))
+    mixed = []
+    for on_host in (True, False):
+        monkeypatch.setattr(host, "computes_on_host", lambda answer=on_host: answer)
+        given, ids = drafter._with_copy(logits, columns, copied, 0.4, 1.25)
+        mixed.append(np.array(mx.softmax(given * 1.25)))
+    np.testing.assert_allclose(mixed[0], mixed[1], rtol=1e-5)
+    alone = np.array(mx.softmax(logits * 1.25))
+    share = 0.4 + 0.6 * alone[7] if has_column else 0.4
+    assert mixed[0][ids.tolist().index(copied)] == pytest.approx(share, rel=1e-4)
+    np.testing.assert_allclose(mixed[0][:7] / mixed[0][0], alone[:7] / alone[0], rtol=1e-4)
 
 
 @pytest.mark.parametrize(("rule", "analyse"), [("gumbel", True), ("gumbel", False), ("block", True)])

@@ -1,0 +1,143 @@
+"""How often the host waits for the device in a round, as on a GPU: there everything of a round stays in one lazy graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx_lm.generate import generate_step, speculative_generate_step
+from mlx_lm.sample_utils import make_sampler
+
+from engine import acceptance, decoding, host
+from engine.decoding import decode
+from engine.drafters import base
+from engine.drafters.base import Drafter, DraftPen, Proposals
+from engine.drafters.draft_model import DraftModel
+from engine.drafters.feature_head import FeatureHead
+from engine.drafters.ngram import NGram
+from engine.target import prompt_cache
+from engine.types import DecodingOptions, Round
+from tests.engine.drafters.test_feature_head import CONFIG, random_head
+from tests.engine.small_models import PROMPT, tiny_llama
+from tests.synchronisations import counted
+
+TARGET, DRAFT = tiny_llama(0, layers=4), tiny_llama(1)
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (host, base, acceptance, decoding):
+        monkeypatch.setattr(module, "computes_on_host", lambda: False)
+
+
+def drafter(name: str) -> Drafter | None:
+    made = {"none": lambda: None, "ngram": NGram, "draft model": lambda: DraftModel(DRAFT)}
+    return made[name]() if name in made else FeatureHead(random_head(CONFIG), TARGET)
+
+
+def rounds_and_waits(drafter: Drafter | None, **options: Any) -> list[tuple[Round, int]]:
+    """The rounds of an answer, and how often the host waited in each; without the first, which pays for what only happens once,
+    and the last, behind which caches are put in order."""
+    asked = DecodingOptions(**{"seed": 3, "max_tokens": 12, "phase_every": 0, **options})
+    found = []
+    with counted() as count:
+        for current in decode(TARGET, PROMPT * 3, drafter, asked):
+            found.append((current, count.waits))
+            count.waits = 0
+    return found[1:-1]
+
+
+SETTINGS = (("match", 0.8, False), ("rejection", 0.8, True), ("gumbel", 0.8, True), ("block", 0.8, False), ("match", 0.0, True))
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("name", ["none", "ngram", "draft model", "head"])
+def test_a_round_of_a_fixed_gamma_waits_once(name: str) -> None:
+    for rule, temperature, analyse in SETTINGS:
+        found = rounds_and_waits(drafter(name), rule=rule, temperature=temperature, gamma=4, analyse=analyse)
+        assert {waits for _, waits in found} == {1}
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize("name", ["ngram", "draft model", "head"])
+def test_a_round_of_an_automatic_gamma_waits_once_more_for_each_draft_step_that_it_weighs(name: str) -> None:
+    for rule in ("gumbel", "rejection"):
+        for current, waits in rounds_and_waits(drafter(name), rule=rule, gamma="auto"):
+            drawn = sum(not proposal.copied for proposal in current.proposals)
+            assert 1 <= waits <= 1 + drawn
+
+
+def test_so_often_does_mlx_lm_wait() -> None:
+    """The same count of a loop that was written by others: once for each token of the plain loop and each round of the other."""
+    sampler = make_sampler(0.8)
+    with counted() as count:
+        tokens = list(generate_step(mx.array(PROMPT), TARGET, max_tokens=20, sampler=sampler))
+    assert count.waits == pytest.approx(len(tokens), abs=2)
+    with counted() as count:
+        steps = speculative_generate_step(mx.array(PROMPT), TARGET, DRAFT, num_draft_tokens=3, max_tokens=20, sampler=sampler)
+        rounds = sum(not from_draft for _, _, from_draft in steps)
+    assert count.waits == pytest.approx(rounds, abs=2)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_a_drafter_that_looks_at_what_it_drew_is_noticed() -> None:
+    class Looking(DraftModel):
+        def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+            proposals = super().propose(limit, pen)
+            if proposals is not None:
+                np.asarray(proposals.tokens)
+            return proposals
+
+    assert {waits for _, waits in rounds_and_waits(Looking(DRAFT), gamma=3)} == {2}
+
+
+class Repeating(NGram):
+    """Silent but in every twentieth round."""
+
+    def __init__(self) -> None:
+        super().__init__(worth=0.0)
+        self._round = 0
+
+    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+        self._round += 1
+        proposals = super().propose(limit, pen)
+        return proposals if self._round % 20 == 0 else None
+
+
+@pytest.fixture
+def hidden(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """One entry for each pass that was queued before the host knew the token it reads."""
+    queued: list[bool] = []
+    original = prompt_cache.hide_newest
+
+    def counting(cache: Any) -> None:
+        queued.append(True)
+        original(cache)
+
+    monkeypatch.setattr(prompt_cache, "hide_newest", counting)
+    return queued
+
+
+@pytest.mark.parametrize("rule", ["gumbel", "rejection"])
+def test_behind_a_silent_drafter_the_next_plain_pass_is_queued(
+    rule: str, hidden: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"rule": rule, "gamma": 3, "max_tokens": 60, "analyse": True}
+    queueing = [current for current, _ in rounds_and_waits(Repeating(), **options)]
+    silent = sum(not before.proposals and not after.proposals for before, after in pairwise(queueing))
+    assert 0.5 * silent < len(hidden) <= silent + sum(bool(current.proposals) for current in queueing)
+    assert any(current.proposals for current in queueing[30:])
+
+    monkeypatch.setattr(decoding, "SPEAKS_SELDOM", 0.0)
+    hidden.clear()
+    waiting = [current for current, _ in rounds_and_waits(Repeating(), **options)]
+    assert not hidden
+    assert [ids(current) for current in queueing] == [ids(current) for current in waiting]
+
+
+def ids(current: Round) -> tuple[list[int], list[int]]:
+    return [proposal.id for proposal in current.proposals], [token.id for token in current.emitted]
