@@ -15,7 +15,7 @@ from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
 from engine.requests.bench import BenchRequest
-from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event, TaskFailed
+from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskFailed
 from engine.worker import Engine
 
 SAVE_EVERY = 30.0
@@ -38,7 +38,8 @@ def bench(request: BenchRequest, json_path: Path | None = None, html_path: Path 
     def save_now_and_then() -> None:
         """Writes the rows measured so far to the JSON file, at most once every `SAVE_EVERY` seconds."""
         nonlocal saved
-        if json_path is not None and results.rows and time.perf_counter() - saved > SAVE_EVERY:
+        due = results.rows and not results.complete and time.perf_counter() - saved > SAVE_EVERY
+        if json_path is not None and due:
             write_whole(json_path, text_of(document(results, summary=False)))
             saved = time.perf_counter()
 
@@ -54,8 +55,6 @@ def bench(request: BenchRequest, json_path: Path | None = None, html_path: Path 
     finally:
         progress.clear()
         engine.close()
-    if isinstance(end, BenchFinished):
-        results.complete, results.out_of_time = end.complete, end.out_of_time
     if results.rows or not isinstance(end, TaskFailed):
         print(rendered(results))
     if json_path is not None and results.setup is not None:
@@ -71,15 +70,12 @@ def bench(request: BenchRequest, json_path: Path | None = None, html_path: Path 
 
 
 def _take(results: Results, event: Event, progress: ProgressBar) -> None:
+    results.take(event)
     match event:
         case BenchStarted(_, setup):
-            results.setup = setup
             for note in setup.notes:
                 progress.say(note)
-        case BenchMeasured(_, row):
-            results.rows.append(row)
         case BenchSkipped(_, message):
-            results.messages.append(message)
             progress.say(message)
         case _:
             pass

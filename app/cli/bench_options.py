@@ -9,7 +9,7 @@ from app.cli.shared_options import add_anyway, add_kv_bits, add_seed, add_target
 from engine.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.drafter_kinds import benched
 from engine.files.paths import data_folder
-from engine.requests.bench import BenchRequest
+from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
 from engine.types import MAX_GAMMA, RULES
 
 HELP = "find the fastest drafter and draft length"
@@ -18,8 +18,6 @@ DESCRIPTION = (
     "the same prompt. The answer and a table are printed to standard output, progress to standard error. Ctrl-C, or the end of "
     "the time, ends with what has been measured so far; the same command goes on with the rest, also after a crash."
 )
-MINUTES = 2.75
-"""By default: an answer after less than three minutes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,18 +49,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="gammas",
         metavar="N,M",
         type=listed(gamma, "numbers"),
-        default="2,auto",
+        default=",".join(map(str, QUICK_GAMMAS)),
         help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
     )
     parser.add_argument(
         "--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"
     )
     parser.add_argument("--limit", type=int, help="use at most this many prompts, taking the categories in turn")
-    parser.add_argument("--max-tokens", type=int, default=32, help="maximum tokens per answer (default: %(default)s)")
+    parser.add_argument("--max-tokens", type=int, default=QUICK_TOKENS, help="maximum tokens per answer (default: %(default)s)")
     parser.add_argument(
         "--minutes",
         type=float,
-        default=MINUTES,
+        default=QUICK_MINUTES,
         metavar="N",
         help="end after so many minutes, loading included; 0 measures everything, however long it takes (default: %(default)s)",
     )

@@ -7,8 +7,10 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from engine.drafter_kinds import NO_DRAFTER
+from engine.requests.bench import BenchRequest
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import (
+    BenchFinished,
     DrafterChecked,
     DrafterReady,
     DrafterRefused,
@@ -54,6 +56,9 @@ class EngineLike(Protocol):
     def sample(self, request: SampleRequest) -> int:
         """Queues short answers to be drawn many times, and returns the one id of the task."""
 
+    def bench(self, request: BenchRequest) -> int:
+        """Queues a benchmark and returns the id of the task."""
+
     def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
         """Changes a run from its next round on; None leaves a setting as it is."""
 
@@ -74,7 +79,7 @@ class EngineLink(QObject):
 
     Signals:
         received: a list of events, oldest first, without those of forgotten runs.
-        compared: a list of events of the newest comparison or sampling.
+        compared: a list of events of the newest comparison or sampling. benched: the same of the newest benchmark.
         checked: (DrafterChecked) whether a model can draft for the target.
         counted: (PromptCounted) the prompt that was counted last.
     """
@@ -83,12 +88,14 @@ class EngineLink(QObject):
     checked = Signal(object)
     counted = Signal(object)
     compared = Signal(list)
+    benched = Signal(list)
 
     def __init__(self, engine: EngineLike, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._engine = engine
         self._run: int | None = None
         self._compared: tuple[int, ...] = ()
+        self._benched: int | None = None
         self._loads = 0
         self._running = 0
         self._counting: int | None = None
@@ -151,6 +158,17 @@ class EngineLink(QObject):
         for run in self._compared:
             self._engine.stop(run)
 
+    def bench(self, request: BenchRequest) -> None:
+        """Starts a benchmark; `benched` says what comes of it. Raises DraftlightError if the engine is closed."""
+        self._benched = self._engine.bench(request)
+        self._running += 1
+        self._timer.setInterval(BUSY_MS)
+
+    def stop_bench(self) -> None:
+        """Stops the benchmark; what it has measured is kept."""
+        if self._benched is not None:
+            self._engine.stop(self._benched)
+
     def update(self, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
         """Asks the current run for another rule, gamma or drafter."""
         if self._run is not None:
@@ -177,7 +195,7 @@ class EngineLink(QObject):
         events = self._engine.events(budget=BUDGET_SECONDS)
         if not events:
             return
-        current, compared = [], []
+        current, compared, benched = [], [], []
         for event in events:
             if isinstance(event, PromptCounted):
                 self._take_count(event)
@@ -189,6 +207,8 @@ class EngineLink(QObject):
             run = getattr(event, "run_id", getattr(event, "task_id", None))
             if run in self._compared:
                 compared.append(event)
+            elif run is not None and run == self._benched:
+                benched.append(event)
             elif run is None or run == self._run:
                 current.append(event)
         self._timer.setInterval(BUSY_MS if self.busy or self._counting is not None else IDLE_MS)
@@ -196,6 +216,8 @@ class EngineLink(QObject):
             self.received.emit(current)
         if compared:
             self.compared.emit(compared)
+        if benched:
+            self.benched.emit(benched)
 
     def _take_count(self, event: PromptCounted) -> None:
         if event.count_id == self._counting:
@@ -204,7 +226,7 @@ class EngineLink(QObject):
 
     def _count(self, event: Event) -> None:
         match event:
-            case RunFinished() | RunFailed() | SamplingFinished() | TaskFailed():
+            case RunFinished() | RunFailed() | SamplingFinished() | BenchFinished() | TaskFailed():
                 self._running = max(0, self._running - 1)
             case LoadFailed() | DrafterReady() | DrafterRefused():
                 self._loads = max(0, self._loads - 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from app.session.engine_link import EngineLike
 from engine.drafter_kinds import NO_DRAFTER
+from engine.requests.bench import BenchRequest
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import Event, Gamma, Request, Rule
 
@@ -52,6 +53,10 @@ class LazyEngine:
     def sample(self, request: SampleRequest) -> int:
         """As `EngineLike.sample`; starts the engine."""
         return self.engine.sample(request)
+
+    def bench(self, request: BenchRequest) -> int:
+        """As `EngineLike.bench`; starts the engine."""
+        return self.engine.bench(request)
 
     def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
         """As `EngineLike.update`; does nothing before the engine is started, when there is no run."""

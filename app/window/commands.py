@@ -211,6 +211,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),
         Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
         Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",)),
+        Command("benchAction", "Find the fastest drafter…", "Go", window.models.find_drafter),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",)),
         *(window_menu() if menu_bar else ()),
         Command("tourAction", "Show the tour", "Help", window.show_tour),
@@ -253,6 +254,8 @@ def why_not(session: Session, comparing: CompareView | None, at: int) -> dict[st
     reasons["duplicateAction"] = whole
     reasons["exportChatAction"] = elsewhere or none_yet
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."
+    comparison = "Stop the comparison or wait until it has finished." if comparing is not None and comparing.running else ""
+    reasons["benchAction"] = busy or comparison
     return reasons | {
         "saveChartsAction": pictures,
         "shareCardAction": pictures,

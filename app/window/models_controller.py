@@ -16,6 +16,7 @@ from app.look.banner import Banner
 from app.look.dragged import local_files
 from app.look.theme import Theme
 from app.session.chat import Chat
+from app.window.bench_dialog import BenchDialog
 from engine.errors import DraftlightError
 from engine.files.gguf_header import is_gguf
 
@@ -54,6 +55,11 @@ class ModelsController(QObject):
         if self.dialog is not None:
             self.dialog.machine.ask_for(kind)
             self.dialog.tabs.setCurrentIndex(0)
+
+    @Slot()
+    def find_drafter(self) -> None:
+        """Opens the dialog that measures which drafter is the fastest; the window waits behind it."""
+        BenchDialog(self._chat, self._parent).open()
 
     @Slot(str, str)
     def _use(self, kind: str, path: str) -> None:

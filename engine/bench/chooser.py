@@ -146,8 +146,8 @@ class Advice:
     details: tuple[str, ...]
 
 
-def advice(decision: Decision) -> Advice:
-    """The decision in plain words."""
+def advice(decision: Decision, titles: bool = False) -> Advice:
+    """The decision in plain words. `titles`: drafters are called as in the window, not as on the command line."""
     rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
     many = f"{len(decision.prompts)} prompt{'s' * (len(decision.prompts) != 1)}"
     if decision.verdict == "too few":
@@ -159,16 +159,18 @@ def advice(decision: Decision) -> Advice:
     known = _resolution(decision)
     match decision.verdict:
         case "winner":
-            headline = f"Use {setting_words(first.setting, rules)}: {_times(first)} as fast as plain decoding."
+            headline = f"Use {setting_words(first.setting, rules, titles)}: {_times(first)} as fast as plain decoding."
             sure = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
         case "plain":
             headline = "Use no drafter: plain decoding is the fastest here."
             sure = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
         case "tied":
             chosen = decision.advised or first
-            headline = f"Use {setting_words(chosen.setting, rules)}: {_times(chosen)} as fast as plain decoding."
+            headline = f"Use {setting_words(chosen.setting, rules, titles)}: {_times(chosen)} as fast as plain decoding."
             others = [
-                f"{setting_words(entry.setting, rules)} ({entry.speedup:.2f})" for entry in decision.best if entry != chosen
+                f"{setting_words(entry.setting, rules, titles)} ({entry.speedup:.2f})"
+                for entry in decision.best
+                if entry != chosen
             ]
             some = others if len(others) <= NAMED else [*others[: NAMED - 1], f"{len(others) - NAMED + 1} more"]
             sure = f"Within the noise, others may be as fast or faster: {listed(some)}."
@@ -176,7 +178,9 @@ def advice(decision: Decision) -> Advice:
             headline = "No drafter is faster than plain decoding by more than the noise."
             fastest = next((entry for entry in decision.best if not entry.setting.is_baseline), None)
             sure = (
-                "" if fastest is None else f"The fastest was {setting_words(fastest.setting, rules)}: {_times(fastest)} as fast."
+                ""
+                if fastest is None
+                else f"The fastest was {setting_words(fastest.setting, rules, titles)}: {_times(fastest)} as fast."
             )
     return Advice(headline, tuple(words for words in (sure, known) if words))
 
@@ -187,11 +191,11 @@ def _resolution(decision: Decision) -> str:
     return f"With these {len(decision.prompts)} prompts, settings have to differ {gap} to be told apart."
 
 
-def setting_words(setting: BenchSetting, rule: bool = False) -> str:
-    """A setting as a sentence names it; `rule`: say under which."""
+def setting_words(setting: BenchSetting, rule: bool = False, title: bool = False) -> str:
+    """A setting as a sentence names it. `rule`: say under which. `title`: as in the window, where "head" is "Trained head"."""
     if setting.is_baseline:
         return "plain decoding"
-    drafter = setting.drafter if setting.drafter in DRAFTERS else drafter_title(setting.drafter)
+    drafter = setting.drafter if setting.drafter in DRAFTERS and not title else drafter_title(setting.drafter)
     return f"{drafter} with gamma {setting.gamma}" + (f" under {setting.rule}" if rule else "")
 
 

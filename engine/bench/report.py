@@ -23,6 +23,7 @@ from engine.bench.statistics import (
 )
 from engine.codec import plain
 from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup
+from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event
 
 FORMAT = "draftlight.bench/1"
 METHOD = {
@@ -64,6 +65,20 @@ class Results:
     messages: list[str] = field(default_factory=list)
     complete: bool = False
     out_of_time: bool = False
+
+    def take(self, event: Event) -> None:
+        """Takes in what the benchmark says; other events say nothing here."""
+        match event:
+            case BenchStarted(_, setup):
+                self.setup = setup
+            case BenchMeasured(_, row):
+                self.rows.append(row)
+            case BenchSkipped(_, message):
+                self.messages.append(message)
+            case BenchFinished(_, complete, out_of_time):
+                self.complete, self.out_of_time = complete, out_of_time
+            case _:
+                pass
 
     def figures(self) -> tuple[BenchFigures, ...]:
         """What the rows add up to, each setting on the same prompts."""

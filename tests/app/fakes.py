@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engine.requests.bench import BenchRequest
 from engine.types import (
     Candidate,
     DrafterChecked,
@@ -152,7 +153,7 @@ class FakeEngine:
     """Answers each request with `rounds`, one per call of `events`, of long answers several; wishes take effect in the next call.
 
     Attributes:
-        requests, counts, loads, forced: what it was asked for. closed: whether it was closed.
+        requests, counts, benched, loads, forced: what it was asked for. closed: whether it was closed.
         hold: rounds are held back while it is True. pause_after: no more rounds of an answer than that.
     """
 
@@ -160,6 +161,7 @@ class FakeEngine:
         self.rounds = list(story_rounds() if rounds is None else rounds)
         self.requests: list[Request] = []
         self.counts: list[Request] = []
+        self.benched: list[BenchRequest] = []
         self.loads: list[tuple[str, str]] = []
         self.forced: list[str] = []
         self.misfits: dict[str, str] = {}
@@ -209,6 +211,10 @@ class FakeEngine:
         given = "".join(f"[{token}]" for token in request.given) or request.given_text
         self.say(RunStarted(run_id, options, 40, request.drafter, None, given), PrefillProgress(run_id, 40, 40))
         return run_id
+
+    def bench(self, request: BenchRequest) -> int:
+        self.benched.append(request)
+        return 1000 + len(self.benched)
 
     def update(self, run_id: int, **changes: Any) -> None:
         if self._run is not None and self._run[0] == run_id:

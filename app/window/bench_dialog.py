@@ -1,0 +1,170 @@
+"""Finding the drafter and gamma that are fastest for the target in use: a benchmark, its answer, and a button to use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, QUrl, Slot
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
+
+from app.look.placing import part_on_screen
+from app.look.widgets import named, spaced
+from app.look.wording import target_title
+from app.session.chat import Chat
+from engine.bench.chooser import Contender, advice
+from engine.bench.prompts import read_prompts
+from engine.bench.report import Results
+from engine.drafter_kinds import DRAFTERS, benched
+from engine.errors import DraftlightError
+from engine.exports.bench_report import to_html
+from engine.files.paths import data_folder
+from engine.files.whole_file import NotWritten, write_whole
+from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
+from engine.types import BenchFinished, Event, TaskFailed, TaskProgress
+
+WORDS = (
+    "Measures drafters and draft lengths on short prompts of its own, beside plain decoding, for up to three minutes. Nothing is "
+    "added to the chat. The less the computer does meanwhile, the more certain the result."
+)
+STEPS = 1000
+
+
+class BenchDialog(QDialog):
+    """Measures on the engine thread. Closing it stops; the next time goes on with what was measured."""
+
+    def __init__(self, chat: Chat, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._chat = chat
+        self._results = Results(request_of(chat))
+        self._running = False
+        self._advised: Contender | None = None
+        self.setObjectName("benchDialog")
+        self.setWindowTitle("Find the fastest drafter")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.words, self.headline, self.details, self.step = QLabel(WORDS), QLabel(), QLabel(), QLabel()
+        self.headline.setObjectName("keysHeading")
+        for label in (self.words, self.headline, self.details, self.step):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setWordWrap(True)
+        self.progress = QProgressBar()
+        self.progress.setRange(0, STEPS)
+        self.progress.setTextVisible(False)
+        named(self.progress, "benchProgress", "How much is measured")
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self.buttons.rejected.connect(self.reject)
+        self.start = self._button("Start", self._start_or_stop)
+        self.start.setObjectName("primaryButton")
+        self.use = self._button("Use this drafter", self._use)
+        self.report = self._button("Open report", self._open_report)
+        column = spaced(QVBoxLayout(self), 10, (20, 18, 20, 16))
+        for widget in (self.words, self.headline, self.details):
+            column.addWidget(widget)
+        column.addStretch(1)
+        column.addWidget(self.step)
+        column.addWidget(self.progress)
+        column.addWidget(self.buttons)
+        room, line = part_on_screen(parent), self.fontMetrics().lineSpacing()
+        self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 20 * line))
+        chat.link.benched.connect(self._take)
+        self._show()
+        self.start.setFocus()
+
+    def _button(self, words: str, pressed: Callable[[], object]) -> QPushButton:
+        button = self.buttons.addButton(words, QDialogButtonBox.ButtonRole.ActionRole)
+        button.clicked.connect(pressed)
+        return button
+
+    @Slot()
+    def _start_or_stop(self) -> None:
+        if self._running:
+            self._chat.link.stop_bench()
+            self.step.setText("Stopping…")
+            return
+        self._results = Results(request_of(self._chat))
+        try:
+            self._chat.link.bench(self._results.request)
+        except DraftlightError as error:
+            self.step.setText(str(error))
+            return
+        self._running = True
+        self.progress.setValue(0)
+        self.step.setText("Loading…")
+        self._show()
+
+    @Slot(list)
+    def _take(self, events: list[Event]) -> None:
+        for event in events:
+            self._results.take(event)
+            match event:
+                case TaskProgress(_, step, fraction):
+                    self.step.setText(step[:1].upper() + step[1:])
+                    self.progress.setValue(round(STEPS * fraction))
+                case BenchFinished() | TaskFailed():
+                    self._running = False
+                    self.step.setText(event.message if isinstance(event, TaskFailed) else "")
+                    self._show()
+                case _:
+                    pass
+
+    def _show(self) -> None:
+        """What is known, and what can be done."""
+        request, decisions = self._results.request, () if self._running else self._results.decisions()
+        self._advised = decisions[0].advised if decisions else None
+        if decisions:
+            words = advice(decisions[0], titles=True)
+            self.headline.setText(words.headline)
+            self.details.setText("\n\n".join([*words.details, *self._results.missing()]))
+        else:
+            self.headline.setText(f"{target_title(request.target)}, temperature {request.temperatures[0]:g}")
+            self.details.clear()
+        self.progress.setVisible(self._running)
+        self.start.setText(
+            "Stop" if self._running else "Start" if not decisions else "Measure again" if self._results.complete else "Go on"
+        )
+        self.use.setEnabled(self._advised is not None)
+        self.report.setEnabled(bool(decisions))
+
+    @Slot()
+    def _use(self) -> None:
+        if self._advised is not None:
+            setting = self._advised.setting
+            self._chat.change("drafter", setting.drafter)
+            if setting.gamma is not None:
+                self._chat.change("gamma", setting.gamma)
+            self.close()
+
+    @Slot()
+    def _open_report(self) -> None:
+        path = data_folder() / "bench" / "report.html"
+        try:
+            write_whole(path, to_html(self._results))
+        except NotWritten as error:
+            self.step.setText(str(error))
+            return
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
+
+    def done(self, result: int) -> None:
+        """Closes it; a benchmark under way is stopped."""
+        if self._running:
+            self._chat.link.stop_bench()
+        super().done(result)
+
+
+def request_of(chat: Chat) -> BenchRequest:
+    """What is measured: the target with the settings in force, and besides the usual drafters the one in use."""
+    settings = chat.settings
+    named = () if settings.drafter in DRAFTERS else (settings.drafter,)
+    return BenchRequest(
+        prompts=read_prompts(),
+        target=settings.target,
+        drafters=(*benched(settings.target), *named),
+        rules=(settings.rule,),
+        temperatures=(settings.temperature,),
+        gammas=QUICK_GAMMAS,
+        max_tokens=QUICK_TOKENS,
+        peers=False,
+        kv_bits=settings.kv_bits,
+        minutes=QUICK_MINUTES,
+        journals=str(data_folder() / "bench"),
+    )
