@@ -135,14 +135,16 @@ const uint end = metal::min((split + 1u) * share, pairs);
 const uint offset = row * vocabulary;
 GumbelBest best = gumbel_nothing();
 for (uint pair = split * share + thread_index; pair < end; pair += GUMBEL_THREADS) {
-  const uint2 words = threefry(key, uint2(pair, pair + 0x20000u));
   const uint token = 2u * pair;
-  const int even = gumbel_units(words.x, table);
-  best = gumbel_consider(best, gumbel_score(float(logits[offset + token]), inverse_temperature[0], even), token);
-  if (token + 1u < vocabulary) {
-    const int odd = gumbel_units(words.y, table);
-    best = gumbel_consider(best, gumbel_score(float(logits[offset + token + 1u]), inverse_temperature[0], odd), token + 1u);
+  const float first = float(logits[offset + token]);
+  const float second = token + 1u < vocabulary ? float(logits[offset + token + 1u]) : -INFINITY;
+  // What a filter has dropped is drawn nowhere, so nothing is hashed for it: most pairs of most threads, under top-k or top-p.
+  if (first == -INFINITY && second == -INFINITY) {
+    continue;
   }
+  const uint2 words = threefry(key, uint2(pair, pair + 0x20000u));
+  best = gumbel_consider(best, gumbel_score(first, inverse_temperature[0], gumbel_units(words.x, table)), token);
+  best = gumbel_consider(best, gumbel_score(second, inverse_temperature[0], gumbel_units(words.y, table)), token + 1u);
 }
 best = gumbel_simd_best(best);
 

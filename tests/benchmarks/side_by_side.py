@@ -1,6 +1,6 @@
 """What Draftlight's loops take beside mlx-lm's own, in one run on the same models: make bench-side-by-side
 
-    python -m tests.benchmarks.side_by_side [--tokens 64] [--repeats 5] [--gamma 4] [--answers 200]
+    python -m tests.benchmarks.side_by_side [--tokens 64] [--repeats 5] [--gamma 4] [--answers 200] [--parts plain]
 
 Plain decoding against mlx-lm's `stream_generate`, at temperature 0 and 0.8, and `match` at temperature 0 against the same with a
 draft model and as many draft tokens: tokens per second after the first token, contenders in turn, as ratios of neighbours.
@@ -208,37 +208,57 @@ def print_memory(engine: Engine, folder: Path, answers: int) -> None:
     )
 
 
+PARTS = ("plain", "speculation", "waits", "turn", "memory")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5, help="measurements, contenders in turn")
     parser.add_argument("--gamma", type=int, default=4)
     parser.add_argument("--answers", type=int, default=200)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     chosen = parser.parse_args(arguments)
     model = load("builtin")
     ids = prompt_tokens(model, read_prompts()[0])
+    draft = OnTargetIds(load("builtin-draft"), logits_width(model.model))
+    if "plain" in chosen.parts:
+        compare_plain(model, ids, chosen.tokens, chosen.repeats)
+    if "speculation" in chosen.parts:
+        compare_speculation(model, draft, ids, chosen.tokens, chosen.gamma, chosen.repeats)
+    if "waits" in chosen.parts:
+        print_waits(model, draft, ids, chosen.gamma)
+    if not {"turn", "memory"}.isdisjoint(chosen.parts):
+        engine = Engine()
+        with tempfile.TemporaryDirectory() as folder:
+            if "turn" in chosen.parts:
+                print_second_turn(engine, model, Path(folder), chosen.repeats)
+            if "memory" in chosen.parts:
+                print_memory(engine, Path(folder), chosen.answers)
+            engine.close()
+
+
+def compare_plain(model: LoadedModel, ids: list[int], tokens: int, repeats: int) -> None:
+    """Without drafter."""
     for temperature in (0.0, 0.8):
         contenders = {
-            "mlx-lm": lambda t=temperature: of_mlx_lm(model, ids, chosen.tokens, t),
-            "plain": lambda t=temperature: of_draftlight(model, ids, chosen.tokens, None, False, temperature=t),
-            "plain, analysed": lambda t=temperature: of_draftlight(model, ids, chosen.tokens, None, True, temperature=t),
+            "mlx-lm": lambda t=temperature: of_mlx_lm(model, ids, tokens, t),
+            "plain": lambda t=temperature: of_draftlight(model, ids, tokens, None, False, temperature=t),
+            "plain, analysed": lambda t=temperature: of_draftlight(model, ids, tokens, None, True, temperature=t),
         }
-        compare(f"Plain, temperature {temperature:g}", contenders, chosen.repeats)
+        compare(f"Plain, temperature {temperature:g}", contenders, repeats)
+
+
+def compare_speculation(model: LoadedModel, draft: Any, ids: list[int], tokens: int, gamma: int, repeats: int) -> None:
+    """With one draft model, under mlx-lm's rule."""
     drafter = make_drafter("builtin-draft", model)
-    draft = OnTargetIds(load("builtin-draft"), logits_width(model.model))
-    speculation = {"rule": "match", "temperature": 0.0, "gamma": chosen.gamma}
+    asked = {"rule": "match", "temperature": 0.0, "gamma": gamma}
     contenders = {
-        "mlx-lm": lambda: of_mlx_lm(model, ids, chosen.tokens, 0.0, draft_model=draft, num_draft_tokens=chosen.gamma),
-        "match": lambda: of_draftlight(model, ids, chosen.tokens, drafter, False, **speculation),
-        "match, analysed": lambda: of_draftlight(model, ids, chosen.tokens, drafter, True, **speculation),
+        "mlx-lm": lambda: of_mlx_lm(model, ids, tokens, 0.0, draft_model=draft, num_draft_tokens=gamma),
+        "match": lambda: of_draftlight(model, ids, tokens, drafter, False, **asked),
+        "match, analysed": lambda: of_draftlight(model, ids, tokens, drafter, True, **asked),
     }
-    compare(f"Speculation with builtin-draft, temperature 0, {chosen.gamma} tokens drafted", contenders, chosen.repeats)
-    print_waits(model, draft, ids, chosen.gamma)
-    engine = Engine()
-    with tempfile.TemporaryDirectory() as folder:
-        print_second_turn(engine, model, Path(folder), chosen.repeats)
-        print_memory(engine, Path(folder), chosen.answers)
-        engine.close()
+    compare(f"Speculation with builtin-draft, temperature 0, {gamma} tokens drafted", contenders, repeats)
 
 
 if __name__ == "__main__":

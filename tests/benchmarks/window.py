@@ -3,7 +3,8 @@
 The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen where there
 is no screen), whose panel shows the rounds, the charts and the table in turn, with ghosts shown and a token pinned. The ratios of
 the medians are printed, and how long the window's frames took beside the engine. Read the ratios: all sides ran in turn on the
-same machine.
+same machine. With --vocabulary the target's table of tokens is padded with ids that nobody knows, so that the figures are those
+of a larger vocabulary.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
+import mlx.core as mx
 from PySide6.QtCore import QEventLoop, QTimer
 
 from app.session.cursor import Place
 from app.session.settings import PANEL_PAGES, PanelPage, Settings
 from app.window.launch import make_application
 from app.window.window import Window
+from engine.models import loading
+from engine.models.loaded import LoadedModel
+from engine.target.layer_taps import embedding_of
 from engine.types import DecodingOptions, LoadFailed, Message, Request, RunFailed, RunFinished
 from engine.worker import Engine
 from tests.benchmarks.frames import Frames, Stretch, summary
@@ -37,6 +43,23 @@ def alone(engine: Engine, options: DecodingOptions, drafter: str) -> float:
                 return event.tokens / event.seconds
             if isinstance(event, (RunFailed, LoadFailed)):
                 raise SystemExit(event.message)
+
+
+def pad_targets(vocab_size: int) -> None:
+    """Every target that is loaded from now on has logits of this width."""
+    original = loading.load
+
+    def padded(*arguments: Any, **options: Any) -> LoadedModel:
+        """As the original."""
+        model = original(*arguments, **options)
+        table = embedding_of(model.model)
+        known, width = table.weight.shape
+        if vocab_size > known and model.target_ids is None:
+            table.weight = mx.concatenate([table.weight, mx.zeros((vocab_size - known, width), table.weight.dtype)])
+            model.model.args.vocab_size = vocab_size
+        return model
+
+    loading.load = padded
 
 
 def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, list[Stretch], float]:
@@ -72,9 +95,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--turns", type=int, default=5, help="how often each side answers")
+    parser.add_argument("--vocabulary", type=int, help="pad the target's to so many")
     parser.add_argument("--drafter", default=Settings().drafter)
     arguments = parser.parse_args()
     make_application()
+    if arguments.vocabulary:
+        pad_targets(arguments.vocabulary)
     engine = Engine()
     settings = Settings(drafter=arguments.drafter, seed=7, max_tokens=arguments.tokens)
     window = Window(engine, settings)

@@ -134,6 +134,7 @@ def hard_rows(inverse_temperature: float = 1.25, seed: int = HARD_SEED, first_po
     rows["large logits"] = np.linspace(9_000, 9_001, HARD_VOCABULARY, dtype=np.float32)
     rows["a head and a long tail"] = only(np.full(HARD_VOCABULARY, -6, np.float32), everywhere)
     rows["a head and a long tail"][5] = 0
+    rows["filtered"] = only(np.linspace(0, 3, HARD_VOCABULARY, dtype=np.float32), [6, 7, 120, 513, 640, 641, 1000])
     return list(rows), np.stack(list(rows.values()))
 
 
