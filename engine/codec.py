@@ -86,6 +86,7 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
             finish=None if value.get("finish") is None else _choice(value["finish"], FINISHES),
             drafter_statistics=_statistics(value.get("drafter_statistics")),
             outlook=_outlook(value.get("outlook")),
+            proposer=None if value.get("proposer") is None else _text(value["proposer"]),
         )
     except KeyError as missing:
         raise ValueError(f"{missing} is missing") from None
@@ -192,6 +193,7 @@ def _outlook(value: Mapping[str, Any] | None) -> Outlook | None:
         needed=_number(value["needed"]),
         next_try=_optional_whole(value.get("next_try")),
         copies=_optional_truth(value.get("copies")) is True,
+        drafter=_text(value.get("drafter", "")),
     )
 
 

@@ -36,6 +36,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
 from engine.rounds.draft_length import AutoGamma, FixedGamma
+from engine.rounds.drafter_choice import DrafterChoice
 from engine.rounds.machine_costs import MachineCosts
 from engine.rounds.other_draws import HostDraws, OtherDraws, later_draws, other_draws
 from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
@@ -296,13 +297,21 @@ class _Run:
             self.gamma = self._new_gamma()
         return has_caught_up
 
-    def _new_gamma(self) -> FixedGamma | AutoGamma:
-        if self.options.gamma != "auto":
-            return FixedGamma(self.options.gamma)
-        if self.drafter is None:
+    def _new_gamma(self) -> FixedGamma | AutoGamma | DrafterChoice:
+        gamma = self.options.gamma
+        members = getattr(self.drafter, "members", None)
+        if members is not None:
+            return DrafterChoice({name: self._lengths(member) for name, member in members.items()}, gamma)
+        return self._lengths(self.drafter) if gamma == "auto" else FixedGamma(gamma)
+
+    def _lengths(self, drafter: Drafter | None) -> AutoGamma:
+        """What finds the length of its drafts, with what is known of it."""
+        if drafter is None:
             return AutoGamma()
-        draws = self.drafter.has_distribution
-        return AutoGamma(None if self.costs is None else self.costs.extra(self.drafter.name, draws), draws)
+        draws = drafter.has_distribution
+        if self.costs is None:
+            return AutoGamma(draws=draws)
+        return AutoGamma(self.costs.extra(drafter.name, draws), draws, self.costs.alpha(drafter.name, self.options.temperature))
 
     def _begin(self, drafter: Drafter) -> bool:
         """A drafter catches up with the committed tokens; whether it got there."""
@@ -370,6 +379,7 @@ class _Run:
             finish=finish,
             drafter_statistics=self.statistics,
             outlook=self.outlook,
+            proposer=getattr(self.drafter, "proposer", None) if proposals is not None else None,
         )
         if self.options.analyse:
             complete = partial(analysed, finished, Sight.of(verdict, self.shaper.greedy), self.options, self.text.text_of)
@@ -437,8 +447,9 @@ class _Run:
             self.silence.hear(False)
             return None
         worth = self.gamma if isinstance(self.gamma, AutoGamma) else None
-        expected = limit if worth is None else 1
-        pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected)
+        chooser = self.gamma if isinstance(self.gamma, DrafterChoice) else None
+        expected = limit if worth is None and chooser is None else 1
+        pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected, chooser)
         proposals = self.drafter.propose(limit, pen)
         self.silence.hear(proposals is not None)
         self.chances = pen.chances

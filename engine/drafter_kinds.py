@@ -56,11 +56,12 @@ class DrafterKind:
         name: by which it is selected, typed and stored; of a kind that is selected by path, the model type in its config.json.
         title: as a person would say it.
         does: one sentence for the user.
-        build: "module:function", a `Build`; empty where nothing drafts.
+        build: "module:function", a `Build`; empty where nothing drafts, or others do.
         fits: which targets.
         has_distribution: whether proposals are drawn from a distribution q; otherwise they are copied, and q is 1.
         sets_own_length: whether it decides itself how many tokens to propose where gamma is automatic.
         benched: whether `draftlight bench` measures it unless told what to measure.
+        members: of one that chooses among others in each round, which.
         follows_text: whether q at a position depends on the text before it alone, and not on where its round began.
     """
 
@@ -72,6 +73,7 @@ class DrafterKind:
     has_distribution: bool = True
     sets_own_length: bool = False
     benched: bool = False
+    members: tuple[str, ...] = ()
     follows_text: bool = False
 
     def builder(self) -> Build:
@@ -80,7 +82,7 @@ class DrafterKind:
         return cast(Build, getattr(importlib.import_module(module), function))
 
 
-NO_DRAFTER, NGRAM, HEAD, SMALL_DRAFT = "none", "ngram", "head", "builtin-draft"
+NO_DRAFTER, AUTO, NGRAM, HEAD, SMALL_DRAFT = "none", "auto", "ngram", "head", "builtin-draft"
 HEAD_FOLDER = "draftlight_head"
 BLOCK_FOLDER = "draftlight_block"
 CUT_DRAFT = "draftlight_cut"
@@ -90,6 +92,14 @@ DRAFTERS: dict[str, DrafterKind] = {
     kind.name: kind
     for kind in (
         DrafterKind(NO_DRAFTER, "None", "The target generates every token itself.", "", has_distribution=False),
+        DrafterKind(
+            AUTO,
+            "Auto",
+            "In each round whatever gains most: n-gram copies, the trained head, the small draft model, or nothing.",
+            "",
+            sets_own_length=True,
+            members=(NGRAM, HEAD, SMALL_DRAFT),
+        ),
         DrafterKind(
             NGRAM,
             "N-gram",
@@ -182,9 +192,15 @@ def may_fit(name: str, target: str) -> bool:
     return drafter_kind(name).fits != "builtin" or target == "builtin"
 
 
-def default_drafter(target: str) -> str:
-    """The drafter where none was asked for: the built-in target's own, and for any other what drafts for every target."""
+def single_drafter(target: str) -> str:
+    """The drafter where it has to be the same one throughout: the built-in target's own, and for any other what drafts for every
+    target."""
     return HEAD if may_fit(HEAD, target) else NGRAM
+
+
+def default_drafter() -> str:
+    """The drafter where none was asked for: whichever fits and gains most."""
+    return AUTO
 
 
 def benched(target: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.clock import Clock
 from engine.decoding import decode
 from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, always
 from engine.models.loaded import LoadedModel
@@ -58,7 +59,9 @@ class _Told:
         """Nothing is kept on the device."""
 
 
-def measure(target: LoadedModel, drafter: Drafter | None, costs: MachineCosts) -> Generator[None, None, None]:
+def measure(
+    target: LoadedModel, drafter: Drafter | None, costs: MachineCosts, clock: Clock | None = None
+) -> Generator[None, None, None]:
     """Measures what is not known yet of a target and, if it draws, a drafter that nobody else uses; pauses after each round.
 
     What it has found when it is not asked to go on is kept: `costs` is changed after each part.
@@ -66,12 +69,13 @@ def measure(target: LoadedModel, drafter: Drafter | None, costs: MachineCosts) -
     if chunk_size(target.model) < SMALLEST_CHUNK:
         return
     if any(rows not in costs.rows for rows in ROWS):
-        yield from _measure_rows(target, costs)
-    if drafter is not None and drafter.has_distribution and drafter.name not in costs.steps:
-        yield from _measure_steps(target, drafter, costs)
+        yield from _measure_rows(target, costs, clock)
+    for member in getattr(drafter, "members", {"": drafter}).values():
+        if member is not None and member.has_distribution and member.name not in costs.steps:
+            yield from _measure_steps(target, member, costs, clock)
 
 
-def _measure_rows(target: LoadedModel, costs: MachineCosts) -> Generator[None, None, None]:
+def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
     told = _Told()
 
     def ask(rows: int) -> None:
@@ -79,18 +83,20 @@ def _measure_rows(target: LoadedModel, costs: MachineCosts) -> Generator[None, N
         told.gamma = rows - 1
 
     shortest: dict[int, float] = {}
-    for rows, finished in _rounds(target, told, OPTIONS, ROWS, ask):
+    for rows, finished in _rounds(target, told, OPTIONS, ROWS, ask, clock):
         time = finished.milliseconds.total
         shortest[rows] = min(time, shortest.get(rows, time))
         yield
     costs.rows.update(shortest)
 
 
-def _measure_steps(target: LoadedModel, drafter: Drafter, costs: MachineCosts) -> Generator[None, None, None]:
+def _measure_steps(
+    target: LoadedModel, drafter: Drafter, costs: MachineCosts, clock: Clock | None
+) -> Generator[None, None, None]:
     options = OPTIONS.replace(phase_every=1)
     shortest: dict[int, float] = {}
     for gamma in GAMMAS:
-        for _, finished in _rounds(target, drafter, options.replace(gamma=gamma), (gamma,), lambda _: None):
+        for _, finished in _rounds(target, drafter, options.replace(gamma=gamma), (gamma,), lambda _: None, clock):
             time = finished.milliseconds.draft
             if time is not None and len(finished.proposals) == gamma:
                 shortest[gamma] = min(time, shortest.get(gamma, time))
@@ -102,13 +108,18 @@ def _measure_steps(target: LoadedModel, drafter: Drafter, costs: MachineCosts) -
 
 
 def _rounds(
-    target: LoadedModel, drafter: Drafter, options: DecodingOptions, lengths: Sequence[int], ask: Callable[[int], None]
+    target: LoadedModel,
+    drafter: Drafter,
+    options: DecodingOptions,
+    lengths: Sequence[int],
+    ask: Callable[[int], None],
+    clock: Clock | None,
 ) -> Iterator[tuple[int, Round]]:
     """Rounds of each length, as often as is measured, with a first one that counts for none."""
     vocabulary = min(len(target.vocabulary), 1000)
     prompt = [(7 * place + 3) % vocabulary for place in range(PROMPT)]
     ask(lengths[0])
-    with contextlib.closing(decode(target.model, prompt, drafter, options)) as rounds:
+    with contextlib.closing(decode(target.model, prompt, drafter, options, clock=clock)) as rounds:
         next(rounds)
         for _ in range(TIMES):
             for length in lengths:

@@ -34,6 +34,7 @@ class RoundCounts:
     started: float
     milliseconds: Milliseconds
     finish: Finish | None = None
+    proposer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def counts(round: Round) -> RoundCounts:
         started=round.started,
         milliseconds=round.milliseconds,
         finish=round.finish,
+        proposer=round.proposer,
     )
 
 
@@ -181,7 +183,7 @@ class Totals:
         self._accepted_at.update(range(entry.accepted))
         self._rejected_at.update(range(entry.accepted, entry.accepted + entry.rejected))
         self.jointly_judged = self.jointly_judged or (entry.rule == "block" and entry.proposals > 0)
-        verdicts = self._verdicts.setdefault((entry.rule, entry.drafter), _Verdicts())
+        verdicts = self._verdicts.setdefault((entry.rule, entry.proposer or entry.drafter), _Verdicts())
         verdicts.accepted += entry.accepted
         verdicts.judged += entry.accepted + entry.rejected
         verdicts.gammas[entry.proposals] += 1

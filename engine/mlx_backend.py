@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine import garbage
 from engine.clock import Clock
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind, type_stated
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind, may_fit, type_stated
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, available_memory
 from engine.files.paths import data_folder
@@ -74,11 +75,13 @@ class MlxBackend:
         if name not in DRAFTERS:
             stated = self._read_json(Path(name).expanduser() / "config.json", required=False)
             kind = drafter_kind(name, type_stated(stated))
-        if not kind.build:
+        if not kind.build and not kind.members:
             return LoadedDrafter(name, None)
         reason = self._models.cache_reason(target.model)
         if reason is not None:
             raise DraftlightError(f"No drafter can be used with {target.name}: it {reason}")
+        if kind.members:
+            return self._together(kind.members, target, progress, make_room)
 
         def load() -> Any:
             """The model of the drafter's name. A target that drafts for itself is loaded already."""
@@ -88,6 +91,19 @@ class MlxBackend:
             return self._models.load(name, progress, target=target, make_room=make_room)
 
         return kind.builder()(name, target, load)
+
+    def _together(self, members: Sequence[str], target: Any, progress: Progress, make_room: MakeRoom | None) -> LoadedDrafter:
+        """Those of the members that fit the target, as one; one whose model does not fit into the memory is left out, too."""
+        from engine.drafters.automatic import together
+        from engine.files.builtin import builtin_path
+
+        named = "builtin" if Path(target.path) == builtin_path() else ""
+        loaded = []
+        for name in members:
+            if may_fit(name, named):
+                with contextlib.suppress(DraftlightError):
+                    loaded.append(self.drafter(name, target, progress, make_room))
+        return together(loaded)
 
     def unloaded_pair(self, name: str, target: Any) -> tuple[str, str]:
         """As in `Backend`, by `engine.models.unloaded_pair`."""
@@ -115,7 +131,7 @@ class MlxBackend:
         for finished in self._decoding.decode(target, list(prompt), drafter, options, costs=costs, **steered):
             seen.append(finished)
             yield finished
-        costs.follow(seen)
+        costs.follow(seen, options.temperature)
 
     def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
         """As in `Backend`, by `engine.measuring`, imported when it is first wanted. What was found is kept for ever."""
@@ -148,7 +164,7 @@ class MlxBackend:
         """What the window offers for this target besides this drafter, without loading a model."""
         others: list[Any] = []
         for name in DRAFTERS:
-            if drafter is None or name in (drafter.name, NO_DRAFTER, SMALL_DRAFT):
+            if drafter is None or DRAFTERS[name].members or name in (drafter.name, NO_DRAFTER, SMALL_DRAFT):
                 continue
             try:
                 others.append(self.drafter(name, target, lambda step, fraction: None).drafter)

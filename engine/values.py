@@ -278,6 +278,7 @@ class Outlook:
         needed: the alpha from which such a round is worth its time; 1 where none is.
         next_try: rounds without proposals before drafting is tried again, this one included; None where drafting is not parked.
         copies: whether proposals were at hand that cost nothing but their verification.
+        drafter: whom this is about, where several could propose.
     """
 
     gamma: int
@@ -286,6 +287,7 @@ class Outlook:
     needed: float
     next_try: int | None = None
     copies: bool = False
+    drafter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +309,7 @@ class Round:
         drafter_statistics: of a drafter that keeps some, where it was asked in this round.
         outlook: what an automatic gamma weighed; None under a fixed one, before it knows, and in traces from before it was
             recorded.
+        proposer: which one proposed, where several drafters take part; else None.
     """
 
     index: int
@@ -324,6 +327,12 @@ class Round:
     finish: Finish | None = None
     drafter_statistics: DrafterStatistics | None = None
     outlook: Outlook | None = None
+    proposer: str | None = None
+
+    @property
+    def drafted_by(self) -> str:
+        """Who proposed: the drafter in force, or the one of several that had its turn."""
+        return self.proposer or self.drafter
 
     @property
     def accepted(self) -> int:

@@ -15,7 +15,9 @@ import numpy as np
 
 from engine import near_ties, noise_reference
 from engine.decoding import DecodingOptions, decode
+from engine.drafter_kinds import drafter_kind
 from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
+from engine.drafters.automatic import automatic
 from engine.drafters.base import Drafter
 from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
@@ -80,6 +82,8 @@ def prompt_tokens(model: LoadedModel, prompt: Prompt) -> list[int]:
 def make_drafter(name: str, target: LoadedModel) -> Drafter | None:
     if name == "none":
         return None
+    if name == "auto":
+        return automatic([make_drafter(member, target) for member in drafter_kind(name).members])
     if name in ("head", "head-alone"):
         return FeatureHead(BUILTIN_HEAD, target, name, copies=name == "head")
     lookup = {"ngram": NGram, "ngram-mod": NGramMod}.get(name)

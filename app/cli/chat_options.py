@@ -178,7 +178,7 @@ def _settings(arguments: argparse.Namespace, before: ChatSettings | None) -> Cha
     return ChatSettings(
         system=before.system if arguments.system is None else arguments.system,
         target=target,
-        drafter=arguments.drafter or (before.drafter if before.target == target else default_drafter(target)),
+        drafter=arguments.drafter or (before.drafter if before.target == target else default_drafter()),
         options=changed_by(options, arguments),
         template=before.template and not arguments.raw,
         thinking=arguments.thinking or before.thinking,

@@ -20,4 +20,4 @@ def run(arguments: argparse.Namespace) -> int:
     """The command, with the arguments of `add_arguments`."""
     from app.cli.self_test import self_test
 
-    return self_test(arguments.screenshots, default_drafter("builtin"))
+    return self_test(arguments.screenshots, default_drafter())

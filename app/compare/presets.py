@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.compare.comparison import ColumnSetup, Setup
 from app.session.session import Turn
 from app.session.settings import Settings
-from engine.drafter_kinds import DRAFTERS, NGRAM, NO_DRAFTER, default_drafter, may_fit
+from engine.drafter_kinds import AUTO, DRAFTERS, NGRAM, NO_DRAFTER, may_fit, single_drafter
 from engine.types import Rule
 
 STORY = "Write a short story about a lighthouse keeper who finds a message in a bottle."
@@ -68,15 +68,15 @@ def _compared(setup: Setup) -> tuple[object, ...]:
 def _two_drafters(settings: Settings) -> tuple[str, str]:
     """Two that fit the target, as different as there are; the one of the settings first."""
     first = _drafter(settings)
-    others = [name for name in DRAFTERS if name not in (first, NO_DRAFTER) and may_fit(name, settings.target)]
+    others = [name for name, kind in DRAFTERS.items() if kind.build and name != first and may_fit(name, settings.target)]
     return first, next((name for name in others if DRAFTERS[name].has_distribution), others[0])
 
 
 def _drafter(settings: Settings) -> str:
-    """The drafter of the settings; where there is none, one that fits the target."""
-    if settings.drafter != NO_DRAFTER:
+    """The drafter of the settings; where there is none, or several, one that fits the target: the columns are about one."""
+    if settings.drafter not in (NO_DRAFTER, AUTO):
         return settings.drafter
-    return default_drafter(settings.target)
+    return single_drafter(settings.target)
 
 
 def _column(settings: Settings, **changes: object) -> ColumnSetup:
@@ -130,7 +130,7 @@ def setup_of(turn: Turn, settings: Settings) -> Setup:
     """A comparison that begins with the settings of an answer: beside it the same without a drafter, or with one."""
     answer, options = turn.answer, turn.answer.options
     drafter = answer.drafter if may_fit(answer.drafter, settings.target) else NO_DRAFTER
-    other = NO_DRAFTER if drafter != NO_DRAFTER else default_drafter(settings.target)
+    other = NO_DRAFTER if drafter != NO_DRAFTER else single_drafter(settings.target)
     columns = tuple(ColumnSetup(options.rule, name, options.gamma, options.temperature) for name in (drafter, other))
     raw = answer.request is not None and not answer.request.template
     return Setup(turn.prompt, columns, options.seed, min(options.max_tokens, ANSWER), template=not raw)

@@ -217,7 +217,7 @@ def lane_words(round_: Round) -> str:
     if count:
         fates = [(round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "unjudged")]
         said = ", ".join(f"{number} {name}" for number, name in fates if number)
-        what = f"{count} proposal{'s' * (count != 1)} by {drafter_title(round_.drafter)}: {said}"
+        what = f"{count} proposal{'s' * (count != 1)} by {drafter_title(round_.drafted_by)}: {said}"
     else:
         what = "nothing proposed"
     added = [f"{token.origin} “{shown_text(token.text, token.bytes)}”" for token in round_.emitted if token.origin != "accepted"]

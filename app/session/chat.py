@@ -546,7 +546,7 @@ class Chat(QObject):
         wished = self._put_aside or self.settings.drafter
         fits = may_fit(wished, target)
         self._put_aside = None if fits else wished
-        return wished if fits else default_drafter(target)
+        return wished if fits else default_drafter()
 
     def keep(self, **changes: object) -> None:
         """Puts settings in force and writes them down; a drafter that only stands in is not written down, nor is what only a

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from app.look.theme import APPEARANCES, Appearance
 from app.session.presets import Preset, read_presets
-from engine.drafter_kinds import HEAD
+from engine.drafter_kinds import AUTO
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.foreign import content_of, json_of
 from engine.files.paths import data_folder
@@ -65,7 +65,7 @@ class Settings:
     geometry: tuple[int, ...] = ()
     target: str = "builtin"
     recommended: Sampling = BUILTIN
-    drafter: str = HEAD
+    drafter: str = AUTO
     rule: Rule = "gumbel"
     temperature: float = TEMPERATURE
     gamma: Gamma = "auto"

@@ -84,7 +84,12 @@ COLUMNS = (
     TableColumn("Rows", "Rows of the target's forward pass.", lambda round_: round_.rows, "Rows"),
     *(_expected_column(rule) for rule in EXPECTED_RULES),
     TableColumn("Rule", "The rule used in this round.", lambda round_: RULE_TITLES[round_.rule], "Rejection"),
-    TableColumn("Drafter", "The drafter used in this round.", lambda round_: drafter_title(round_.drafter), "Small draft model"),
+    TableColumn(
+        "Drafter",
+        "The drafter that proposed in this round.",
+        lambda round_: drafter_title(round_.drafted_by),
+        "Small draft model",
+    ),
     TableColumn("Position", "Index of the round's first token, prompt included.", lambda round_: round_.position, "100,000"),
 )
 

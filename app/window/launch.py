@@ -96,5 +96,5 @@ def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settin
     target = getattr(arguments, "target", None)
     drafter = getattr(arguments, "drafter", None)
     if target is not None and target != settings.target:
-        settings = replace(settings, target=target, drafter=drafter or default_drafter(target))
+        settings = replace(settings, target=target, drafter=drafter or default_drafter())
     return settings if drafter is None else replace(settings, drafter=drafter)

@@ -100,6 +100,8 @@ def _loading_text(session: Session) -> str:
     name = drafter_title(session.loading)
     if session.loading == "builtin":
         name = "the built-in model"
+    elif drafter_kind(session.loading).members:
+        name = "the drafters"
     elif drafter_kind(session.loading).fits == "builtin":
         name = f"the {name.lower()}"
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""

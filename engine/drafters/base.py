@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -55,6 +55,30 @@ class Proposals:
         return isinstance(self.q, OneHot) or index in self.placed
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one of several drafters could do in the round that begins.
+
+    Attributes:
+        chances: of each token that it would propose outright, how likely it is to be right given those before it; empty where it
+            would have to draw.
+        behind: committed tokens that it has not read.
+    """
+
+    chances: tuple[float, ...] = ()
+    behind: int = 0
+
+
+class Chooser(Protocol):
+    """What says which of several drafters proposes, by past rounds and by what each has to offer."""
+
+    def choose_drafter(self, offers: Mapping[str, Offer]) -> str | None:
+        """Who is to propose; None if nobody."""
+
+    def of(self, name: str) -> Worth | None:
+        """What is asked whether that one's proposals pay; None where gamma is fixed."""
+
+
 class Worth(Protocol):
     """What an automatic gamma says of proposals, by past rounds and by what was drawn in this one."""
 
@@ -81,6 +105,7 @@ class DraftPen:
         vocab_size: width of the target's logits.
         worth: asked whether proposals pay; None where gamma is fixed, so that all do.
         limit: how many tokens will probably be drawn; noise is made for as many at once.
+        chooser: says which of several drafters proposes, where there are several; then it says what they are worth, too.
 
     Attributes:
         places: whether a drafter that could draw may place a token instead.
@@ -97,8 +122,10 @@ class DraftPen:
         vocab_size: int,
         worth: Worth | None = None,
         limit: int = 1,
+        chooser: Chooser | None = None,
     ) -> None:
         self._limit = limit
+        self._chooser = chooser
         self._shaper = shaper
         self._rule = rule
         self._noise = noise
@@ -164,6 +191,14 @@ class DraftPen:
         self._tokens.append(placed)
         self._placed[len(self._tokens) - 1] = chance
         return placed
+
+    def choose_drafter(self, offers: Mapping[str, Offer]) -> str | None:
+        """Who of several is to propose; from then on the pen speaks for that one. The first, where nobody weighs them."""
+        if self._chooser is None:
+            return next(iter(offers))
+        chosen = self._chooser.choose_drafter(offers)
+        self._worth = None if chosen is None else self._chooser.of(chosen)
+        return chosen
 
     def begins(self) -> bool:
         """Whether to draw at all. Ask before the first draw, with nothing drawn."""

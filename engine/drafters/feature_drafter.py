@@ -20,6 +20,8 @@ from engine.types import DrafterStatistics
 
 SURE = 0.85
 """Where a copied token is right that often, the model is not asked."""
+MOST_HEARD = 32
+"""Rounds whose features may wait to be fused: they are wider than what becomes of them."""
 LOOKED_AHEAD = 8
 """Copies that are supposed to follow the first, when it is weighed whether that pays."""
 MOST_COPIED = 0.98
@@ -95,6 +97,7 @@ class FeatureDrafter:
         self._caches = [KVCache() for _ in range(self._cache_count)]
         self._committed: list[int] = []
         self._features: list[mx.array] = []  # fused, (rows, hidden) each, from position 0 on without a gap
+        self._heard: list[mx.array] = []  # the rows after them as the target left them, to be fused together when they are wanted
         self._rows = 0
         self._queued: Any = None
         self._odds = Odds()
@@ -151,6 +154,7 @@ class FeatureDrafter:
         features = self.take_features()
         if start <= self._rows < start + rows:
             self._add(features[self._rows - start : rows])
+            self._fuse()
 
     def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
         """As in `Drafter`. What the target read while nobody listened, it reads once more for this drafter."""
@@ -252,6 +256,7 @@ class FeatureDrafter:
         """As in `Drafter`."""
         self._forget_drafts()
         if self._rows:
+            self._fuse()
             mx.eval(self._features, [cache.state for cache in self._caches if cache.keys is not None])
 
     @property
@@ -265,12 +270,21 @@ class FeatureDrafter:
     # Rows
 
     def _add(self, features: mx.array) -> None:
-        self._features.append(self._model.fuse(features))
+        self._heard.append(features)
+        if len(self._heard) >= MOST_HEARD:
+            self._fuse()
         self._rows += int(features.shape[0])
+
+    def _fuse(self) -> None:
+        """Fuses what was heard since it was last wanted: one that rests pays for its rows in one go."""
+        if self._heard:
+            heard, self._heard = self._heard, []
+            self._features.append(self._model.fuse(heard[0] if len(heard) == 1 else mx.concatenate(heard)))
 
     def _keep_rows(self, rows: int) -> None:
         """Forgets all rows but the first so many."""
         self._queued = None
+        self._fuse()
         while self._rows > rows:
             last = self._features.pop()
             excess = self._rows - rows
@@ -291,6 +305,7 @@ class FeatureDrafter:
 
     def _feature_rows(self, start: int, end: int) -> mx.array:
         """(end - start, hidden) fused features; looks from the newest back, where what is wanted stands."""
+        self._fuse()
         parts: list[mx.array] = []
         last = self._rows
         for part in reversed(self._features):

@@ -112,8 +112,10 @@ class FeatureHead(FeatureDrafter):
         if self._queued is not None:
             queued, self._queued = self._queued, None
             return queued
+        self._fuse()
         newest = self._rows - 1
         self._absorb(newest)
+        self._fuse()
         return self._attend(self._features[-1][-1:], mx.array(self._committed[-1:]), newest)
 
     def _attend(self, feature: mx.array, token: mx.array, start: int) -> tuple[mx.array, mx.array]:

@@ -67,13 +67,16 @@ class NGram:
 
     def draft(self, limit: int, length: Callable[[Sequence[float]], int | None] | None = None) -> list[int]:
         """At most `limit` ids to stand after the text so far; `length`: how many pay of those with these chances."""
+        chances = self.copies(limit)
+        paying = length(chances) if length is not None and chances else None
+        return self._copy[: self._worthwhile(chances) if paying is None else paying]
+
+    def copies(self, limit: int) -> list[float]:
+        """As in `engine.drafters.automatic.Copier`: the odds of a match of one more token with each."""
         self._match, start, places = self._lookup.match()
         self._copy = self._lookup.copied(start, MAX_GAMMA) if self._match else []
         self.statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._lookup.entries)
-        copy = self._copy[:limit]
-        chances = [self._odds.of(self._match + place) for place in range(len(copy))]
-        paying = length(chances) if length is not None and chances else None
-        return copy[: self._worthwhile(chances) if paying is None else paying]
+        return [self._odds.of(self._match + place) for place in range(min(limit, len(self._copy)))]
 
     def _worthwhile(self, chances: Sequence[float]) -> int:
         """How many come before the chance that all of them are right falls below what they must be worth."""

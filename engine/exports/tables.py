@@ -34,7 +34,7 @@ Kind = Literal["text", "whole", "number", "candidates"]
 """What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
 TableName = Literal["rounds", "proposals", "answers", "stretches"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
-_COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish")
+_COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish", "proposer")
 
 ROUND_COLUMNS: dict[str, Kind] = {
     "trace": "text",
@@ -57,6 +57,7 @@ ROUND_COLUMNS: dict[str, Kind] = {
     "started_ms": "number",
     **{f"{phase}_ms": "number" for phase in ("total", *PHASES)},
     "finish": "text",
+    "proposer": "text",
 }
 FIRST_ROUND_COLUMN = "index"
 """How tables of version 0.1.0 call the column `round`, which counts from 0 there."""
@@ -293,6 +294,7 @@ def counts_of(row: Mapping[str, Any]) -> RoundCounts:
         started=float(row["started_ms"]),
         milliseconds=Milliseconds(float(row["total_ms"]), *(_number(row[f"{phase}_ms"]) for phase in PHASES)),
         finish=None if finish in (None, "") else FINISHES[FINISHES.index(finish)],
+        proposer=_text_of(row.get("proposer")) or None,
     )
 
 
@@ -336,7 +338,7 @@ def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
             "trace": name,
             "round": round.index + 1,
             "place": place + 1,
-            "drafter": round.drafter,
+            "drafter": round.drafted_by,
             "rule": round.rule,
             **proposal_values(proposal),
             **{f"expected_{rule}": getattr(expected, rule, None) for rule in EXPECTED_RULES},

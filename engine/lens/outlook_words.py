@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.lens.shared_wording import drafter_title
 from engine.types import Outlook, Round
 
 
@@ -16,7 +17,8 @@ def weighed(round_: Round) -> str:
         price += ", which no alpha makes up for"
     else:
         price += f", which pays from {'a chance' if outlook.copies else 'an alpha'} of {outlook.needed:.2f}"
-    has = f"the copy at hand has {outlook.alpha:.2f}" if outlook.copies else f"the drafter has {outlook.alpha:.2f} lately"
+    who = drafter_title(outlook.drafter).lower() if outlook.drafter else "drafter"
+    has = f"the copy at hand has {outlook.alpha:.2f}" if outlook.copies else f"the {who} has {outlook.alpha:.2f} lately"
     rests = "" if round_.proposals or outlook.next_try is None else f" {rest(outlook).capitalize()}."
     return f"{price}; {has}.{rests}"
 

@@ -312,13 +312,13 @@ class Rejudge:
         if round_.rule not in INVARIANT_RULES:
             return _TEXT_DIFFERS.format(rule=RULE_TITLES[round_.rule])
         # Of a head that was chosen by its path only the statistics tell that it is no draft model.
-        if not drafter_kind(round_.drafter).follows_text or round_.drafter_statistics is not None:
+        if not drafter_kind(round_.drafted_by).follows_text or round_.drafter_statistics is not None:
             return (
                 "What this drafter proposes depends on where its round began: rounds that begin elsewhere have other proposals."
             )
-        if self._drafter not in ("", round_.drafter):
+        if self._drafter not in ("", round_.drafted_by):
             return "The drafter was changed during the answer."
-        self._drafter = round_.drafter
+        self._drafter = round_.drafted_by
         return ""
 
 

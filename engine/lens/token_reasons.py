@@ -67,7 +67,7 @@ def was_copied(round_: Round, proposal: Proposal) -> bool:
     of 1 without alternatives, which a filter that left one token can bring about too."""
     if proposal.copied is not None:
         return proposal.copied
-    return not drafter_kind(round_.drafter).has_distribution or (proposal.q == 1 and len(proposal.draft_top) == 1)
+    return not drafter_kind(round_.drafted_by).has_distribution or (proposal.q == 1 and len(proposal.draft_top) == 1)
 
 
 def _without_noise(drawn: str, target: str, stands: bool) -> str:
@@ -138,7 +138,7 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         alone = copied or spot.at >= len(round_.proposals)
         which = "q is" if without_p else "p is" if alone else "p and q are"
         notes.append(f"{which} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
-    elif copied and not drafter_kind(round_.drafter).has_distribution:
+    elif copied and not drafter_kind(round_.drafted_by).has_distribution:
         notes.append(
             "The drafter proposes without probabilities: q is 1 for its token, so every rule accepts it with probability p."
         )

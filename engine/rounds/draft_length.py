@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from bisect import bisect_right
 from collections import deque
@@ -115,29 +116,41 @@ class AutoGamma:
     Args:
         extra: what proposals cost on this machine, where that was measured.
         draws: whether the drafter draws; then a round that began with a copied token tells nothing of its alpha.
+        alpha: what is supposed of its alpha, by earlier answers.
+
+    Attributes:
+        is_parked: whether drafting was given up until a try shows that it pays.
     """
 
-    def __init__(self, extra: Extra | None = None, draws: bool = False) -> None:
+    def __init__(self, extra: Extra | None = None, draws: bool = False, alpha: float | None = None) -> None:
         self._measured = extra
-        self._draws = draws
-        self._accepted = PRIOR_ALPHA * PRIOR_WEIGHT
-        self._rejected = (1 - PRIOR_ALPHA) * PRIOR_WEIGHT
-        # By whether they tell what drafts cost, so that a long rest does not make that forgotten: extra, time, took back.
-        self._times: dict[bool, deque[tuple[float, float, bool]]] = {told: deque(maxlen=REMEMBERED) for told in (False, True)}
+        self.draws = draws
+        supposed = PRIOR_ALPHA if alpha is None else alpha
+        self._accepted = supposed * PRIOR_WEIGHT
+        self._rejected = (1 - supposed) * PRIOR_WEIGHT
+        # By whether they tell what drafts cost, so that a long rest does not make that forgotten.
+        self._times = {told: _Moments() for told in (False, True)}
         self._latest: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # time, emitted
         self._took_back = False
         self._fitted: _Costs | None = None
         self._is_begun = False
         self._knows_plain = extra is not None
-        self._is_parked = False
+        self.is_parked = False
         self._pause = FIRST_PAUSE
         self._wait = 0  # rounds without proposals before the next try
         self._offered: Sequence[float] = ()
         bounds = (0.0, *CHANCES, 1.0)
         middles = [(low + high) / 2 for low, high in pairwise(bounds)]
         self._classes = [[CLASS_WEIGHT * middle, CLASS_WEIGHT] for middle in middles]  # accepted, judged
+        if alpha is not None and extra is not None and self.faster() < 1 - MARGIN:
+            self.is_parked, self._wait = True, FIRST_PAUSE
 
     # What is asked before and during a round; none of it changes anything but what `outlook` says
+
+    @property
+    def looks_at_plain(self) -> bool:
+        """Whether the next round goes without proposals for the sake of its time alone."""
+        return self._wait > 0 and not self.is_parked
 
     @property
     def rests(self) -> bool:
@@ -171,6 +184,28 @@ class AutoGamma:
                 most, best = worth, gamma
         return best
 
+    def gain(self, chances: Sequence[float] = (), gamma: int | None = None) -> float:
+        """What a round of proposals brings more than a plain one, in tokens, less what its time would bring at the speed of late:
+        at the best length, or at a given gamma. Of copies the chances are known; of what is drawn, the alpha of late."""
+        costs, speed, most, gained, reached = self._costs(), self._speed(), -math.inf, 0.0, 1.0
+        longest = len(chances) or LARGEST_AUTO
+        for length in range(1, (longest if gamma is None else min(gamma, longest)) + 1):
+            reached *= chances[length - 1] if chances else self.alpha
+            gained += reached
+            if gamma is None or length == min(gamma, longest):
+                most = max(most, gained - speed * costs.more(0, length, 1.0, reached))
+        return most
+
+    def faster(self) -> float:
+        """How many times as fast as plain rounds drafted ones are, at their best length, by what is known."""
+        best, alpha = self._best(), self.alpha
+        return _tau(alpha, best) / self._costs().relative(best, alpha)
+
+    def step_cost(self) -> float:
+        """What a second proposal takes, in plain rounds."""
+        costs = self._costs()
+        return costs.more(1, 2, 1.0, 1.0) / costs.start
+
     def goes_on(self, chances: Sequence[float]) -> bool:
         """Whether further proposals pay after those to which the drafter gave these chances."""
         stands = 1.0
@@ -181,7 +216,7 @@ class AutoGamma:
         gain, reached = 0.0, stands
         # One more row may cost a step to the machine that the rows after it do not, so the first need not pay by itself.
         for gamma in range(drafted + 1, max(drafted + 1, LARGEST_AUTO) + 1):
-            reached *= self._alpha
+            reached *= self.alpha
             gain += reached
             if gain >= speed * costs.more(drafted, gamma, stands, reached):
                 return True
@@ -196,8 +231,8 @@ class AutoGamma:
         if offered:
             return Outlook(1, costs.relative(1, offered[0]), offered[0], _needed(costs, 1), copies=True)
         best = self._best()
-        wait = self._wait if self._is_parked else None
-        return Outlook(best, costs.relative(best, self._alpha), self._alpha, _needed(costs, best), wait)
+        wait = self._wait if self.is_parked else None
+        return Outlook(best, costs.relative(best, self.alpha), self.alpha, _needed(costs, best), wait)
 
     # What is learned
 
@@ -207,7 +242,7 @@ class AutoGamma:
         self._knows_plain |= not proposals
         if self._is_begun:  # the first round pays for much that no other does
             time = self._undisturbed(finished.milliseconds.total)
-            self._times[bool(proposals) or self._took_back].append((self._extra(len(proposals)), time, self._took_back))
+            self._times[bool(proposals) or self._took_back].add(self._extra(len(proposals)), time, self._took_back)
             self._latest.append((time, len(finished.emitted)))
             self._fitted = None
         self._is_begun = True
@@ -218,31 +253,37 @@ class AutoGamma:
             counts = self._classes[bisect_right(CHANCES, chance)]
             counts[0] += proposal.status == "accepted"
             counts[1] += 1
-        if proposals and not (self._draws and proposals[0].copied):
+        if proposals and not (self.draws and proposals[0].copied):
             self._accepted = self._accepted * DECAY + finished.accepted
             self._rejected = self._rejected * DECAY + finished.rejected
             self._tried(finished.accepted == len(proposals))
         else:
             self.rested()
 
-    def rested(self) -> None:
-        """A round in which this drafter drew nothing."""
+    def watch(self, finished: Round) -> None:
+        """A round in which another drafter proposed: what it brought is the speed to beat."""
+        self._latest.append((self._undisturbed(finished.milliseconds.total), len(finished.emitted)))
+        self._took_back = finished.accepted < len(finished.proposals)
+        self.rested(fades=True)
+
+    def rested(self, fades: bool = False) -> None:
+        """A round in which this drafter drew nothing; what was known of it counts less where it is parked, or another draws."""
         self._wait = max(0, self._wait - 1)
-        if self._is_parked:
+        if self.is_parked or fades:
             self._accepted *= FADE
             self._rejected *= FADE
 
     def _tried(self, all_accepted: bool) -> None:
         """Parks drafting, or goes on with it, by what the rounds so far say."""
-        faster = self._gain()
-        if not self._is_parked:
+        faster = self.faster()
+        if not self.is_parked:
             if faster < 1 - MARGIN:
-                self._is_parked, self._pause = True, FIRST_PAUSE
+                self.is_parked, self._pause = True, FIRST_PAUSE
                 self._wait = self._pause
             elif not self._knows_plain and len(self._latest) >= LOOK_AT_PLAIN:
                 self._wait = 1
         elif faster > 1 + MARGIN:
-            self._is_parked = False
+            self.is_parked = False
         elif not all_accepted:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
             self._wait = self._pause
@@ -256,18 +297,14 @@ class AutoGamma:
     # What follows from it
 
     @property
-    def _alpha(self) -> float:
+    def alpha(self) -> float:
+        """How often its proposals were accepted of late."""
         return self._accepted / (self._accepted + self._rejected)
 
     def _best(self) -> int:
         """The length that a drafter of this alpha does best with, at least 1."""
-        costs, alpha = self._costs(), self._alpha
+        costs, alpha = self._costs(), self.alpha
         return max(range(1, LARGEST_AUTO + 1), key=lambda gamma: _tau(alpha, gamma) / costs.of(gamma, alpha))
-
-    def _gain(self) -> float:
-        """How many times as fast as plain rounds drafted ones are, at their best length."""
-        best, alpha = self._best(), self._alpha
-        return _tau(alpha, best) / self._costs().relative(best, alpha)
 
     def _speed(self) -> float:
         """Tokens per millisecond of late; at least that of plain rounds, which may be had at any time."""
@@ -288,19 +325,38 @@ class AutoGamma:
 
     def _fit(self) -> _Costs:
         """Least squares over the remembered rounds, drawn towards what is supposed of them."""
-        times = [*self._times[False], *self._times[True]]
-        if not times:
+        sums = self._times[False].sums + self._times[True].sums
+        if not sums[0, 0]:
             return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, self._extra)
-        seen = np.array([(1.0, extra > 0, extra, back, time) for extra, time, back in times])
-        known, spent = seen[:, :4], seen[:, 4]
-        mean_time = spent.mean()
-        supposed = PRIOR_SLOPE * mean_time / (1 + PRIOR_SLOPE * seen[:, 2].mean())
+        mean_time = float(sums[0, 4] / sums[0, 0])
+        supposed = PRIOR_SLOPE * mean_time / (1 + PRIOR_SLOPE * float(sums[0, 2] / sums[0, 0]))
         weights = np.array([0.0, FIRST_WEIGHT, SLOPE_WEIGHT if self._measured is None else MEASURED_WEIGHT, BACK_WEIGHT])
-        # The start has no weight: it is as if it were drawn towards nothing, and the others are told apart by their weights.
-        towards = known.T @ spent + weights * np.array([0.0, 0.0, supposed, 0.0])
-        start, first, slope, back = np.linalg.solve(known.T @ known + np.diag(weights), towards).tolist()
+        towards = sums[:4, 4] + weights * np.array([0.0, 0.0, supposed, 0.0])
+        start, first, slope, back = np.linalg.solve(sums[:4, :4] + np.diag(weights), towards).tolist()
         # Times are noisy. A proposal that seemed to cost nothing would be followed by others without end.
         return _Costs(max(start, mean_time * 0.1), max(first, 0.0), max(slope, supposed / 2), max(back, 0.0), self._extra)
+
+
+class _Moments:
+    """Sums over the latest rounds, of products of: one, whether anything was proposed, what that costs, whether the round before
+    took tokens back, and the round's time.
+
+    Attributes:
+        sums: (5, 5).
+    """
+
+    def __init__(self) -> None:
+        self.sums = np.zeros((5, 5))
+        self._latest: deque[np.ndarray] = deque()
+
+    def add(self, extra: float, time: float, took_back: bool) -> None:
+        """Counts one round more and forgets the one that is too long ago."""
+        seen = np.array((1.0, extra > 0, extra, took_back, time))
+        products = np.outer(seen, seen)
+        self._latest.append(products)
+        self.sums = self.sums + products
+        if len(self._latest) > REMEMBERED:
+            self.sums = self.sums - self._latest.popleft()
 
 
 def _tau(alpha: float, gamma: int) -> float:

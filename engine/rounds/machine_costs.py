@@ -19,6 +19,8 @@ MOST_KEPT = 64
 """Targets whose costs are kept; those measured longest ago go first."""
 ENOUGH = 4
 """Plain rounds of an answer that say what one costs there, and rounds of one length that say what that costs."""
+ENOUGH_VERDICTS, ALPHA_FOLLOWS = 16, 0.3
+"""The same of proposals, and of their alpha: what is asked changes."""
 FOLLOWS = 0.2
 """How far a kept figure follows that of one answer: other programs run now and then."""
 
@@ -30,10 +32,16 @@ class MachineCosts:
     Attributes:
         rows: milliseconds of a round by the rows that the target reads, nothing drafted.
         steps: of each drafter that draws, milliseconds of its first proposal in a round and of each further one.
+        alphas: how often what a drafter drew was accepted in answers so far, by its name and the temperature.
     """
 
     rows: dict[int, float] = field(default_factory=dict)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
+    alphas: dict[str, float] = field(default_factory=dict)
+
+    def alpha(self, drafter: str, temperature: float) -> float | None:
+        """What is to be expected of a drafter's alpha; None where nothing was seen of it."""
+        return self.alphas.get(_at(drafter, temperature))
 
     def extra(self, drafter: str, draws: bool) -> Callable[[int], float] | None:
         """What a round of so many proposals takes longer than a plain one, in plain rounds; None where too little is known."""
@@ -59,14 +67,19 @@ class MachineCosts:
         low_time, high_time = self.rows[low], self.rows[high]
         return low_time + (high_time - low_time) * (rows - low) / (high - low)
 
-    def follow(self, rounds: Iterable[Round]) -> None:
+    def follow(self, rounds: Iterable[Round], temperature: float) -> None:
         """Takes in what an answer has shown. Only ratios to its own plain rounds count: the machine may have been busy with
         something else all the time."""
+        verdicts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         plain: list[float] = []
         by_rows: defaultdict[int, list[float]] = defaultdict(list)
         steps: defaultdict[str, list[float]] = defaultdict(list)
         for finished in rounds:
             times = finished.milliseconds
+            if finished.proposals and not finished.proposals[0].copied:
+                counts = verdicts[_at(finished.drafted_by, temperature)]
+                counts[0] += finished.accepted
+                counts[1] += finished.accepted + finished.rejected
             if not finished.index or times.total <= 0:
                 continue  # the first round pays for much that no other does
             if not finished.proposals:
@@ -74,7 +87,11 @@ class MachineCosts:
             elif all(proposal.copied for proposal in finished.proposals):
                 by_rows[finished.rows].append(times.total)
             elif times.draft is not None:
-                steps[finished.drafter].append(times.draft / len(finished.proposals))
+                steps[finished.drafted_by].append(times.draft / len(finished.proposals))
+        for name, (accepted, judged) in verdicts.items():
+            if judged >= ENOUGH_VERDICTS:
+                before = self.alphas.get(name, accepted / judged)
+                self.alphas[name] = before + ALPHA_FOLLOWS * (accepted / judged - before)
         if len(plain) < ENOUGH:
             return
         usual = statistics.median(plain)
@@ -91,6 +108,10 @@ class MachineCosts:
                 mean = (first + step) / 2
                 change = 1 + FOLLOWS * (each / mean - 1) if mean > 0 else 1.0
                 self.steps[drafter] = (first * change, step * change)
+
+
+def _at(drafter: str, temperature: float) -> str:
+    return f"{drafter} at {temperature:.1f}"
 
 
 MOST_ROWS = 16
@@ -119,9 +140,13 @@ class KeptCosts:
             return
         newest = list(self._kept.items())[-MOST_KEPT:]
         table = {
-            key: {"rows": {str(rows): time for rows, time in sorted(costs.rows.items())}, "steps": costs.steps}
+            key: {
+                "rows": {str(rows): time for rows, time in sorted(costs.rows.items())},
+                "steps": costs.steps,
+                "alphas": costs.alphas,
+            }
             for key, costs in newest
-            if costs.rows
+            if costs.rows or costs.alphas
         }
         try:
             write_whole(self._path, json.dumps(table, indent=1) + "\n")
@@ -140,6 +165,9 @@ def _read(path: Path) -> dict[str, MachineCosts]:
 def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
     rows = {int(rows): float(time) for rows, time in entry["rows"].items()}
     steps = {str(name): (float(first), float(step)) for name, (first, step) in entry["steps"].items()}
+    alphas = {str(name): float(alpha) for name, alpha in entry.get("alphas", {}).items()}
+    if not all(0 <= alpha <= 1 for alpha in alphas.values()):
+        raise ValueError("not shares")
     if not all(0 < time < 1e9 for time in rows.values()) or not all(0 <= time < 1e9 for pair in steps.values() for time in pair):
         raise ValueError("not times")
-    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps)
+    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas)

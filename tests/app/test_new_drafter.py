@@ -73,6 +73,7 @@ def test_the_selectors_offer_it(qtbot: QtBot) -> None:
     assert (box.itemText(index), box.itemData(index, Qt.ItemDataRole.ToolTipRole)) == ("Echo", LINE.does)
     assert [box.itemText(place) for place in range(box.count())] == [
         "None",
+        "Auto",
         "N-gram",
         "N-gram hashing (ngram-mod)",
         "Trained head (built in)",
@@ -106,14 +107,16 @@ def test_the_selector_tells_what_each_drafter_is_and_what_a_path_may_lead_to(qtb
     assert tip("ngram") == f"{DRAFTERS['ngram'].does} With gamma set to auto, it decides how many tokens to propose."
     assert tip("head").endswith("Works with the built-in target only.")
     assert tip("/models/small.gguf") == "/models/small.gguf"
-    assert [row.split(":")[0] for row in tip("\0folder").splitlines()] == ["Head", "Draft model"]
+    assert [row.split(":")[0] for row in tip("\0folder").splitlines()] == ["Head", "Block drafter", "Draft model"]
     assert "same vocabulary" in tip("\0folder") and "trained for" in tip("\0folder")
 
 
 def test_the_command_line_takes_it(home: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["chat", "--help"])
-    assert "builtin-draft, echo, or the path of a head or draft model" in " ".join(capsys.readouterr().out.split())
+    assert "builtin-draft, echo, or the path of a head or block drafter or draft model" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert main(["chat", "hi", "--target", target, "--drafter", "echo", "--max-tokens", "8"]) == 0
     (path,) = (home / "traces").iterdir()
     assert read(path).header["drafter"]["name"] == "echo"

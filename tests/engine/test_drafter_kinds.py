@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, drafter_kind, may_fit
+from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, drafter_kind, may_fit, single_drafter
 from engine.drafters.base import sets_own_length
 from engine.errors import DraftlightError
 from engine.mlx_backend import MlxBackend
@@ -58,15 +58,28 @@ def test_a_drafter_for_the_built_in_target_fits_no_other(tmp_path: Path) -> None
                 backend.drafter(name, other, quiet)
 
 
+def test_auto_has_the_members_that_fit(tmp_path: Path) -> None:
+    backend = MlxBackend()
+    builtin = backend.load("builtin", quiet)
+    loaded = backend.drafter("auto", builtin, quiet)
+    assert list(loaded.drafter.members) == ["ngram", "head", "builtin-draft"] and loaded.has_distribution
+    again = loaded.renewed().members
+    assert not any(member is again[name] for name, member in loaded.drafter.members.items())
+    other = backend.load(str(write_gguf(tmp_path / "other.gguf")), quiet)
+    alone = backend.drafter("auto", other, quiet)
+    assert list(alone.drafter.members) == ["ngram"] and not alone.has_distribution
+
+
 def test_defaults_fit_their_target() -> None:
-    assert (default_drafter("builtin"), default_drafter("/models/other")) == ("head", "ngram")
+    assert default_drafter() == "auto" and may_fit(default_drafter(), "/models/other")
+    assert (single_drafter("builtin"), single_drafter("/models/other")) == ("head", "ngram")
     assert (benched("builtin"), benched("/models/other")) == (("ngram", "head", "builtin-draft"), ("ngram",))
 
 
 def test_every_kind_is_described() -> None:
     for kind in (*DRAFTERS.values(), *BY_PATH.values()):
         assert kind.title and kind.does.endswith(".") and len(kind.does) > 15
-        assert bool(kind.build) == (kind.name != NO_DRAFTER)
+        assert bool(kind.build or kind.members) == (kind.name != NO_DRAFTER) and not (kind.build and kind.members)
 
 
 @pytest.mark.parametrize("name", ["ngram", "ngram-mod", "head", "builtin-draft", "/models/some"])
@@ -82,7 +95,7 @@ def test_a_target_that_cannot_take_tokens_back_is_refused_before_anything_is_loa
 
 # One fact in one place
 
-UNMISTAKABLE = set(DRAFTERS) - {"none", "head"}
+UNMISTAKABLE = set(DRAFTERS) - {"none", "head", "auto"}
 """Names that mean nothing but a drafter wherever they stand."""
 
 
@@ -105,7 +118,8 @@ def names_written(source: str) -> Iterator[tuple[int, str]]:
             near = []
         for what, part in near:
             # The source of what stands beside is written out for a name alone, which takes a thousandth of the time.
-            if isinstance(part, ast.Constant) and part.value in DRAFTERS and "drafter" in _beside(what).lower():
+            # A gamma may be called auto, too, and often stands beside a drafter.
+            if isinstance(part, ast.Constant) and part.value in DRAFTERS.keys() - {"auto"} and "drafter" in _beside(what).lower():
                 yield part.lineno, part.value
 
 

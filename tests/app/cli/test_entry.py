@@ -203,8 +203,8 @@ def test_raw_and_a_system_prompt_contradict_each_other(backend: FakeBackend, cap
 @pytest.mark.parametrize(
     "arguments, target, drafter",
     [
-        ([], "builtin", "head"),
-        (["--target", "other"], "other", "ngram"),
+        ([], "builtin", "auto"),
+        (["--target", "other"], "other", "auto"),
         (["--target", "other", "--drafter", "ngram"], "other", "ngram"),
         (["--drafter", "none"], "builtin", "none"),
     ],

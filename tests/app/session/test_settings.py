@@ -15,7 +15,7 @@ from app.session.settings import Settings
 def test_the_first_start_has_the_defaults(tmp_path: Path) -> None:
     settings, note = stored.load(tmp_path / "settings.json")
     assert note == ""
-    assert (settings.rule, settings.gamma, settings.drafter) == ("gumbel", "auto", "head")
+    assert (settings.rule, settings.gamma, settings.drafter) == ("gumbel", "auto", "auto")
     assert (settings.temperature, settings.top_p) == (0.2, 0.9), "as the card of the built-in model recommends"
 
 

@@ -252,7 +252,7 @@ def test_any_answer_with_a_trace_can_be_replayed_and_compared(qtbot: QtBot, open
     assert window.pages.comparing is not None
     setup = window.pages.comparing.setup
     assert (setup.prompt, setup.seed) == ("One", 5)
-    assert [(column.drafter, column.temperature) for column in setup.columns] == [("head", 0.7), ("none", 0.7)]
+    assert [(column.drafter, column.temperature) for column in setup.columns] == [("auto", 0.7), ("none", 0.7)]
 
 
 def test_what_is_deleted_comes_back_with_undo(qtbot: QtBot, open_kept: Kept, home: Path) -> None:

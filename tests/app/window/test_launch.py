@@ -46,8 +46,8 @@ def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (arguments(), ("builtin", "head")),
-        (arguments(target="/models/qwen"), ("/models/qwen", "ngram")),
+        (arguments(), ("builtin", "auto")),
+        (arguments(target="/models/qwen"), ("/models/qwen", "auto")),
         (arguments(target="/models/qwen", drafter="ngram"), ("/models/qwen", "ngram")),
         (arguments(drafter="none"), ("builtin", "none")),
     ],

@@ -30,7 +30,7 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
     qtbot.waitUntil(lambda: status(window) == "No model loaded: choose a target above")
     window.chat.change("target", "/models/gone")  # chosen again: it may be there by now
-    assert engine.loads == [("/models/gone", "head")]
+    assert engine.loads == [("/models/gone", "auto")]
     window.close()
 
 
@@ -89,7 +89,7 @@ def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Op
     window.chat.change("drafter", "/models/other")
     qtbot.waitUntil(window.banner.isVisible)
     assert "token 139" in window.banner.words.text()
-    assert window.settings.drafter == "head"
+    assert window.settings.drafter == "auto"
 
 
 def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_is_tried(qtbot: QtBot, open_window: Open) -> None:
@@ -106,7 +106,7 @@ def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_
     for name in ("/models/first", "/models/second"):
         window.chat.change("target", name)
         qtbot.waitUntil(lambda name=name: window.banner.words.text() == f"{name} is no model.")
-        assert (window.settings.target, window.settings.drafter) == ("builtin", "head")
+        assert (window.settings.target, window.settings.drafter) == ("builtin", "auto")
         window.chat.load_models()
         qtbot.waitUntil(lambda: not window.chat.link.busy)
         assert window.session.target == "builtin"
@@ -114,9 +114,9 @@ def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_
 
 
 def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot: QtBot, open_window: Open) -> None:
-    window, engine = open_window()
+    window, engine = open_window(drafter="head")
     window.chat.change("target", "/models/other")
-    assert engine.loads[-1] == ("/models/other", "ngram"), "what drafts for every target stands in"
+    assert engine.loads[-1] == ("/models/other", "auto"), "what drafts for every target stands in"
     window.chat.change("target", "builtin")
     assert engine.loads[-1] == ("builtin", "head")
     engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
@@ -133,11 +133,11 @@ def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path:
     engine = FakeEngine()
     window = Window(engine, Settings(), path)
     qtbot.addWidget(window)
-    engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("head", "The small draft model is not installed."))
+    engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("auto", "The small draft model is not installed."))
     qtbot.waitUntil(lambda: window.settings.drafter == "none")
     assert "Continuing without a drafter." in window.banner.words.text()
     window.header.gamma.setValue(6)
-    assert json.loads(path.read_text())["drafter"] == "head"
+    assert json.loads(path.read_text())["drafter"] == "auto"
     window.chat.change("drafter", "none")  # now it is wanted
     assert json.loads(path.read_text())["drafter"] == "none"
     window.close()

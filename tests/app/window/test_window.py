@@ -72,7 +72,7 @@ def test_drafter_and_gamma_change_in_the_middle_of_an_answer(qtbot: QtBot, open_
     qtbot.waitUntil(lambda: bool(answer.changes) and answer.changes[-1].drafter == "ngram")
     assert answer.changes[-1].gamma == 7
     window.chat.stop()
-    assert engine.loads == [("builtin", "head")], "a running answer changes its drafter itself"
+    assert engine.loads == [("builtin", "auto")], "a running answer changes its drafter itself"
     assert "without probabilities" in window.header.note.text()
 
 

@@ -61,13 +61,16 @@ def seen(rows: int, milliseconds: float, copied: bool = True) -> Round:
 def test_what_an_answer_shows_counts_as_a_ratio_to_its_own_plain_rounds() -> None:
     """Here the machine had half its speed all the time, and rounds of three rows were dearer than was thought."""
     costs = MachineCosts({1: 10.0, 3: 12.0}, {"head": (2.0, 2.0)})
-    costs.follow([seen(1, 20.0)] * 5 + [seen(3, 34.0)] * 5 + [seen(2, 40.0)] * 3 + [seen(2, 30.0, copied=False)] * 5)
+    costs.follow([seen(1, 20.0)] * 5 + [seen(3, 34.0)] * 5 + [seen(2, 40.0)] * 3 + [seen(2, 30.0, copied=False)] * 5, 0.8)
     assert costs.rows[1] == 10.0
     assert costs.rows[3] == pytest.approx(12 + 0.2 * (17 - 12))
     assert 2 not in costs.rows, "three rounds of two rows say too little, and a draft step is no pass"
     assert costs.steps["head"] == pytest.approx((2.0, 2.0)), "4 ms of 20 are 2 of 10"
-    costs.follow([seen(3, 99.0)] * 9)
+    costs.follow([seen(3, 99.0)] * 9, 0.8)
     assert costs.rows[3] == pytest.approx(13), "nothing is known without plain rounds"
+    assert costs.alpha("head", 0.8) is None, "five verdicts say too little of an alpha"
+    costs.follow([seen(2, 30.0, copied=False)] * 20, 0.8)
+    assert (costs.alpha("head", 0.8), costs.alpha("head", 0.0)) == (0.0, None)
 
 
 def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:

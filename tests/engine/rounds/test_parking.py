@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from engine import decoding
+from engine.drafters import DraftModel
 from engine.rounds import draft_length
 from engine.rounds.draft_length import FIRST_PAUSE, LONGEST_PAUSE, AutoGamma
+from engine.types import Round
 from tests.engine.rounds.test_draft_length import round_of
+from tests.engine.small_models import PROMPT, emitted_ids, tiny_llama
 
 PLAIN = 50.0
 
@@ -121,6 +125,27 @@ def test_copies_are_as_long_as_pays_most() -> None:
         gains = [0.0] + [float(np.cumprod(chances)[:length].sum()) - stepped(length) for length in range(1, 13)]
         assert gamma.length(list(chances)) == int(np.argmax(gains))
     assert gamma.length([0.45, 0.9, 0.9]) == 3 and gamma.length([0.45]) == 0
+
+
+def test_rounds_that_rest_are_queued_ahead_as_plain_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second round that rests on, until the one before the next try; and the text is the plain one."""
+    used: list[int] = []
+    shown = decoding.caches.show_newest
+
+    class Resting(AutoGamma):
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+            super().observe(finished, chances)
+            self._wait = max(0, 4 - finished.index % 6)
+
+    monkeypatch.setattr(decoding, "AutoGamma", Resting)
+    monkeypatch.setattr(decoding.caches, "show_newest", lambda cache: (used.append(1), shown(cache)))
+    options = decoding.DecodingOptions(seed=3, gamma="auto", max_tokens=40, analyse=False, phase_every=0)
+    target = tiny_llama(1)
+    rounds = list(decoding.decode(target, PROMPT, DraftModel(tiny_llama(2, layers=1)), options))
+    queued = len(used)
+    assert emitted_ids(rounds) == emitted_ids(list(decoding.decode(target, PROMPT, None, options)))
+    resting = [not round_.proposals for round_ in rounds]
+    assert queued > 0 and queued == sum(now and before for before, now in pairwise(resting))
 
 
 def test_it_says_what_it_weighed() -> None:

@@ -1,0 +1,198 @@
+"""Whether an automatic gamma is ever slower than no drafting, or much slower than the best fixed gamma, by category.
+
+    python -m tests.benchmarks.never_slower --prompts FILE [--limit 14] [--tokens 64] [--drafters auto,ngram,head,builtin-draft]
+        [--temperatures 0,0.8] [--fixed 1,3] [--rows OUT] [--minutes 20]
+
+Every prompt is answered plainly and with each drafter in turn, one setting directly after the other, plain runs first and last.
+Time counts twice: as a clock on the wall tells it, and as processor time of this process, which other programs on the machine
+disturb less. Gamma decides by the processor time, too, and by costs that were measured beforehand by it.
+
+Prints by temperature, category and drafter the speed-up of an automatic gamma against the mean of the two plain runs of the
+same prompt: its geometric mean, and the lower end of the 95 % interval over prompts. Below: auto as a drafter against the best
+single one, and an automatic gamma against the best fixed one over all prompts. OUT gets what was measured, one JSON line each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from engine.clock import Clock
+from engine.decoding import DecodingOptions, decode
+from engine.measuring import measure
+from engine.models.loaded import LoadedModel
+from engine.models.loading import load
+from engine.rounds.machine_costs import MachineCosts
+from engine.statistics import student_quantile
+from tests.exactness import OWN_PROMPTS, Prompt, make_drafter, prompt_tokens, read_prompts
+
+PLAIN = "none"
+CLOCKS = ("processor", "wall")
+Row = dict[str, Any]
+
+
+class ProcessorClock(Clock):
+    """Seconds that the processor has worked for this process."""
+
+    def __call__(self) -> float:
+        return time.process_time()
+
+
+def answered(
+    target: LoadedModel, prompt: Prompt, name: str, gamma: int | str, temperature: float, tokens: int, costs: MachineCosts
+) -> Row:
+    """One answer, timed from the end of reading the prompt to its last token."""
+    options = DecodingOptions(
+        gamma=2 if name == PLAIN else gamma,  # type: ignore[arg-type]
+        temperature=temperature,
+        max_tokens=tokens,
+        seed=1,
+        analyse=False,
+        phase_every=0,
+    )
+    drafter = make_drafter(name, target)
+    began = ends = (0.0, 0.0)
+    rounds = []
+    for finished in decode(target, prompt_tokens(target, prompt), drafter, options, clock=ProcessorClock(), costs=costs):
+        ends = time.process_time(), time.perf_counter()
+        if not rounds:
+            began = ends  # the first round absorbs the prompt into heads and draft models, as reading it does for the target
+        rounds.append(finished)
+    costs.follow(rounds, temperature)
+    emitted = sum(len(finished.emitted) for finished in rounds[1:])
+    return {
+        "prompt": prompt.id,
+        "category": prompt.category,
+        "drafter": name,
+        "gamma": gamma,
+        "temperature": temperature,
+        "tokens": emitted,
+        **{clock: end - start for clock, start, end in zip(CLOCKS, began, ends, strict=True)},
+        "rested": sum(not finished.proposals for finished in rounds) / len(rounds),
+        "by": {
+            name: sum(finished.proposer == name for finished in rounds) for name in {each.proposer for each in rounds} if name
+        },
+    }
+
+
+def interval(logs: Sequence[float]) -> tuple[float, float]:
+    """The geometric mean of ratios given by their logarithms, and the lower end of its 95 % interval; 0 for a single one."""
+    if len(logs) < 2:
+        return math.exp(mean(logs)), 0.0
+    reach = student_quantile(0.025, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean(logs)), math.exp(mean(logs) - reach)
+
+
+def speedups(rows: Sequence[Row], clock: str) -> dict[tuple[float, str, str, int | str], dict[str, float]]:
+    """By temperature, category, drafter and gamma: of each prompt the logarithm of plain time per token / time per token."""
+    plain: defaultdict[tuple[float, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row["drafter"] == PLAIN and row["tokens"]:
+            plain[row["temperature"], row["prompt"]].append(row[clock] / row["tokens"])
+    found: defaultdict[tuple[float, str, str, int | str], dict[str, float]] = defaultdict(dict)
+    for row in rows:
+        usual = plain.get((row["temperature"], row["prompt"]))
+        if row["drafter"] != PLAIN and row["tokens"] and usual:
+            log = math.log(mean(usual) * row["tokens"] / row[clock])
+            for category in (row["category"], "all"):
+                found[row["temperature"], category, row["drafter"], row["gamma"]][row["prompt"]] = log
+    return found
+
+
+def report(rows: Sequence[Row]) -> None:
+    """The tables."""
+    for clock in CLOCKS:
+        found = speedups(rows, clock)
+        print(f"\nSpeed-up against plain, gamma auto, by {clock} time: geometric mean (lower 95 % bound), share of plain rounds")
+        for (temperature, category, drafter, gamma), logs in sorted(found.items(), key=lambda entry: tuple(map(str, entry[0]))):
+            if gamma != "auto":
+                continue
+            middle, low = interval(list(logs.values()))
+            rested = mean(
+                row["rested"]
+                for row in rows
+                if (row["temperature"], row["drafter"], row["gamma"]) == (temperature, drafter, gamma) and row["prompt"] in logs
+            )
+            missed = " <" if middle < 0.97 or (len(logs) > 1 and low < 0.93) else ""
+            print(
+                f"T {temperature:<4} {category:10} {drafter:14} {middle:5.2f} ({low:4.2f}) {rested:5.0%}  n={len(logs)}{missed}"
+            )
+        for temperature in sorted({key[0] for key in found}):
+            _report_best(found, temperature)
+
+
+def _report_best(found: dict[tuple[float, str, str, int | str], dict[str, float]], temperature: float) -> None:
+    """What auto chooses, against the best of what it chooses among."""
+    here = {key[1:]: logs for key, logs in found.items() if key[0] == temperature}
+    for category in sorted({category for category, _, _ in here}):
+        singles = {d: logs for (c, d, gamma), logs in here.items() if c == category and gamma == "auto" and d != "auto"}
+        ours = here.get((category, "auto", "auto"))
+        if ours and singles:
+            best = max(singles, key=lambda name: mean(singles[name].values()))
+            shared = [ours[prompt] - singles[best][prompt] for prompt in ours if prompt in singles[best]]
+            middle, low = interval(shared)
+            print(f"T {temperature:<4} {category:10} auto / {best} (the best single one): {middle:.2f} (lower bound {low:.2f})")
+    for drafter in sorted({drafter for _, drafter, _ in here}):
+        ours = here.get(("all", drafter, "auto"))
+        fixed = {gamma: logs for (c, d, gamma), logs in here.items() if (c, d) == ("all", drafter) and gamma != "auto"}
+        if ours and fixed:
+            gamma = max(fixed, key=lambda gamma: mean(fixed[gamma].values()))
+            middle, low = interval([ours[prompt] - fixed[gamma][prompt] for prompt in ours if prompt in fixed[gamma]])
+            print(f"T {temperature:<4} all        {drafter}: auto / gamma {gamma} best fixed: {middle:.2f} (from {low:.2f})")
+
+
+def settings(drafters: Sequence[str], fixed: Sequence[int]) -> Iterator[tuple[str, int | str]]:
+    """Plain, every drafter with each gamma, plain again."""
+    yield PLAIN, "auto"
+    for name in drafters:
+        for gamma in ("auto", *fixed):
+            yield name, gamma
+    yield PLAIN, "auto"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=Path, default=OWN_PROMPTS, help="JSON Lines with id, category and turns")
+    parser.add_argument("--limit", type=int, default=14, help="prompts to take, the categories in turn")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens of each answer")
+    parser.add_argument("--drafters", default="auto,ngram,head,builtin-draft")
+    parser.add_argument("--temperatures", default="0,0.8")
+    parser.add_argument("--fixed", default="1,3", help="fixed gammas to compare with, or nothing")
+    parser.add_argument("--rows", type=Path, help="a file to which each answer's figures are added")
+    parser.add_argument("--minutes", type=float, default=20.0, help="begin no prompt after so long")
+    chosen = parser.parse_args(arguments)
+
+    target = load("builtin")
+    drafters, fixed = chosen.drafters.split(","), [int(gamma) for gamma in chosen.fixed.split(",") if gamma]
+    costs = MachineCosts()
+    for name in drafters:
+        for _ in measure(target, make_drafter(name, target), costs, ProcessorClock()):
+            pass
+    plain = costs.rows[1]
+    print("rows:", ", ".join(f"{rows} {time / plain:.2f}" for rows, time in sorted(costs.rows.items())), f"of {plain:.0f} ms")
+    print("draft steps:", {name: tuple(round(time / plain, 2) for time in times) for name, times in costs.steps.items()})
+    rows: list[Row] = []
+    began = time.perf_counter()
+    for prompt in read_prompts(chosen.prompts, chosen.limit):
+        for temperature in (float(part) for part in chosen.temperatures.split(",")):
+            for name, gamma in settings(drafters, fixed):
+                row = answered(target, prompt, name, gamma, temperature, chosen.tokens, costs)
+                rows.append(row)
+                if chosen.rows is not None:
+                    with chosen.rows.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(row) + "\n")
+        if time.perf_counter() - began > chosen.minutes * 60:
+            break
+    print(f"{len({row['prompt'] for row in rows})} prompts, {chosen.tokens} tokens")
+    report(rows)
+
+
+if __name__ == "__main__":
+    main()
