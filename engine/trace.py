@@ -32,7 +32,7 @@ from typing import Any
 
 from engine.codec import plain, round_from_json, round_to_json
 from engine.errors import DraftlightError
-from engine.files.foreign import content_of
+from engine.files.foreign import content_of, require_shallow
 from engine.garbage import without_collecting
 from engine.types import Round
 
@@ -245,7 +245,7 @@ def _header(path: Path, line: bytes, is_cut: bool) -> dict[str, Any]:
     if header.pop("kind", None) != "header" or not isinstance(schema, str) or not schema.startswith(_FAMILY):
         raise DraftlightError(f"{path} is not a Draftlight trace.")
     if schema != SCHEMA:
-        raise DraftlightError(f"{path} is written in {schema}; this version of Draftlight reads {SCHEMA}.")
+        raise DraftlightError(f"{path} is written in {ascii(schema)[1:-1]}; this version of Draftlight reads {SCHEMA}.")
     return header
 
 
@@ -257,6 +257,8 @@ def _decode_line(line: bytes) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(entry, dict):
         raise ValueError("it is not an object")
+    if entry.get("kind") != "round":  # of which everything has its type checked
+        require_shallow(entry)
     return entry
 
 

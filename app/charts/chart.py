@@ -176,7 +176,7 @@ class Chart(QWidget):
 
     def show_material(self, material: Material | None) -> bool:
         """Whether there is something to draw; the words stand there otherwise."""
-        words = empty_words(self.kind, None if material is None else material.tally)
+        words = empty_words(self.kind, material.tally, material.never) if material else self.kind.waiting
         if words != self.empty.text():
             self.empty.setText(words)
         self._stack.setCurrentIndex(0 if words else 1)

@@ -124,6 +124,7 @@ class Material:
         dividers: the rounds from which other settings were in force, with what changed.
         plain: measured throughput without a drafter, None if nobody measured it; `plain_fits` tells whether
             for this prompt under these settings.
+        never: why there will be no rounds, where there will be none.
     """
 
     tally: Tally
@@ -131,6 +132,7 @@ class Material:
     dividers: Sequence[tuple[int, str]] = field(default=())
     plain: float | None = None
     plain_fits: bool = True
+    never: str = ""
 
 
 def bin_words(span: RoundSpan) -> str:
@@ -153,10 +155,10 @@ def spread_words(rows: Floats) -> str:
     return f", 80% from {low:.1f} to {high:.1f}"
 
 
-def empty_words(kind: ChartKind, tally: Tally | None) -> str:
-    """Why a chart has nothing to show; empty if it has."""
+def empty_words(kind: ChartKind, tally: Tally | None, never: str = "") -> str:
+    """Why a chart has nothing to show; empty if it has. `never`: why there will be no rounds."""
     if tally is None or tally.rounds < kind.fewest_rounds:
-        return kind.waiting
+        return never or kind.waiting
     return "Nothing was proposed." if kind.of_proposals and not any(tally.gammas.keys() - {0}) else ""
 
 

@@ -19,7 +19,7 @@ from app.look.theme import Theme
 from app.look.widgets import named, scrolling, spaced
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
-from app.session.session import Answer, is_plain
+from app.session.session import NO_ROUNDS_YET, Answer, is_plain
 from app.session.shown_answer import ShownAnswer
 from engine.lens.chart_kinds import CHARTS, ChartName
 
@@ -148,6 +148,7 @@ class ChartsPage(QWidget):
             dividers=[(divider.first, divider.title) for divider in answer.dividers],
             plain=None if baseline is None else baseline.throughput,
             plain_fits=baseline is None or baseline.fits,
+            never="" if answer.waiting_words == NO_ROUNDS_YET else answer.waiting_words,
         )
 
     @Slot()

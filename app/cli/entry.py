@@ -21,6 +21,7 @@ from app.cli import (
     train_options,
     window_options,
 )
+from app.cli.guarded_output import guard_terminals
 from app.cli.shared_options import add_models
 from engine.errors import DraftlightError
 from engine.files.logs import log_path, log_to_file
@@ -63,6 +64,7 @@ COMMANDS: dict[str, Options] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status. No traceback reaches the user: defects go to the log."""
+    guard_terminals()
     words = list(sys.argv[1:] if arguments is None else arguments)
     parsed = _parser().parse_args(words)
     parsed.words = words

@@ -17,7 +17,7 @@ from app.compare.sample_tally import SampleTally
 from app.compare.time_strip import RoundStrip
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, named, spaced, tint
+from app.look.widgets import icon_button, named, plain_tip, spaced, tint
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -61,6 +61,7 @@ class CompareColumn(QFrame):
         self.letter.setObjectName("columnLetter")
         self.letter.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.title = QLabel()
+        self.title.setTextFormat(Qt.TextFormat.PlainText)
         self.title.setObjectName("sectionTitle")
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.remove = icon_button("close", f"Remove column {letter}", self.removed.emit)
@@ -132,7 +133,7 @@ class CompareColumn(QFrame):
 
     def show_title(self, words: str) -> None:
         """Shortens the title to the room there is and keeps it whole in the tooltip and for screen readers."""
-        self.title.setToolTip(words)
+        self.title.setToolTip(plain_tip(words))
         self.title.setAccessibleName(words)
         self.title.setText(self.title.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, max(60, self.title.width())))
 

@@ -27,6 +27,7 @@ class RuleField(QFrame):
         self.mark = QLabel()
         self.words = QLabel()
         self.words.setObjectName("ruleFinding")
+        self.words.setTextFormat(Qt.TextFormat.PlainText)
         self.words.setWordWrap(True)
         self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         row = spaced(QHBoxLayout(self), 8, (14, 8, 12, 8))

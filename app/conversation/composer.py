@@ -23,7 +23,7 @@ from app.look import theme as themes
 from app.look.dragged import local_files
 from app.look.flow_layout import FlowLayout
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, FocusFrame, icon_button, named, scrolling, spaced, tint
+from app.look.widgets import ElidedLabel, FocusFrame, icon_button, named, plain_tip, scrolling, spaced, tint
 from app.look.wording import DEFINITIONS
 from app.session.attachments import Attachment, is_attachable, joined, taken_apart
 
@@ -95,7 +95,9 @@ class Chip(QFrame):
         self.setObjectName("attachmentChip")
         self.attachment = attachment
         self.words = QLabel()
-        self.remove = icon_button("close", f"Remove {attachment.name}", remove)
+        self.words.setTextFormat(Qt.TextFormat.PlainText)
+        self.remove = icon_button("close", plain_tip(f"Remove {attachment.name}"), remove)
+        self.remove.setAccessibleName(f"Remove {attachment.name}")
         row = spaced(QHBoxLayout(self), 2, (10, 0, 2, 0))
         row.addWidget(self.words)
         row.addWidget(self.remove)
@@ -108,7 +110,7 @@ class Chip(QFrame):
         told = "" if tokens is None else f"  {tokens:,} token{'s' * (tokens != 1)}"
         self.words.setText(short + told)
         changed = " Its line endings were changed to those of Unix." if self.attachment.normalised else ""
-        self.setToolTip(f"{name}, {self.attachment.lines:,} line{'s' * (self.attachment.lines != 1)}.{changed}")
+        self.setToolTip(plain_tip(f"{name}, {self.attachment.lines:,} line{'s' * (self.attachment.lines != 1)}.{changed}"))
         self.setAccessibleName(f"Attached file: {name}{told}")
 
 

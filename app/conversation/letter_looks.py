@@ -15,6 +15,8 @@ from engine.lens.pieces import GHOSTS, Kind
 
 HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
 """The size of a heading of each level, as a factor on that of the text."""
+LONGEST_WORD = 2000
+"""Letters; a longer word is broken wherever a line is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,18 @@ def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, fl
     font = _font_of(chunk.look, style)
     layout = QTextLayout(chunk.text, font)
     option = QTextOption()
-    option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+    at_words, anywhere = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere, QTextOption.WrapMode.WrapAnywhere
+    option.setWrapMode(anywhere if _has_endless_word(chunk.text) else at_words)
     layout.setTextOption(option)
     layout.setFormats(_formats(chunk, font, style))
     layout.setCacheEnabled(True)
     metrics = QFontMetricsF(font)
     return layout, metrics, metrics.height() * (1.3 if chunk.code else style.line_height)
+
+
+def _has_endless_word(text: str) -> bool:
+    """Whether a word is longer than any line. For each of its lines Qt looks for its end, which takes seconds in a long one."""
+    return len(text) > LONGEST_WORD and max(map(len, text.split(" "))) > LONGEST_WORD
 
 
 def _font_of(look: Look, style: Style) -> QFont:

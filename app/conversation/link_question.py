@@ -6,7 +6,11 @@ from PySide6.QtCore import Qt, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QMessageBox, QWidget
 
+from app.look.widgets import without_markup
+
 OPENED = ("http", "https", "mailto")
+LONGEST = 500
+"""Characters of an address that are shown."""
 
 
 class LinkQuestion(QMessageBox):
@@ -17,10 +21,10 @@ class LinkQuestion(QMessageBox):
         self.address = address
         self.setObjectName("linkQuestion")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setTextFormat(Qt.TextFormat.PlainText)
         may_open = QUrl(address).scheme().lower() in OPENED
         self.setText("Open this link in your browser?" if may_open else "This link does not lead to a web page.")
-        self.setInformativeText(address)
+        self.setInformativeText(address if len(address) <= LONGEST else f"{address[:LONGEST]}…")
+        without_markup(self)
         self.opens = self.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
         self.opens.setEnabled(may_open)
         self.copies = self.addButton("Copy link", QMessageBox.ButtonRole.ActionRole)

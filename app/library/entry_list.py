@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemD
 
 from app.library.entries import Entry
 from app.look.theme import Theme
-from app.look.widgets import named
+from app.look.widgets import named, plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 ROW = 50
@@ -70,7 +70,7 @@ class EntriesModel(QAbstractListModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return entry.title
         if role == Qt.ItemDataRole.ToolTipRole:
-            return "\n".join(part for part in (entry.title, entry.problem or entry.facts) if part)
+            return plain_tip("\n".join(part for part in (entry.title, entry.problem or entry.facts) if part))
         return entry.spoken if role == Qt.ItemDataRole.AccessibleTextRole else None
 
 

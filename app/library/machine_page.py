@@ -15,7 +15,7 @@ from app.library.entries import about_drafting, about_model, about_pairs, of_mod
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, named, spaced
+from app.look.widgets import ElidedLabel, named, plain_tip, spaced, without_markup
 from app.session.settings import Settings
 from engine.errors import DraftlightError
 from engine.files import library, pairs
@@ -204,7 +204,7 @@ class MachinePage(QWidget):
         if model.target in (self._settings().target, self._settings().drafter):
             why_not = "It is in use. Choose another model first."
         self.delete.setEnabled(not why_not)
-        self.delete.setToolTip(why_not)
+        self.delete.setToolTip(plain_tip(why_not))
         if not model.problem:
             found = pairs.suggestions(model, self.models.values())
             self.pairs.setText(self._about_drafting(model) + about_pairs(model, found))
@@ -225,7 +225,7 @@ class MachinePage(QWidget):
             self._moved.start()
             return ""
         self.draft.setEnabled(not checked.reason)
-        self.draft.setToolTip(checked.reason)
+        self.draft.setToolTip(plain_tip(checked.reason))
         return about_drafting(model, self.models.get(target), checked.reason, self._free, checked.warning) + "\n"
 
     @Slot()
@@ -344,9 +344,9 @@ class DeleteQuestion(QMessageBox):
         super().__init__(parent)
         self.setObjectName("deleteQuestion")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setText(f"Delete {model.name}?")
         self.setInformativeText(_what_goes(model, cached))
+        without_markup(self)
         self.deletes = self.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
         self.setDefaultButton(self.addButton(QMessageBox.StandardButton.Cancel))
 

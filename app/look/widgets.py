@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtGui import QCursor, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLayout, QMenu, QScrollArea, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QMenu,
+    QMessageBox,
+    QScrollArea,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
 from app.look import theme as themes
 from app.look.theme import Theme
@@ -56,8 +68,26 @@ class LabelledControl(FocusFrame):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
 
+def plain_tip(words: str) -> str:
+    """A tooltip that says what files, models or users are called.
+
+    Qt would take a name that looks like HTML for that, and load the pictures in it.
+    """
+    return f"<p style='white-space: pre-wrap'>{escape(words)}</p>" if "<" in words or "&" in words else words
+
+
+def without_markup(question: QMessageBox) -> None:
+    """Shows both texts of a question as they stand: `setTextFormat` concerns the first alone."""
+    for label in question.findChildren(QLabel):
+        label.setTextFormat(Qt.TextFormat.PlainText)
+
+
 class ElidedLabel(QLabel):
-    """A label that ends with dots where it has no room; its text stays whole for everybody who reads it."""
+    """A label that ends with dots where it has no room; its text stays whole for everybody who reads it. It is no markup."""
+
+    def __init__(self, words: str = "") -> None:
+        super().__init__(words)
+        self.setTextFormat(Qt.TextFormat.PlainText)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

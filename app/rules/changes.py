@@ -24,7 +24,7 @@ from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyle, QSty
 from app.look import theme as themes
 from app.look.marks import bracket_over
 from app.look.theme import Theme
-from app.look.widgets import named
+from app.look.widgets import named, plain_tip
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
 from engine.lens.pieces import visible
@@ -130,8 +130,10 @@ class ChangeModel(QAbstractListModel):
         """A change in words, for screen readers and tooltips; the delegate paints it."""
         if not index.isValid():
             return None
-        if role in (Role.DisplayRole, Role.AccessibleTextRole, Role.ToolTipRole):
+        if role in (Role.DisplayRole, Role.AccessibleTextRole):
             return self.row(index.row()).spoken
+        if role == Role.ToolTipRole:
+            return plain_tip(self.row(index.row()).spoken)
         return None
 
     def row(self, index: int) -> ChangeRow:

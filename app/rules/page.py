@@ -13,7 +13,7 @@ from app.look.theme import Theme
 from app.look.widgets import scrolling, spaced
 from app.rules.changes import ChangeList
 from app.session.cursor import Cursor, Place
-from app.session.session import Answer
+from app.session.session import NO_ROUNDS_YET, Answer
 from app.session.shown_answer import ShownAnswer
 from engine.lens.rejudge import JUDGED_AGAIN, Rejudge, why_not
 from engine.lens.rejudge_words import limits, summary
@@ -141,7 +141,7 @@ class RulesPage(QWidget):
         self._offer(0 if judged is None else judged.longest)
         notes: list[str] = []
         if answer is None or not rounds or (judged is not None and not judged.rules and answer.running):
-            words = [WAITING]
+            words = [WAITING if answer is None or answer.waiting_words == NO_ROUNDS_YET else answer.waiting_words]
         elif judged is None:
             words = [why_not(answer.options, self.asked, self._gamma)]
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersistentModelIndex, Qt, Signal
 
+from app.look.widgets import plain_tip
 from app.sidebar.days import grouped
 from engine.chats import Hit, Listed
 
@@ -120,7 +121,7 @@ class ChatsModel(QAbstractListModel):
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return row.title
         if role == Qt.ItemDataRole.ToolTipRole and row.about is not None:
-            return row.title
+            return plain_tip(row.title)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             if row.folder is not None:
                 return f"Folder {row.title}, {row.many} chat{'s' * (row.many != 1)}" if row.folder else OUT

@@ -23,7 +23,7 @@ from app.look.flow_layout import FlowLayout
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, named, spaced, tint
+from app.look.widgets import LabelledControl, icon_button, named, plain_tip, spaced, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip
@@ -196,14 +196,14 @@ class Header(QWidget):
             built_in = name == "builtin" or (drafter is not None and drafter.fits == "builtin")
             box.addItem(title + BUILT_IN if built_in else title, name)
             tip = drafter_note(drafter) if drafter is not None else "" if built_in else name
-            box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+            box.setItemData(box.count() - 1, plain_tip(tip), Qt.ItemDataRole.ToolTipRole)
             if kind == "drafter" and not may_fit(name, target):
                 box.setItemText(box.count() - 1, f"{title} (for the built-in target only)")
                 items = box.model()
                 assert isinstance(items, QStandardItemModel)
                 items.item(box.count() - 1).setEnabled(False)
         box.setCurrentIndex(box.findData(current))
-        box.setToolTip(f"{box.currentText()}\n{box.accessibleDescription()}")  # the name may be cut off
+        box.setToolTip(plain_tip(f"{box.currentText()}\n{box.accessibleDescription()}"))  # the name may be cut off
         box.updateGeometry()
         box.insertSeparator(box.count())
         box.addItem("Models…", OPEN_LIBRARY)

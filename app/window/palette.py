@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from app.look.command import Command, native_keys
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import named, plain_tip, spaced
 
 Index = QModelIndex | QPersistentModelIndex
 WIDTH, ROWS = 560, 10
@@ -109,7 +109,7 @@ class EntriesModel(QAbstractListModel):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             reason = f"not available now: {entry.reason}" if entry.reason else ""
             return ", ".join(filter(None, (entry.title, entry.note, reason)))
-        return entry.reason or None if role == Qt.ItemDataRole.ToolTipRole else None
+        return plain_tip(entry.reason) or None if role == Qt.ItemDataRole.ToolTipRole else None
 
 
 class EntryDelegate(QStyledItemDelegate):

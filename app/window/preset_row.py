@@ -102,7 +102,8 @@ class PresetRow(QWidget):
         self.box.addItem(NONE, "")
         tied = settings.preset_for(settings.target)
         for preset in settings.presets:
-            self.box.addItem(f"{preset.name} (for this model)" if preset is tied else preset.name, preset.name)
+            name = f"“{preset.name}”" if preset.name.casefold() == NONE.casefold() else preset.name
+            self.box.addItem(f"{name} (for this model)" if preset is tied else name, preset.name)
         self.box.setCurrentIndex(0 if self.current is None else self.box.findData(self.current.name))
         del blocker
 

@@ -21,14 +21,14 @@ from PySide6.QtWidgets import (
 
 from app.look.flow_layout import FlowLayout
 from app.look.placing import FRAME
-from app.look.widgets import named, scrolling, spaced
+from app.look.widgets import named, plain_tip, scrolling, spaced
 from app.session.setting_table import SETTINGS, Described, Section
 from app.session.settings import Settings
 from app.window.setting_fields import SettingField, fit_lines, make_field
 from engine.files.logs import log_path
 from engine.files.paths import data_folder
 
-SIZE = QSize(680, 640)
+SIZE, LEAST = QSize(680, 640), QSize(320, 240)
 LETTERS = 76
 """Width in letters below which controls stand below their words."""
 
@@ -111,6 +111,7 @@ class SettingsWindow(QDialog):
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._find)
         self.none = QLabel()
+        self.none.setTextFormat(Qt.TextFormat.PlainText)
         self.none.setObjectName("settingWords")
         self.none.setWordWrap(True)
         self.rows: dict[str, SettingRow] = {}
@@ -146,8 +147,8 @@ class SettingsWindow(QDialog):
         self.leave = self._button("Close", self.reject)
         for button in (self.data, self.logs, self.all, self.leave):
             flow.addWidget(button)
-        self.data.setToolTip(str(data_folder()))
-        self.logs.setToolTip(str(log_path().parent))
+        self.data.setToolTip(plain_tip(str(data_folder())))
+        self.logs.setToolTip(plain_tip(str(log_path().parent)))
         policy = foot.sizePolicy()
         policy.setHeightForWidth(True)
         foot.setSizePolicy(policy)
@@ -216,6 +217,7 @@ class SettingsWindow(QDialog):
         """Shows the window, or brings it to the front."""
         room = self.screen().availableGeometry().marginsRemoved(FRAME).size()
         self.show_settings()
+        self.setMinimumSize((LEAST * scale).boundedTo(room))
         if not self.isVisible():
             self.resize((SIZE * scale).boundedTo(room))
             self.show()

@@ -88,6 +88,8 @@ def phase_text(session: Session) -> str:
             return f"Generating, round {answer.tally.rounds:,}{f', {rests}' if rests else ''}"
         case "failed":
             return "Stopped by an error"
+    if answer.foreign or answer.edited:
+        return loading or ("Imported answer" if answer.foreign else "Your own version of the answer")
     if answer.finish is None and answer.ending:
         return loading or answer.ending.capitalize()
     words = FINISH_WORDS[answer.finish or "eos"]

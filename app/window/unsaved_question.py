@@ -5,6 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QAbstractButton, QMessageBox, QWidget
 
+from app.look.widgets import without_markup
+
 
 class UnsavedQuestion(QMessageBox):
     """Signals:
@@ -19,9 +21,9 @@ class UnsavedQuestion(QMessageBox):
         self.setObjectName("unsavedQuestion")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setIcon(QMessageBox.Icon.Warning)
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setText("Your last messages are not saved.")
         self.setInformativeText(f"{reason}\n\nIf you close the window now, they are lost.")
+        without_markup(self)
         self.tries = self.addButton("Try again", QMessageBox.ButtonRole.AcceptRole)
         self.closes = self.addButton("Close anyway", QMessageBox.ButtonRole.DestructiveRole)
         self.setDefaultButton(self.tries)

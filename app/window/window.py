@@ -568,6 +568,8 @@ class Window(QMainWindow):
     @Slot()
     def _page_turned(self) -> None:
         """The conversation and the comparison take turns; each has the keyboard while it is shown."""
+        if self.pages.comparing is not None and self.tour.isVisible():
+            self.tour.end()  # it speaks of the conversation
         if self.pages.comparing is None and self.pages.isVisible():
             (self.replay_controller.bar if self.session.replaying else self.composer.edit).setFocus()
         self._show_settings()

@@ -51,6 +51,7 @@ KEPT_DAYS = 30
 DAY = 86_400.0
 _CHECKED_EVERY = 7 * DAY
 
+_LONGEST_TITLE = 200
 _LISTED = "id, title, created, updated, pinned, folder, named, deleted, origin"
 _SUBTREE = """
 WITH RECURSIVE subtree (id) AS (
@@ -231,7 +232,7 @@ class ChatStore:
                     "INSERT INTO conversations (title, named, created, updated, pinned, folder, settings, origin) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (
-                        _clean(" ".join(about.title.split())) or UNTITLED,
+                        _title(about.title) or UNTITLED,
                         about.named,
                         about.created,
                         about.updated,
@@ -245,7 +246,7 @@ class ChatStore:
 
     def rename(self, conversation: int, title: str) -> None:
         """Gives it the user's title; an empty one calls it after its first prompt again."""
-        title = _clean(" ".join(title.split()))
+        title = _title(title)
         with self._database.writing() as rows:
             self._row(rows, conversation)
             if not title:
@@ -326,6 +327,7 @@ class ChatStore:
             return bool(rows.execute(query, [_clean(origin)]).fetchone())
 
     def _add(self, whole: Conversation) -> int:
+        whole = _dated(whole, self._clock())
         with self._database.writing() as rows:
             number = self._insert_conversation(whole.about, whole.settings)
             new: dict[int, int] = {}
@@ -610,6 +612,20 @@ def _number(cursor: sqlite3.Cursor) -> int:
 
 def _no_message(message: int) -> DraftlightError:
     return DraftlightError(f"There is no message {message} here; it may have been deleted in another window.")
+
+
+def _title(words: str) -> str:
+    """A title in one line of bearable length."""
+    return _clean(" ".join(words[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE])
+
+
+def _dated(whole: Conversation, now: float) -> Conversation:
+    """The conversation with a time where its file stated none: that of a message of it, else now."""
+    known = [message.created for message in whole.messages if message.created]
+    created = whole.about.created or min(known, default=now)
+    updated = whole.about.updated or max(known, default=created)
+    messages = tuple(message if message.created else replace(message, created=created) for message in whole.messages)
+    return replace(whole, about=replace(whole.about, created=created, updated=updated), messages=messages)
 
 
 def _clean(text: Any) -> str:

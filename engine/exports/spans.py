@@ -12,6 +12,8 @@ from engine.types import Candidate, Emitted, Proposal, Round
 
 def details(round: Round, spot: Spot, greedy: bool) -> str:
     """Everything that is known of a token, in lines; `greedy`: it was decoded at temperature 0."""
+    if spot.own and spot.at >= len(round.emitted):
+        return ""  # a trace that a foreign hand wrote: engines emit a token in every round
     if spot.own:
         lines = _emitted_details(round, round.emitted[spot.at])
     else:

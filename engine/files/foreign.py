@@ -52,6 +52,12 @@ def json_of(text: str | bytes) -> Any:
         value = json.loads(text, parse_constant=lambda name: None, parse_int=_whole)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    require_shallow(value)
+    return value
+
+
+def require_shallow(value: Any) -> None:
+    """Raises ValueError where lists and objects are nested too deeply for whoever goes through them."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [
@@ -62,7 +68,7 @@ def json_of(text: str | bytes) -> Any:
             if isinstance(inner, (dict, list))
         ]
         if not level:
-            return value
+            return
     raise ValueError("it is nested too deeply")
 
 

@@ -143,7 +143,8 @@ def kind_of(round: Round, spot: Spot) -> Kind:
 
 _MARKS = str.maketrans({"\n": "⏎", "\r": "⏎", "\t": "⇥"})
 _CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: "\N{SYMBOL FOR DELETE}"}
-_CONTROLS |= {code: f"‹{code:02X}›" for code in range(0x80, 0xA0)}
+_CONTROLS |= {code: f"‹{code:02X}›" for code in (*range(0x80, 0xA0), 0x202D, 0x202E)}
+"""The last two turn the direction of all that follows, letters of any script, so that a line reads as another one."""
 
 
 def visible(text: str, data: bytes = b"", running: bool = False) -> str:

@@ -29,7 +29,7 @@ from engine.errors import DraftlightError
 
 MOST_SECONDS = 0.75
 """CPU time of one prompt; those of models in use take milliseconds."""
-_MOST_MADE, _MADE_PER_CHARACTER = 4_000_000, 100
+_MOST_MADE, _MADE_PER_CHARACTER = 1_000_000, 100
 """Characters and elements that may be made, and how many more for each character of the conversation."""
 _LONGEST_TEMPLATE = 100_000
 _WIDEST = 1000

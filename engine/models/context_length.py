@@ -7,6 +7,8 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING
 
+from engine.errors import is_number, is_whole
+
 _KEYS = (
     "max_position_embeddings",
     "n_positions",
@@ -66,4 +68,5 @@ def _stretched(scaling: object) -> int:
     if not isinstance(scaling, dict) or "yarn" not in (scaling.get("rope_type"), scaling.get("type")):
         return 0
     original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
-    return int(original * factor) if isinstance(original, int) and isinstance(factor, (int, float)) else 0
+    length = original * factor if is_whole(original) and is_number(factor) else 0
+    return int(length) if is_number(length) else 0

@@ -49,7 +49,7 @@ def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) 
         bos,
         found.ids.get(named.get("eos_token", "")),
         named=named,
-        prefix=_prefix(found.full) if path.is_file() else [bos] if found.begins and bos is not None else [],
+        prefix=_prefix(found.full, width) if path.is_file() else [bos] if found.begins and bos is not None else [],
     )
 
 
@@ -90,11 +90,13 @@ def _described(path: Path, width: int) -> bare_tokenizers.Found:
     return bare_tokenizers.Found(plain, full, special, vocabulary, known, begins=False)
 
 
-def _prefix(backend: Backend) -> list[int]:
+def _prefix(backend: Backend, width: int) -> list[int]:
     """What the tokenizer's post-processor puts before a text; what it puts behind one is no part of a text to go on with."""
     alone, whole = (backend.encode("a", add_special_tokens=added).ids for added in (False, True))
     places = range(len(whole) - len(alone) + 1)
     start = next((place for place in places if whole[place : place + len(alone)] == alone), 0)
+    if max(whole, default=0) >= width:
+        raise DraftlightError(f"The tokenizer puts token {max(whole)} before a text, but the model has only {width} tokens.")
     return list(whole[:start]) if alone else []
 
 

@@ -68,7 +68,7 @@ def may_hold_chats(path: Path) -> bool:
                 return False
             file.seek(0)
             beginning = file.read(_BEGINNING)
-    except (OSError, *_OF_ARCHIVES):
+    except (OSError, ValueError, *_OF_ARCHIVES):
         return False
     return any(mark in beginning for mark in _MARKS)
 

@@ -1,0 +1,185 @@
+"""What hostile answers do to the window: python -m tests.benchmarks.hostile [NAME ...] [--tokens 1000000]
+
+A scripted engine answers with control characters, HTML, turned directions, lines without end, blanks without end, Markdown
+nested without end, bytes that are no characters, and as many tokens as asked for. Each answer comes into the token view, then is
+shown in the reading view, scrolled through and gone through with the keyboard; the longest time in which the window answered to
+nothing is printed for each, and the memory. A server on the loopback tells whether anything was fetched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.server
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QEventLoop, Qt, QTimer
+from PySide6.QtTest import QTest
+
+from app.session.settings import Settings
+from app.window.launch import make_application
+from app.window.window import Window
+from engine.types import Round
+from tests.app.fakes import FakeEngine, make_round
+from tests.benchmarks.frames import Frames, Stretch
+
+LINE = 1_000_000
+
+
+def answers(address: str, tokens: int) -> dict[str, Callable[[], Iterator[str]]]:
+    """Tokens of each hostile answer."""
+
+    def cut(text: str, length: int = 4) -> Iterator[str]:
+        return (text[at : at + length] for at in range(0, len(text), length))
+
+    controls = "".join(map(chr, (*range(32), *range(127, 160)))) + "\x1b[2J\x1b]0;title\x07\x1b[8mhidden\x9b31m\ufffe\uffff"
+    html = (
+        f"<script>fetch('{address}a')</script><img src='{address}b'><iframe src='{address}c'></iframe>\n\n"
+        f"![x]({address}d.png) [l]({address}e) <{address}f>\n\n![y](file:///etc/hostname) <img src='file:///etc/hostname'>\n\n"
+        f"<style>@import '{address}g';</style><link rel=stylesheet href='{address}h'> <svg onload=alert(1)>\n\n"
+    )
+    return {
+        "plain": lambda: cut("A plain answer of usual words. " * 400),
+        "control characters": lambda: cut(controls * 60),
+        "HTML": lambda: cut(html * 40),
+        "turned directions": lambda: cut("\u202eabc\u2066def\u2067\u202dאבג\u200f\u061c " * 1500),
+        "a line in one token": lambda: iter(["x" * LINE]),
+        "a line in many tokens": lambda: cut("x" * LINE, 8),
+        "a line of wide letters": lambda: cut("漢" * (LINE // 4), 4),
+        "blanks": lambda: cut(" " * LINE, 16),
+        "line breaks": lambda: cut("\n" * (LINE // 8), 8),
+        "marks on one letter": lambda: cut("e" + "\u0301" * 20_000, 4),
+        "joined pictures": lambda: cut("👩‍" * 20_000, 2),
+        "no characters": lambda: iter(["\ufffd"] * 40_000),
+        "quotes in quotes": lambda: cut(">" * 20_000 + " x\n", 8),
+        "lists in lists": lambda: cut("".join(f"{'  ' * (n % 300)}- x\n" for n in range(3000)), 8),
+        "brackets": lambda: cut("[" * 40_000, 8),
+        "links": lambda: cut("[a](" * 15_000, 8),
+        "stars": lambda: cut("*a **b " * 8_000, 8),
+        "backticks": lambda: cut("".join("`" * count + "x" for count in range(1, 400)), 8),
+        "a wide table": lambda: cut(
+            ("|" + " a |" * 600 + "\n") + ("|" + "--|" * 600 + "\n") + ("|" + " b |" * 600 + "\n") * 20, 8
+        ),
+        "code": lambda: cut("```python\n" + "((((" * 30_000 + "\n```\n", 8),
+        "mathematics": lambda: cut("$$" + "\\frac{" * 8_000 + "$$", 8),
+        "tokens": lambda: (f"w{number} " for number in range(tokens)),
+    }
+
+
+def rounds_of(tokens: Iterator[str]) -> list[Round]:
+    """Rounds of up to 20 tokens."""
+    found: list[Round] = []
+    batch: list[str] = []
+    position = 40
+    for token in tokens:
+        batch.append(token)
+        if len(batch) == 20:
+            found.append(make_round(len(found), batch[:-1], batch[-1], [" no"], position=position, started=50.0 * len(found)))
+            position, batch = position + 20, []
+    if batch:
+        found.append(make_round(len(found), batch[:-1], batch[-1], finish="eos", position=position, started=50.0 * len(found)))
+    return found
+
+
+def wait(until: Callable[[], bool], seconds: float = 900) -> bool:
+    """Runs the window; whether it came to that in time."""
+    loop, look, began = QEventLoop(), QTimer(interval=10), time.monotonic()
+    look.timeout.connect(lambda: loop.quit() if until() or time.monotonic() - began > seconds else None)
+    look.start()
+    loop.exec()
+    look.stop()
+    return until()
+
+
+def rest(milliseconds: int) -> None:
+    """Runs the window for a while."""
+    loop = QEventLoop()
+    QTimer.singleShot(milliseconds, loop.quit)
+    loop.exec()
+
+
+def _answered(window: Window) -> bool:
+    return window.session.running is None and bool(window.session.turns)
+
+
+def longest(stretches: list[Stretch]) -> float:
+    """Milliseconds that the window's thread computed at a stretch, at most."""
+    return max((stretch.computing for stretch in stretches), default=0.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--tokens", type=int, default=50_000, help="of the answer that has nothing but many")
+    arguments = parser.parse_args()
+    asked: list[str] = []
+
+    class Listening(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Notes what is asked for."""
+            asked.append(self.path)
+            self.send_error(404)
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Listening)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    make_application()
+    print(f"{'answer':24} {'tokens':>9} {'coming':>8} {'reading':>8} {'scroll':>8} {'keys':>8} {'resize':>8}   longest ms;  MB")
+    for name, make in answers(f"http://127.0.0.1:{server.server_port}/", arguments.tokens).items():
+        if arguments.names and name not in arguments.names:
+            continue
+        rounds = rounds_of(make())
+        engine = FakeEngine(rounds)
+        window = Window(engine, Settings(appearance="dark"))
+        window.resize(1280, 800)
+        window.show()
+        window.chat.load_models()
+        frames, told = Frames(), []
+        frames.start()
+        window.send("Be hostile.")
+        came = wait(partial(_answered, window))
+        told.append(longest(frames.stop()))
+        frames.start()
+        window.toggle_reading()
+        rest(300)
+        told.append(longest(frames.stop()))
+        frames.start()
+        bar = window.transcript.verticalScrollBar()
+        for share in (0.0, 0.3, 0.6, 1.0):
+            bar.setValue(round(share * bar.maximum()))
+            rest(60)
+        window.toggle_reading()
+        for share in (0.0, 0.3, 0.6, 1.0):
+            bar.setValue(round(share * bar.maximum()))
+            rest(60)
+        told.append(longest(frames.stop()))
+        frames.start()
+        window.transcript.setFocus()
+        for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Return, Qt.Key.Key_Escape, Qt.Key.Key_End, Qt.Key.Key_Left):
+            QTest.keyClick(window.transcript, key)
+            rest(40)
+        told.append(longest(frames.stop()))
+        frames.start()
+        window.resize(900, 700)
+        rest(300)
+        told.append(longest(frames.stop()))
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        count = sum(len(each.emitted) for each in rounds)
+        print(
+            f"{name:24} {count:9,} " + " ".join(f"{value:8.0f}" for value in told) + f"   {memory:6.0f}"
+            f"{'' if came else '  did not come to its end'}{'  FETCHED ' + ' '.join(asked) if asked else ''}",
+            flush=True,
+        )
+        window.close()
+        window.deleteLater()
+        rest(50)
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
