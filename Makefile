@@ -55,13 +55,18 @@ wheel: setup ## build dist/draftlight-*.whl
 check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
 	@bash packaging/check_wheel.sh
 
-.PHONY: deb app bare-machine
+.PHONY: deb app bare-machine docs
 
 deb: wheel ## build a Debian package of everything, for this machine's distribution (Debian 12, 13, Ubuntu 24.04)
 	@bash packaging/linux/build_deb.sh
 
 app: wheel ## on a Mac: build the application and its disk image, and run the self-test of both
 	@bash packaging/macos/build_app.sh
+
+docs: setup model ## build the documentation in dist/docs, with pictures and numbers made now (ARGS=--fresh makes them anew)
+	@[ build/docs/environment/bin/sphinx-build -nt packaging/docs.lock ] || { $(PY) -m venv --clear build/docs/environment && \
+		build/docs/environment/bin/python -m pip install --quiet --require-hashes --only-binary :all: --no-deps -r packaging/docs.lock; }
+	@$(PY) packaging/build_docs.py $(ARGS)
 
 bare-machine: ## as root: install on a bare Debian, ask, open the window (ARGS=deb, uv, pipx or checkout; `make deb` first)
 	@bash packaging/bare_machine.sh $(ARGS)

@@ -8,10 +8,11 @@ uv=$(bash packaging/uv.sh)
 
 compile() {
     "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url \
-        ${LOCK_UPGRADE:+--upgrade} pyproject.toml "$@"
+        ${LOCK_UPGRADE:+--upgrade} "$@"
 }
-compile --output-file packaging/runtime.lock
-compile --extra dev --constraint packaging/runtime.lock --output-file packaging/development.lock
+compile pyproject.toml --output-file packaging/runtime.lock
+compile pyproject.toml --extra dev --constraint packaging/runtime.lock --output-file packaging/development.lock
+compile --group docs --output-file packaging/docs.lock
 
 if grep -En '^torch==|://' packaging/*.lock; then
     echo "The lock files must contain neither torch nor URLs." >&2

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import engine
+from app.cli.entry import COMMANDS as COMMAND_MODULES
 
 REPOSITORY = Path(__file__).parents[1]
-DOCUMENTS = sorted(REPOSITORY.glob("*.md"))
+DOCUMENTS = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "assets" / "docs").glob("*.md"))]
 WORKFLOWS = [REPOSITORY / ".ci" / "run", *sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))]
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+COMMANDS = {
+    command
+    for document in DOCUMENTS
+    for command in re.findall(r"^ {4}draftlight ([a-z][a-z-]*)(?= |$)", document.read_text(encoding="utf-8"), re.MULTILINE)
+}
 
 # Written in two halves, so that this file does not find itself.
 MACHINE = re.compile(
@@ -71,6 +77,11 @@ def test_nothing_generated_is_tracked() -> None:
     assert [name for name in names if generated.search(name)] == []
 
 
+def test_the_readme_stays_short() -> None:
+    """What is longer is in assets/docs."""
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
 def test_no_large_file_is_tracked() -> None:
     """A clone stays small: only the built-in drafter's weights may take megabytes."""
     large = {path.relative_to(REPOSITORY).as_posix(): path.stat().st_size for path in tracked_files()}
@@ -92,15 +103,37 @@ def test_make_targets_in_documents_exist(document: Path) -> None:
     assert used <= targets | benchmarks
 
 
-@pytest.mark.parametrize("command", sorted(set(re.findall(r"^ {4}draftlight ([a-z][a-z-]*)", README, re.MULTILINE))))
-def test_commands_in_the_readme_exist(command: str) -> None:
-    subprocess.run([sys.executable, "-m", "app", command, "--help"], cwd=REPOSITORY, check=True, capture_output=True)
+def _help_of(parser: argparse.ArgumentParser) -> str:
+    """Its help, and that of the actions below it."""
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return parser.format_help() + "".join(_help_of(inner) for action in below for inner in action.choices.values())
+
+
+def test_commands_in_documents_exist() -> None:
+    """What each does with --help is in `tests/app/cli/test_entry.py`."""
+    assert {"chat", "bench", "self-test"} <= COMMANDS <= set(COMMAND_MODULES)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_options_in_documents_exist(document: Path) -> None:
+    """Each option of a `draftlight` command, in a line of its own or in backquotes, is one that its help lists."""
+    text = document.read_text(encoding="utf-8")
+    lines = re.findall(r"^ {4}(?:\w+=\S+ )?draftlight ([a-z][a-z-]*) (.*)", text, re.MULTILINE)
+    lines += re.findall(r"`draftlight ([a-z][a-z-]*) ([^`]*)`", text)
+    for command, words in lines:
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", words))
+        if named and command in COMMAND_MODULES:
+            parser = argparse.ArgumentParser()
+            COMMAND_MODULES[command].add_arguments(parser)
+            known = set(re.findall(r"--[a-z][a-z-]*", _help_of(parser)))
+            assert named <= known, f"{document.name}: draftlight {command} {words}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_files_named_in_documents_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     linked = [target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target]
+    linked = [os.path.relpath(document.parent / target, REPOSITORY) for target in linked]
     named = re.findall(r"`((?:app|engine|shaders|assets|packaging|tests)/[\w./-]*\w/?)`", text)
     missing = [name for name in [*linked, *named] if not (REPOSITORY / name).exists()]
     assert missing == []

@@ -52,13 +52,18 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     """The states in turn; returns what went wrong, or nothing."""
 
     def picture(name: str) -> bool:
-        """Grabs the window, saves it where screenshots are wanted, and returns whether anything was painted."""
-        application.processEvents()
-        image = window.grab().toImage()
-        if screenshots is not None:
-            screenshots.mkdir(parents=True, exist_ok=True)
-            image.save(str(screenshots / f"{name}.png"))
-        return not image.isNull() and image.pixelColor(4, image.height() - 4) == image.pixelColor(4, image.height() - 5)
+        """Grabs the window in both themes, saves it where screenshots are wanted, and returns whether anything was painted."""
+        painted = []
+        for appearance in ("light", "dark"):
+            window.set_appearance(appearance)
+            application.processEvents()
+            image = window.grab().toImage()
+            if screenshots is not None:
+                screenshots.mkdir(parents=True, exist_ok=True)
+                image.save(str(screenshots / f"{name}-{appearance}.png"))
+            low = image.height() - 4
+            painted.append(not image.isNull() and image.pixelColor(4, low) == image.pixelColor(4, low - 1))
+        return all(painted)
 
     def trouble() -> str:
         """The message the window shows in its banner; empty if it shows none."""
@@ -83,25 +88,21 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     if trouble():
         return trouble()
     window.panel.refresh()
-    painted.append(picture("finished-dark"))
-    window.set_appearance("light")
-    painted.append(picture("finished-light"))
+    painted.append(picture("finished"))
     if screenshots is not None and not _compare(window, picture):
         return "The comparison never finished."
     return "" if all(painted) else "The window drew nothing."
 
 
 def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
-    """The comparison in both themes; whether it came to its end."""
+    """The comparison; whether it came to its end."""
     window.pages.open_compare("with-without")
     view = window.pages.compare
     assert view is not None
     view.start()
     if not _wait(lambda: not view.running, ANSWER_SECONDS):
         return False
-    picture("compare-light")
-    window.set_appearance("dark")
-    picture("compare-dark")
+    picture("compare")
     for trace in view.comparison.traces if view.comparison is not None else ():
         with contextlib.suppress(OSError):
             Path(trace).unlink()

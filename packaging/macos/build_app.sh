@@ -25,10 +25,11 @@ build/briefcase/bin/python -m pip install --quiet --disable-pip-version-check br
 briefcase() { (cd $project && ../briefcase/bin/briefcase "$1" macOS app --no-input -C "version='$version'" "${@:2}"); }
 briefcase create
 # Older templates name an older system than the wheels need.
-plutil -replace LSMinimumSystemVersion -string 14.0 $bundle/Contents/Info.plist
+plutil -replace LSMinimumSystemVersion -string 15.0 $bundle/Contents/Info.plist
 # MLX has wheels for 14, 15 and 26, and an installer on 26 would take the last: its kernels run nowhere else.
 mkdir -p $site
-MACOSX_DEPLOYMENT_TARGET=14.0 bash packaging/fill_packages.sh $site "$PWD/build/briefcase/bin/python" aarch64-apple-darwin
+MACOSX_DEPLOYMENT_TARGET=15.0 bash packaging/fill_packages.sh $site "$PWD/build/briefcase/bin/python" aarch64-apple-darwin
+briefcase build # gives the program its name
 "$python" packaging/macos/check_bundle.py $bundle
 
 # Signs from the inside out, each library before what contains it, and makes the disk image.

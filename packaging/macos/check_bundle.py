@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers.expat import ExpatError
 
-OLDEST_SYSTEM = (14, 0)
+OLDEST_SYSTEM = (15, 0)
 ARM64 = 0x0100000C
 _THIN, _FAT = 0xFEEDFACF, 0xCAFEBABE
 _BUILD_VERSION, _VERSION_MIN = 0x32, 0x24

@@ -20,7 +20,7 @@ make_icon = script("macos/make_icon.py")
 ARM64, X86_64 = 0x0100000C, 0x01000007
 
 
-def code(processor: int = ARM64, system: tuple[int, int] = (14, 0), tail: bytes = b"") -> bytes:
+def code(processor: int = ARM64, system: tuple[int, int] = (15, 0), tail: bytes = b"") -> bytes:
     """A Mach-O library of one processor with the command that names the oldest system, as the SDK's loader.h describes it."""
     command = struct.pack("<IIIIII", 0x32, 24, 1, system[0] << 16 | system[1] << 8, 0, 0)
     return struct.pack("<8I", 0xFEEDFACF, processor, 0, 6, 1, len(command), 0, 0) + command + tail
@@ -44,7 +44,7 @@ def app(tmp_path: Path) -> Path:
         "CFBundleExecutable": "Draftlight",
         "CFBundleIconFile": "draftlight.icns",
         "CFBundleShortVersionString": "0.1.0",
-        "LSMinimumSystemVersion": "14.0",
+        "LSMinimumSystemVersion": "15.0",
     }
     files = {
         contents / "Info.plist": plistlib.dumps(plist),
@@ -84,8 +84,8 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no model": (lambda app: (_packages(app) / "assets/models/small.gguf").unlink(), "0 built-in models"),
     "data beside the program": (lambda app: (app / "Contents/MacOS/mlx.metallib").touch(), "taken for code"),
     "a wheel for a newer system": (
-        lambda app: (_packages(app) / "mlx/lib/libmlx.dylib").write_bytes(code(system=(15, 0))),
-        "needs macOS 15.0",
+        lambda app: (_packages(app) / "mlx/lib/libmlx.dylib").write_bytes(code(system=(26, 2))),
+        "needs macOS 26.2",
     ),
     "a wheel for Intel": (lambda app: (_packages(app) / "a.so").write_bytes(universal(code(X86_64))), "not for Apple silicon"),
     "two libraries of one name": (
@@ -96,7 +96,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "nothing compiled": (lambda app: shutil.rmtree(_packages(app) / "engine/__pycache__"), "not compiled"),
     "no version": (lambda app: _plist(app, CFBundleShortVersionString="0"), "no version"),
     "another program": (lambda app: _plist(app, CFBundleExecutable="Stub"), "names a program"),
-    "an older system": (lambda app: _plist(app, LSMinimumSystemVersion="11.0"), "instead of 14.0"),
+    "an older system": (lambda app: _plist(app, LSMinimumSystemVersion="11.0"), "instead of 15.0"),
     "no icon": (lambda app: (app / "Contents/Resources/draftlight.icns").unlink(), "no icon"),
     "a broken plist": (lambda app: (app / "Contents/Info.plist").write_text("<plist>"), "cannot be read"),
 }
@@ -177,6 +177,7 @@ def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, sig
         "briefcase create",
         "plutil -replace LSMinimumSystemVersion",
         "fill_packages.sh",
+        "briefcase build",
         "check_bundle.py",
         "briefcase package",
     ]

@@ -1,4 +1,4 @@
-"""One table has every key: what the window listens to, what the sheet shows and what README promises are the same."""
+"""One table has every key: what the window listens to, what the sheet shows and what the documentation promises are the same."""
 
 from __future__ import annotations
 
@@ -83,17 +83,23 @@ def test_the_sheet_shows_every_key_with_what_it_does(qtbot: QtBot, open_window: 
     sheet.close()
 
 
-def keys_of_the_readme() -> list[str]:
-    """The keys in README's table of keys: any in the first column, and those with Ctrl or Shift in its words."""
-    rows = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("| key (", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+def keys_of_the_documents() -> list[str]:
+    """The keys in the documentation's table: any in the first column, and those with Ctrl or Shift in its words."""
+    rows = (
+        (REPOSITORY / "assets" / "docs" / "window.md")
+        .read_text(encoding="utf-8")
+        .split("| key (", 1)[1]
+        .split("\n\n", 1)[0]
+        .splitlines()[2:]
+    )
     named = re.findall(r"(?<!\+)\b(?:Enter|Esc|Up|Left|Right|F\d+)\b", " ".join(row.split("|")[1] for row in rows))
     named += re.findall(r"(?:(?:Ctrl|Shift)\+)+(?:Enter|[A-Z\d\[\]])", " ".join(rows))
     return [name.replace("Enter", "Return") for name in named]
 
 
-def test_readme_promises_no_other_keys(qtbot: QtBot, open_window: Open) -> None:
+def test_the_documents_promise_no_other_keys(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
-    promised = keys_of_the_readme()
+    promised = keys_of_the_documents()
     assert {"F1", "F7", "Ctrl+Return", "Ctrl+Shift+S", "Ctrl+[", "Ctrl+3", "Shift+Return", "Esc"} <= set(promised)
     assert {portable(keys) for keys in promised} <= keys_of_the_table(window)
 

@@ -1,0 +1,245 @@
+"""Builds the documentation in dist/docs from assets/docs, with pictures and numbers that the program makes: make docs
+
+The pages are Markdown. What stands in << >> is filled in here, files of the repository and results of real answers, so that
+nothing shown can differ from what is. Pictures and answers are kept in build/docs until --fresh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOURCES = REPOSITORY / "assets" / "docs"
+WORK = REPOSITORY / "build" / "docs"
+SITE = REPOSITORY / "dist" / "docs"
+PROMPT = "Why is the sky blue?"
+ANSWER = {"seed": 7, "temperature": 0.8, "gamma": 4, "max-tokens": 96, "drafter": "builtin-draft"}
+RULES = ("match", "rejection", "gumbel", "block")
+CHARTS = {
+    "proposals": "What became of the proposals of each round",
+    "alpha": "Alpha over the answer, with what each rule is expected to accept",
+    "positions": "How often the first, second, third and fourth proposal is accepted",
+    "times": "Where the time of a round goes",
+}
+ROOT_PAGES = ("CONTRIBUTING", "ARCHITECTURE", "DESIGN", "CHANGELOG")
+CHANNELS = {"deb": "The Debian package", "uv": "uv", "pipx": "pipx", "checkout": "A checkout"}
+
+
+def draftlight(*words: str) -> str:
+    """What a command of the program prints, with a data folder of its own but for the models."""
+    home = WORK / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    from engine.files.paths import models_folder
+
+    if not (home / "models").exists():
+        (home / "models").symlink_to(models_folder())
+    environment = {**os.environ, "DRAFTLIGHT_HOME": str(home), "QT_QPA_PLATFORM": "offscreen"}
+    command = [sys.executable, "-m", "app", *words]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def make_pictures(folder: Path) -> None:
+    """Screenshots of the main states in both themes, and charts of a real answer."""
+    draftlight("self-test", "--screenshots", str(folder))
+    for theme in ("dark", "light"):
+        for chart in CHARTS:
+            output = folder / f"{chart}-{theme}.svg"
+            draftlight(
+                "export", str(WORK / "traces" / "gumbel.jsonl"), "--chart", chart, "--theme", theme, "--output", str(output)
+            )
+
+
+def make_answers(folder: Path) -> None:
+    """One trace for each rule, and one without a drafter."""
+    folder.mkdir(parents=True, exist_ok=True)
+    options = [word for name, value in ANSWER.items() if name != "drafter" for word in (f"--{name}", str(value))]
+    for rule, drafter in [*((rule, str(ANSWER["drafter"])) for rule in RULES), ("plain", "none")]:
+        kind = ["--rule", rule] if rule in RULES else []
+        trace = draftlight("chat", PROMPT, *options, *kind, "--drafter", drafter, "--json", "--no-save")
+        (folder / f"{rule}.jsonl").write_text(trace, encoding="utf-8")
+
+
+def answers() -> dict[str, dict[str, Any]]:
+    """What `draftlight export` says of each."""
+    return {
+        rule: json.loads(draftlight("export", str(WORK / "traces" / f"{rule}.jsonl"), "--format", "json"))["answers"][0]
+        for rule in (*RULES, "plain")
+    }
+
+
+def table_of_rules() -> str:
+    """The figures of the four answers."""
+    rows = ["| rule | tokens | rounds | accepted | rejected | unjudged | alpha | draft yield | tau |", "|---" * 9 + "|"]
+    for rule, answer in answers().items():
+        if rule in RULES:
+            known = answer["summary"]
+            counts = [known[name] for name in ("emitted", "rounds", "accepted", "rejected", "unjudged")]
+            shares = [f"{known[name]:.2f}" for name in ("alpha", "draft_yield", "tau")]
+            rows.append(f"| {rule} | {' | '.join(map(str, counts))} | {' | '.join(shares)} |")
+    return "\n".join(rows)
+
+
+def which_texts_agree() -> str:
+    """Whether the texts of one seed are the same, as they have to be under match and gumbel."""
+    texts = {rule: answer["text"] for rule, answer in answers().items()}
+    if not texts["match"] == texts["gumbel"] == texts["plain"]:
+        raise SystemExit("Match, gumbel and a plain run gave different texts for one seed.")
+    others = [rule for rule in ("rejection", "block") if texts[rule] != texts["plain"]]
+    quoted = f"> {' '.join(texts['plain'].split())} …"
+    differ = f" Under {' and '.join(others)} it is another text, which is as likely." if others else ""
+    return f"Match, gumbel and a run without any drafter gave the same text, token for token:\n\n{quoted}\n\n{differ.strip()}"
+
+
+def themed(name: str, alternative: str, ending: str) -> str:
+    """A picture that is there in both themes."""
+    lines = [
+        f":::{{image}} pictures/{name}-{theme}.{ending}\n:alt: {alternative}\n:class: only-{theme}\n:::"
+        for theme in ("light", "dark")
+    ]
+    return "\n".join(lines)
+
+
+def trace_lines() -> str:
+    """The header without its long lists, and a round with one proposal."""
+    lines = (WORK / "traces" / "rejection.jsonl").read_text(encoding="utf-8").splitlines()
+    header = json.loads(lines[0])
+    rounds = [line for line in map(json.loads, lines) if line["kind"] == "round" and line["proposals"]]
+    round_ = next((one for one in rounds if one["proposals"][0]["status"] == "rejected"), rounds[0])
+    round_["proposals"] = round_["proposals"][:1]
+    shown = (json.dumps(shortened(value), indent=1, ensure_ascii=False) for value in (header, round_))
+    return "\n\n".join(f"```json\n{text}\n```" for text in shown)
+
+
+def shortened(value: Any) -> Any:
+    """Of long lists the first two entries, of long texts the beginning."""
+    if isinstance(value, dict):
+        return {name: shortened(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [shortened(part) for part in value[:2]] + (["…"] if len(value) > 2 else [])
+    return f"{value[:60]}…" if isinstance(value, str) and len(value) > 60 else value
+
+
+def part_of(path: str, beginning: str) -> str:
+    """A statement of a Python file, from the line that matches `beginning` to before the next one at its start."""
+    text = (REPOSITORY / path).read_text(encoding="utf-8")
+    found = re.search(rf"{beginning}.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise SystemExit(f"{path} has nothing like {beginning}")
+    return found.group(0).rstrip()
+
+
+def steps_of(channel: str) -> str:
+    """The log of `make bare-machine` for one way, as it was kept."""
+    return (SOURCES / "newcomer" / f"{channel}.txt").read_text(encoding="utf-8").rstrip()
+
+
+def seconds_to_answer(channel: str) -> str:
+    """The sum of all steps of its log up to the first answer."""
+    total = 0.0
+    for line in steps_of(channel).splitlines():
+        if found := re.match(r" *([\d.]+) s  (.*)", line):
+            total += float(found.group(1))
+            if found.group(2) == "first answer":
+                break
+    return f"{total:.0f} s"
+
+
+def filled(page: str) -> str:
+    """A page with what stands between << and >>."""
+    makers: dict[str, Callable[[], str]] = {
+        "PROMPT": lambda: PROMPT,
+        "SEED": lambda: str(ANSWER["seed"]),
+        "TEMPERATURE": lambda: str(ANSWER["temperature"]),
+        "GAMMA": lambda: str(ANSWER["gamma"]),
+        "TOKENS": lambda: str(ANSWER["max-tokens"]),
+        "RULES": table_of_rules,
+        "SAME": which_texts_agree,
+        "CHARTS": lambda: "\n\n".join(f"{words}:\n\n{themed(chart, words, 'svg')}" for chart, words in CHARTS.items()),
+        "TRACE_LINES": trace_lines,
+        "LOGS": lambda: "\n\n".join(f"{title}:\n\n```text\n{steps_of(name)}\n```" for name, title in CHANNELS.items()),
+        **{name: (lambda name=name: seconds_to_answer(name)) for name in CHANNELS},
+    }
+
+    def fill(found: re.Match[str]) -> str:
+        kind, *words = found.group(1).strip().split(" ", 2)
+        if kind == "FILE":
+            return f"```python\n{(REPOSITORY / words[0]).read_text(encoding='utf-8').rstrip()}\n```"
+        if kind == "LINES":
+            return f"```python\n{part_of(*words)}\n```"
+        return makers[kind]()
+
+    return re.sub(r"<<(\w+(?: [^>]+)?)>>", fill, page)
+
+
+def linked(page: str, below: int) -> str:
+    """A page whose links to the repository's own pages lead to those of the site. Other files of the repository are named only.
+
+    Args:
+        below: how many folders the page lies below the repository.
+    """
+
+    def link(found: re.Match[str]) -> str:
+        words, target = found.groups()
+        name, _, anchor = target.partition("#")
+        path = name.removeprefix("../" * below)
+        if "://" in name or (below and path == name):
+            return found.group(0)
+        if path.removesuffix(".md") in ROOT_PAGES:
+            return f"[{words}]({path.lower()}{'#' + anchor if anchor else ''})"
+        if path == "README.md":
+            return f"[{words}](index.md)"
+        if path.startswith("assets/docs/"):
+            return f"[{words}]({path.removeprefix('assets/docs/')}{'#' + anchor if anchor else ''})"
+        return found.group(0) if not name else f"{words} (`{path}`)" if f"`{path}`" != words else words
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", link, page)
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Name and text of every page."""
+    for path in sorted(SOURCES.glob("*.md")):
+        yield path.name, linked(filled(path.read_text(encoding="utf-8")), 2)
+    for name in ROOT_PAGES:
+        yield f"{name.lower()}.md", linked((REPOSITORY / f"{name}.md").read_text(encoding="utf-8"), 0)
+
+
+def main() -> int:
+    """Exit status of Sphinx, which fails at a broken link or picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fresh", action="store_true", help="make pictures and answers anew")
+    parser.add_argument("--sphinx", default=str(WORK / "environment" / "bin" / "sphinx-build"), help="the generator")
+    arguments = parser.parse_args()
+    if arguments.fresh:
+        for name in ("pictures", "traces"):
+            shutil.rmtree(WORK / name, ignore_errors=True)
+    if not (WORK / "traces" / "plain.jsonl").is_file():
+        make_answers(WORK / "traces")
+    if not (WORK / "pictures").is_dir():
+        unfinished = WORK / "unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make_pictures(unfinished)
+        unfinished.rename(WORK / "pictures")
+    source = WORK / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    for name in ("conf.py", "site.css"):
+        shutil.copy(SOURCES / name, source)
+    shutil.copy(REPOSITORY / "assets" / "app-icon.svg", source)
+    shutil.copytree(WORK / "pictures", source / "pictures")
+    for name, text in pages():
+        (source / name).write_text(text, encoding="utf-8")
+    return subprocess.call([arguments.sphinx, "-W", "--keep-going", "-q", "-b", "html", str(source), str(SITE)])
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(REPOSITORY))
+    sys.exit(main())
