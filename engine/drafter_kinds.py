@@ -25,6 +25,7 @@ class LoadedDrafter:
         sha256: of its model, None if it has none.
         model: the LoadedModel that drafts; None for anything but an ordinary draft model.
         make: makes another drafter of the kind without loading anything.
+        warning: what a user should know of it although it can be used; empty if nothing.
     """
 
     name: str
@@ -32,6 +33,7 @@ class LoadedDrafter:
     sha256: str | None = None
     model: Any = None
     make: Callable[[], Any] | None = None
+    warning: str = ""
 
     def renewed(self) -> Any:
         """A drafter that has seen nothing yet; the very same one where it cannot be made anew."""

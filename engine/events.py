@@ -66,10 +66,14 @@ class LoadFailed:
 
 @dataclass(frozen=True, slots=True)
 class DrafterReady:
-    """A drafter can be used with the loaded target; `has_distribution` is False for one-hot proposals."""
+    """A drafter can be used with the loaded target; `has_distribution` is False for one-hot proposals.
+
+    `warning` says what is to be known of it, and may be empty.
+    """
 
     name: str
     has_distribution: bool
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import left_out, no_template
 from engine.metrics import Totals
 from engine.types import (
+    DrafterReady,
     DrafterRefused,
     Event,
     LoadFailed,
@@ -165,6 +166,8 @@ class _Notes:
                 self._model = model
                 if self._request.thinking != "auto" and self._request.template and not model.switches_thinking:
                     self._say(f"the chat template of {model.name} has no switch for thinking, so --thinking changes nothing.")
+            case DrafterReady(warning=warning) if warning:
+                self._say(warning)
             case LoadFailed(may_force=True) | DrafterRefused(may_force=True):
                 self.hint = " The option for that is --anyway."
             case RunFailed(may_drop=True):

@@ -184,9 +184,11 @@ def check_model(name: str, drafter: str) -> int:
                     case LoadFailed(_, message) | DrafterRefused(_, message):
                         print(f"draftlight: {message}", file=sys.stderr)
                         return 1
-                    case DrafterReady(drafter_name):
+                    case DrafterReady(drafter_name, _, warning):
                         if drafter_name != NO_DRAFTER:
                             print(f"{drafter_name} can draft for it")
+                        if warning:
+                            print(f"draftlight: {warning}", file=sys.stderr)
                         return 0
     finally:
         engine.close()

@@ -641,6 +641,8 @@ class Chat(QObject):
                 if self.session.model is not None and self.settings.target == name:
                     before = self.session.target  # still loaded
                     self.keep(target=before, drafter=self._drafter_for(before))
+            case DrafterReady(warning=warning) if warning:
+                self.said.emit(warning, "note")
             case DrafterRefused(name, message):
                 self._stand_in(name, message)
             case RunStarted(_, options):

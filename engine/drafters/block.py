@@ -11,6 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.drafter_kinds import LoadedDrafter
+from engine.drafters.alignment import doubts
 from engine.drafters.base import DraftPen, Proposals
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.models.block_model import Attend, BlockModel, load_block
@@ -161,4 +162,4 @@ def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDraf
     """As in `engine.drafter_kinds.Build`."""
     block = load_block(Path(name).expanduser())
     make = functools.partial(BlockDrafter, block, target, name)
-    return LoadedDrafter(name, make(), block.sha256, make=make)
+    return LoadedDrafter(name, make(), block.sha256, make=make, warning=doubts(block, target))

@@ -10,6 +10,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.drafter_kinds import HEAD, LoadedDrafter
+from engine.drafters.alignment import doubts
 from engine.drafters.base import DraftPen, Proposals
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
@@ -131,4 +132,4 @@ def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDraf
     """As in `engine.drafter_kinds.Build`."""
     head = load_head(BUILTIN_HEAD if name == HEAD else Path(name).expanduser())
     make = functools.partial(FeatureHead, head, target, name)
-    return LoadedDrafter(name, make(), head.sha256, make=make)
+    return LoadedDrafter(name, make(), head.sha256, make=make, warning=doubts(head, target))

@@ -197,7 +197,7 @@ class ModelSlots:
 
 
 def _ready(drafter: LoadedDrafter) -> DrafterReady:
-    return DrafterReady(drafter.name, drafter.has_distribution)
+    return DrafterReady(drafter.name, drafter.has_distribution, drafter.warning)
 
 
 def _describe(target: Any) -> ModelInfo:

@@ -11,8 +11,8 @@ import numpy as np
 
 from engine.models.block_config import BlockConfig
 from engine.models.block_model import BlockModel
+from engine.models.block_unroll import unroll
 from engine.training import features
-from engine.training.blocks import unroll
 from engine.training.chains import soft_loss
 from engine.training.drafter_training import Drafted, DrafterTraining, Plan
 from engine.training.features import Example

@@ -13,12 +13,12 @@ import pytest
 from engine.decoding import DecodingOptions, decode
 from engine.drafters.block import BlockDrafter
 from engine.models.block_model import BlockModel
+from engine.models.block_unroll import unroll
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import embedding_of, tap
 from engine.training import features, texts
 from engine.training.block_start import block_config_for, fresh_block
 from engine.training.block_training import BlockTraining
-from engine.training.blocks import unroll
 from engine.training.drafter_training import Plan
 from engine.training.features import Example
 from engine.training.reading import TargetReader
@@ -99,15 +99,23 @@ def examples(target: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> lis
     return features.examples(texts.files(folder), folder)
 
 
-def test_a_block_drafter_that_knows_a_text_by_heart_has_whole_blocks_accepted(target: nn.Module, examples: list[Example]) -> None:
+@pytest.fixture(scope="module")
+def by_heart(target: nn.Module, examples: list[Example]) -> BlockModel:
+    """A block drafter that knows one text."""
     config = block_config_for(loaded(target), TAPS, layers=2, size=4, causal=True, mask=0)
     block = fresh_block(loaded(target), config, np.arange(VOCAB, dtype=np.int32), seed=1)
     plan = replace(PLAN, steps=100, anchors=40, learning_rate=5e-3)
     losses = list(BlockTraining(plan, block, embedding_of(target), examples[:1], examples[1:2]).run())
     assert losses[-1] < 0.5 * losses[0]
+    return block
+
+
+def test_a_block_drafter_that_knows_a_text_by_heart_has_whole_blocks_accepted(
+    target: nn.Module, examples: list[Example], by_heart: BlockModel
+) -> None:
     text = examples[0].tokens.tolist()
     options = DecodingOptions(temperature=0.0, gamma=4, max_tokens=40, analyse=False)
-    rounds = list(decode(target, text[:3], BlockDrafter(block, target, copies=False), options))
+    rounds = list(decode(target, text[:3], BlockDrafter(by_heart, target, copies=False), options))
     assert emitted_ids(rounds) == text[3:]
     assert [current.accepted for current in rounds[:-1]] == [4] * (len(rounds) - 1)
 

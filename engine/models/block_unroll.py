@@ -1,6 +1,6 @@
-"""What a block drafter is trained on: blocks after random anchors of a text, all in one pass.
+"""Blocks after many anchors of a known text in one pass, as training and the probe of `engine.drafters.alignment` want them.
 
-At run time a block sees the target's features before its anchor, and itself. Training lays blocks over a text at many anchors at
+At run time a block sees the target's features before its anchor, and itself. Here blocks are laid over a text at many anchors at
 once. Keys and values of the features are made once for the whole text; a mask lets each block see those before its anchor only,
 never a feature at or after it, nor another block (a test changes those and sees nothing change). What a slot puts out is what
 `engine.drafters.block` has there (a test holds the two together).

@@ -1,0 +1,143 @@
+"""Whether a drafter's files say rightly how it reads its target, tried on a few words of the target's own.
+
+A wrong layer, slot or mask raises no error: the text stays right, and hardly a proposal is accepted. So where the files do not
+name the very target they were made for, the settings beside the stated one are tried as well, teacher-forced after some tokens
+of a text that the target writes, and one that clearly predicts it better is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import mlx.core as mx
+import numpy as np
+
+from engine.drafters.base import always
+from engine.models.block_config import BlockConfig
+from engine.models.block_model import BlockModel
+from engine.models.block_unroll import unroll
+from engine.models.head_model import HeadModel
+from engine.models.loaded import LoadedModel
+from engine.target.layer_taps import embedding_of, tap
+from engine.target.prompt_cache import make_prompt_cache, read_prompt
+
+WRITTEN = 32
+"""Tokens that the target writes for the probe."""
+LEAST_GAIN = 0.25
+"""Nats a token by which another setting must predict better to be reported, besides three standard errors."""
+_QUESTION = "Explain in three sentences why the sky is blue."
+
+Scores = np.ndarray
+"""(anchors,) log-probability of the token after each: the first that is drafted, on which most of a draft's length depends."""
+
+
+def doubts(model: BlockModel | HeadModel, target: LoadedModel) -> str:
+    """What a user should know of how the drafter reads this target; empty if nothing, or if it was trained for just this one."""
+    if model.config.target_sha256:
+        return ""
+    return doubts_on(model, target.model, *_written(target))
+
+
+def doubts_on(model: BlockModel | HeadModel, target: Any, text: Sequence[int], first: int) -> str:
+    """As `doubts`, on a given text.
+
+    Args:
+        target: an mlx-lm model, which a block drafter is bound to.
+        text: ids. first: index of the first anchor.
+    """
+    stated, *others = _settings(model, target, list(text), first)
+    best, gain = "", LEAST_GAIN
+    for words, scores in others:
+        better = scores - stated[1]
+        mean, error = float(better.mean()), float(better.std() / np.sqrt(len(better)))
+        if mean > gain and mean > 3 * error:
+            best, gain = words, mean
+    if not best:
+        return ""
+    return (
+        f"This drafter predicts the target's text clearly better if {best} (by {gain:.1f} nats a token). Its config.json seems "
+        "to be wrong there, or it was made for another target. It changes no text, but few of its proposals will be accepted."
+    )
+
+
+def _written(target: LoadedModel) -> tuple[list[int], int]:
+    """A text that the target has written greedily, after a question in its template where it has one, and where it begins."""
+    tokens = [1, 2, 3]
+    if target.tokenizer is not None:
+        try:
+            tokens = list(target.tokenizer.apply_chat_template([{"role": "user", "content": _QUESTION}]))
+        except Exception:  # no template, or one that refuses: the question alone is a text as well
+            tokens = list(target.tokenizer.encode(_QUESTION))
+    first, cache = len(tokens) - 1, make_prompt_cache(target.model)
+    read_prompt(target.model, cache, tokens[:-1], always)
+    for _ in range(WRITTEN):
+        row = target.model(mx.array([tokens[-1:]]), cache=cache)[0, -1]
+        tokens.append(cast(int, mx.argmax(row).item()))
+    return tokens, first
+
+
+def _settings(model: BlockModel | HeadModel, target: Any, text: list[int], first: int) -> Iterator[tuple[str, Scores]]:
+    """Each setting in words, and its scores; the stated one first."""
+    config, layers = model.config, len(target.layers)
+    shifts = [0, *(shift for shift in (-1, 1) if all(-1 <= layer + shift < layers for layer in config.taps))]
+    for shift in shifts:
+        taps = tuple(layer + shift for layer in config.taps)
+        tapped = tap(target, taps)
+        target(mx.array([text]))
+        features = tapped.take().astype(mx.float32)
+        read = "" if not shift else f"it reads layers {', '.join(map(str, taps))} instead of {', '.join(map(str, config.taps))}"
+        if isinstance(model, HeadModel):
+            yield read, _of_head(model, target, features, text, first)
+        else:
+            for more, changed in _block_settings(model.config):
+                words = " and ".join(part for part in (read, more) if part)
+                yield words, _of_block(model, changed, features, text, first)
+
+
+def _block_settings(config: BlockConfig) -> Iterator[tuple[str, BlockConfig]]:
+    slot = "its first slot predicts " + ("nothing" if config.anchor_predicts else "the token after the anchor")
+    mask = "its slots see " + ("all others" if any(config.causal) else "only those before them")
+    for other_slot in (False, True):
+        for other_mask in (False, True):
+            causal = (not any(config.causal),) * len(config.causal) if other_mask else config.causal
+            words = " and ".join(part for part, taken in ((slot, other_slot), (mask, other_mask)) if taken)
+            yield words, replace(config, anchor_predicts=config.anchor_predicts != other_slot, causal=causal)
+
+
+def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: list[int], first: int) -> Scores:
+    """Scores of a block drafter that is taken to have this configuration."""
+    known = np.array(text)
+    anchors = np.arange(max(1, first), len(text) - 1)
+    stated, model.config = model.config, config
+    try:
+        slot = 0 if config.anchor_predicts else 1
+        tokens = mx.array(known[anchors])
+        rows = unroll(model, features[: int(anchors[-1])], mx.array(anchors), tokens, max(config.block_size, slot + 1))[:, slot]
+        logits = model.logits(rows)
+        if "markov_head" in model:
+            logits = logits + model.markov_head(rows, tokens, None)[0]
+        return _log_chances(logits, known[anchors + 1], model.column_of)
+    finally:
+        model.config = stated
+
+
+def _of_head(model: HeadModel, target: Any, features: mx.array, text: list[int], first: int) -> Scores:
+    """Scores of a head for the first token that it drafts after each anchor."""
+    rows = len(text) - 2
+    fused = model.fuse(features[:rows])
+    embedded = embedding_of(target)(mx.array(text[1 : rows + 1])).astype(fused.dtype)
+    queries, keys, values = model.project(fused[None], embedded[None], 0)
+    scale = model.config.head_size**-0.5
+    attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask="causal")
+    logits = model.logits(model.leave(fused[None], attended)[0])
+    start = max(0, first - 1)  # the row before the anchor, with the anchor's token
+    return _log_chances(logits[start:], np.array(text)[start + 2 :], model.column_of)
+
+
+def _log_chances(logits: mx.array, tokens: np.ndarray, column_of: Callable[[int], int | None]) -> Scores:
+    """(rows,) of the token of each row; of one without a column, that of the least likely."""
+    logs = np.array((logits - mx.logsumexp(logits, axis=-1, keepdims=True)).astype(mx.float32))
+    columns = [column_of(int(token)) for token in tokens]
+    return np.array([row.min() if column is None else row[column] for row, column in zip(logs, columns, strict=True)])
