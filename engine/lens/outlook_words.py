@@ -11,16 +11,23 @@ def weighed(round_: Round) -> str:
     outlook = round_.outlook
     if outlook is None:
         return ""
-    many = f"{outlook.gamma} proposal{'s' * (outlook.gamma != 1)}"
-    price = f"A round of {many} takes {outlook.cost:.2f} times as long as one without here"
-    if outlook.needed >= 0.995:
-        price += ", which no alpha makes up for"
-    else:
-        price += f", which pays from {'a chance' if outlook.copies else 'an alpha'} of {outlook.needed:.2f}"
-    who = drafter_title(outlook.drafter).lower() if outlook.drafter else "drafter"
-    has = f"the copy at hand has {outlook.alpha:.2f}" if outlook.copies else f"the {who} has {outlook.alpha:.2f} lately"
     rests = "" if round_.proposals or outlook.next_try is None else f" {rest(outlook).capitalize()}."
-    return f"{price}; {has}.{rests}"
+    return f"{price(outlook)}.{rests}"
+
+
+def price(outlook: Outlook) -> str:
+    """What drafting costs here, what it has to bring for that and what it brings, without a full stop."""
+    many = f"{outlook.gamma} proposal{'s' * (outlook.gamma != 1)}"
+    words = f"A round of {many} takes {outlook.cost:.2f} times as long as one without here"
+    if outlook.needed >= 0.995:
+        words += ", which no alpha makes up for"
+    else:
+        words += f", which pays from {'a chance' if outlook.copies else 'an alpha'} of {outlook.needed:.2f}"
+    if outlook.copies:
+        return f"{words}; the copy at hand has {outlook.alpha:.2f}"
+    return (
+        f"{words}; the {drafter_title(outlook.drafter).lower() if outlook.drafter else 'drafter'} has {outlook.alpha:.2f} lately"
+    )
 
 
 def rest(outlook: Outlook) -> str:
@@ -33,5 +40,8 @@ def rest(outlook: Outlook) -> str:
 
 
 def resting(round_: Round) -> str:
-    """The same of a round, where it went without proposals."""
-    return "" if round_.outlook is None or round_.proposals else rest(round_.outlook)
+    """Where a round went without proposals because drafting is parked: that, and why, as part of a sentence; else ""."""
+    if round_.outlook is None or round_.proposals or round_.outlook.next_try is None:
+        return ""
+    why = price(round_.outlook)
+    return f"{rest(round_.outlook)}: {why[0].lower()}{why[1:]}"

@@ -1,0 +1,51 @@
+"""What gamma auto weighed is said with the numbers of the moment, and nothing is said where nothing is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.lens.outlook_words import resting, weighed
+from engine.lens.pieces import Spot
+from engine.lens.token_reasons import decision
+from engine.types import Emitted, Outlook
+from tests.engine.rounds.test_draft_length import round_of
+
+LONGER = "times as long as one without here, which"
+PRICE = f"A round of 2 proposals takes 1.30 {LONGER} pays from an alpha of 0.45"
+PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
+
+
+@pytest.mark.parametrize(
+    ("outlook", "words"),
+    [
+        (PARKED, f"{PRICE}; the drafter has 0.29 lately. Drafting rests, next try in 20 rounds."),
+        (
+            replace(PARKED, drafter="head", next_try=1),
+            f"{PRICE}; the trained head has 0.29 lately. Drafting rests, next try in 1 round.",
+        ),
+        (replace(PARKED, alpha=0.61, next_try=None), f"{PRICE}; the drafter has 0.61 lately."),
+        (
+            Outlook(1, 1.35, 0.18, 0.35, copies=True, drafter="ngram"),
+            f"A round of 1 proposal takes 1.35 {LONGER} pays from a chance of 0.35; the copy at hand has 0.18.",
+        ),
+        (
+            Outlook(1, 2.5, 0.9, 1.0),
+            f"A round of 1 proposal takes 2.50 {LONGER} no alpha makes up for; the drafter has 0.90 lately.",
+        ),
+    ],
+)
+def test_why_drafting_rests_or_goes_on(outlook: Outlook, words: str) -> None:
+    plain = replace(round_of(0, 0, 50.0), outlook=outlook, emitted=(Emitted(0, "a", b"a", "plain"),))
+    assert weighed(plain) == words
+    assert decision(plain, Spot(0, True, 0), greedy=True).endswith(f"the target's argmax. {words}")
+
+
+def test_that_it_rests_is_said_of_rounds_that_do() -> None:
+    plain, drafted = round_of(0, 0, 50.0), round_of(1, 2, 50.0)
+    assert resting(replace(plain, outlook=PARKED)).startswith(
+        "drafting rests, next try in 20 rounds: a round of 2 proposals takes 1.30"
+    )
+    assert resting(replace(drafted, outlook=PARKED)) == "" and "rests" not in weighed(replace(drafted, outlook=PARKED))
+    assert resting(replace(plain, outlook=replace(PARKED, next_try=None))) == resting(plain) == weighed(plain) == ""
