@@ -1,7 +1,7 @@
 """Whether an automatic gamma is ever slower than no drafting, or much slower than the best fixed gamma, by category.
 
     python -m tests.benchmarks.never_slower --prompts FILE [--limit 14] [--tokens 64] [--drafters auto,ngram,head,builtin-draft]
-        [--temperatures 0,0.8] [--fixed 1,3] [--rows OUT] [--minutes 20]
+        [--temperatures 0,0.8] [--fixed 1,3] [--categories chat,code] [--rows OUT] [--minutes 20]
 
 Every prompt is answered plainly and with each drafter in turn, one setting directly after the other, plain runs first and last.
 Time counts twice: as a clock on the wall tells it, and as processor time of this process, which other programs on the machine
@@ -9,7 +9,8 @@ disturb less. Gamma decides by the processor time, too, and by costs that were m
 
 Prints by temperature, category and drafter the speed-up of an automatic gamma against the mean of the two plain runs of the
 same prompt: its geometric mean, and the lower end of the 95 % interval over prompts. Below: auto as a drafter against the best
-single one, and an automatic gamma against the best fixed one over all prompts. OUT gets what was measured, one JSON line each.
+single one, and an automatic gamma against the best fixed one over all prompts. OUT gets what was measured, one JSON line each;
+what it holds already is not measured again and counts in the tables.
 """
 
 from __future__ import annotations
@@ -165,6 +166,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--drafters", default="auto,ngram,head,builtin-draft")
     parser.add_argument("--temperatures", default="0,0.8")
     parser.add_argument("--fixed", default="1,3", help="fixed gammas to compare with, or nothing")
+    parser.add_argument("--categories", help="only these; all unless given")
     parser.add_argument("--rows", type=Path, help="a file to which each answer's figures are added")
     parser.add_argument("--minutes", type=float, default=20.0, help="begin no prompt after so long")
     chosen = parser.parse_args(arguments)
@@ -178,16 +180,23 @@ def main(arguments: list[str] | None = None) -> None:
     plain = costs.rows[1]
     print("rows:", ", ".join(f"{rows} {time / plain:.2f}" for rows, time in sorted(costs.rows.items())), f"of {plain:.0f} ms")
     print("draft steps:", {name: tuple(round(time / plain, 2) for time in times) for name, times in costs.steps.items()})
-    rows: list[Row] = []
+    kept = chosen.rows.read_text(encoding="utf-8").splitlines() if chosen.rows is not None and chosen.rows.exists() else []
+    rows: list[Row] = [json.loads(line) for line in kept]
+    measured = {(row["prompt"], row["temperature"], row["drafter"], str(row["gamma"])) for row in rows}
+    wanted = list(settings(drafters, fixed))
     began = time.perf_counter()
-    for prompt in read_prompts(chosen.prompts, chosen.limit):
+    prompts = read_prompts(chosen.prompts)
+    if chosen.categories:
+        prompts = [prompt for prompt in prompts if prompt.category in chosen.categories.split(",")]
+    for prompt in prompts[: chosen.limit]:
         for temperature in (float(part) for part in chosen.temperatures.split(",")):
-            for name, gamma in settings(drafters, fixed):
-                row = answered(target, prompt, name, gamma, temperature, chosen.tokens, costs)
-                rows.append(row)
-                if chosen.rows is not None:
-                    with chosen.rows.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(row) + "\n")
+            if all((prompt.id, temperature, name, str(gamma)) in measured for name, gamma in wanted):
+                continue
+            block = [answered(target, prompt, name, gamma, temperature, chosen.tokens, costs) for name, gamma in wanted]
+            rows += block
+            if chosen.rows is not None:
+                with chosen.rows.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in block)
         if time.perf_counter() - began > chosen.minutes * 60:
             break
     print(f"{len({row['prompt'] for row in rows})} prompts, {chosen.tokens} tokens")
