@@ -65,7 +65,9 @@ class BlockDrafter(FeatureDrafter):
         limit = min(limit, config.max_position_embeddings - len(self._committed))
         self.statistics = None
         drawable = min(limit, self._wanted() if pen.is_free else config.most_drafted) if self._is_ready and pen.begins() else 0
-        self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
+        self._slots = 0
+        if drawable:
+            self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
         filled: tuple[mx.array, mx.array] | None = None
         before = mx.array(self._committed[-1:], dtype=mx.int32)
         state: Any = None
@@ -95,7 +97,8 @@ class BlockDrafter(FeatureDrafter):
     def observe(self, tokens: Any, features: Any = None) -> None:
         """As in `FeatureDrafter`."""
         super().observe(tokens, features)
-        self._accepted = STEADY * self._accepted + (1 - STEADY) * max(0, len(tokens) - 1)
+        if self._slots:
+            self._accepted = STEADY * self._accepted + (1 - STEADY) * max(0, len(tokens) - 1)
 
     def _wanted(self) -> int:
         """Tokens that a free draft may get from its block."""
