@@ -201,7 +201,7 @@ def single_drafter(target: str) -> str:
 
 
 def default_drafter() -> str:
-    """The drafter where none was asked for: whichever fits and gains most."""
+    """The drafter where none was asked for: the choice among those that fit, made in each round."""
     return AUTO
 
 

@@ -27,6 +27,8 @@ from engine.errors import DraftlightError
 Packaging = Literal["DFlash", "DFlash 2", "DeepSpec", "speculators", "SpecForge", "Draftlight"]
 
 SLIDING, FULL = "sliding_attention", "full_attention"
+CONFIDENCE_THRESHOLD = 0.5
+"""Where a checkpoint has a confidence head and states none."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class BlockConfig:
     conv_kernel_size: int = 0
     conv_group_size: int = 0
     selector_top_k: int = 0
-    confidence_threshold: float = 0.5
+    confidence_threshold: float = CONFIDENCE_THRESHOLD
     target_sha256: str = ""
 
     @property
@@ -155,6 +157,7 @@ class _Reader:
         theta, scaling, interleaved = self.rope()
         windows = self.windows(layers)
         anchor_predicts = self.anchor_predicts()
+        threshold = self.find("confidence_threshold")  # a stated 0 never ends a draft
         made = BlockConfig(
             packaging=self.packaging,
             hidden_size=hidden,
@@ -182,7 +185,7 @@ class _Reader:
             logit_scale=float(self.find("output_multiplier") or 1.0),
             logit_cap=float(self.find("final_logit_softcapping") or 0.0),
             target_sha256=str(self.find("target_sha256") or ""),
-            confidence_threshold=float(self.find("confidence_threshold") or 0.5),
+            confidence_threshold=CONFIDENCE_THRESHOLD if threshold is None else float(threshold),
             **self.second_version(),
         )
         if made.num_attention_heads % made.num_key_value_heads or made.head_dim % 2:
