@@ -283,7 +283,7 @@ class Engine:
                     self._load(command, slots)
             except Closing:
                 continue
-            except Exception as error:
+            except BaseException as error:  # whatever it is, the thread has to live: nobody else would tell whoever waits
                 self._report(command, explain(error, "starting the engine" if backend is None else "serving a request"))
         del slots
         garbage.collect()

@@ -527,10 +527,11 @@ class ChatStore:
 
     def _check(self) -> None:
         """Reads the whole file once a week, so that damage is found before it is old."""
-        if float(self._fact("checked") or 0) > self._clock() - _CHECKED_EVERY:
+        now = self._clock()
+        if now - _CHECKED_EVERY < float(self._fact("checked") or 0) <= now:  # a time to come is that of a clock that was wrong
             return
         self._database.require_sound()
-        self._keep_fact("checked", str(self._clock()))
+        self._keep_fact("checked", str(now))
 
     def purge(self, conversations: Sequence[int]) -> None:
         """Deletes conversations for good, with the traces that no other one shares."""

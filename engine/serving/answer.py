@@ -88,7 +88,7 @@ def turns(
     except Closing:
         emit(_cancelled(run))
         raise
-    except Exception as error:
+    except BaseException as error:
         emit(RunFailed(run.id, explain(error, "preparing the answer"), isinstance(error, ContextFull) and error.may_drop))
         return
     yield from _AnswerRun(
@@ -166,7 +166,9 @@ class _AnswerRun:
         failure: str | None = None
         try:
             finish = yield from self._decode(writer)
-        except Exception as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # what panics in native code is no Exception, nor is SystemExit
             failure = explain(error, "answering")
             self._slots.forget_drafters()
         finally:

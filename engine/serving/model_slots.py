@@ -90,7 +90,7 @@ class ModelSlots:
             described = _describe(target)
         except Closing:
             raise
-        except Exception as error:
+        except BaseException as error:
             message = explain(error, f"loading {name}")
             self._emit(LoadFailed(name, message, isinstance(error, NotEnoughMemory)))
             raise DraftlightError(message) from error
@@ -122,7 +122,7 @@ class ModelSlots:
             )
         except Closing:
             raise
-        except Exception as error:
+        except BaseException as error:
             message = explain(error, f"loading the drafter {name}")
             self._emit(DrafterRefused(name, message, isinstance(error, NotEnoughMemory)))
             raise DraftlightError(message) from error

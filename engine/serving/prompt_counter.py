@@ -82,7 +82,7 @@ def _counted(number: int, request: Request, reader: _Reader | None) -> PromptCou
         prompt = fitted(reader, request)
     except DraftlightError:  # of the template; said when an answer is asked for
         return nothing
-    except Exception as error:
+    except BaseException as error:  # the thread has to live
         explain(error, "counting tokens")  # into the log
         return nothing
     return PromptCounted(number, len(prompt.ids) + len(request.given), reader.context_length, prompt.dropped)

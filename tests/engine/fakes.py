@@ -82,7 +82,7 @@ class FakeBackend:
         self.gate: threading.Semaphore | None = None
         self.arrived = threading.Semaphore(0)
         self.load_gate: threading.Event | None = None
-        self.fail_at: dict[int, Exception] = {}
+        self.fail_at: dict[int, BaseException] = {}
         self.forget_eos = False
         self.sizes: dict[str, int] = {}
         self.held: dict[str, int] = {}

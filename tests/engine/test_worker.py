@@ -329,10 +329,12 @@ def test_an_answer_stopped_before_its_turn_never_begins(desk: Desk) -> None:
         (ValueError("[matmul] shapes"), "ValueError: [matmul] shapes). Details are in"),
         (MemoryError(), "Out of memory"),
         (RuntimeError("[matmul] shapes"), "RuntimeError: [matmul] shapes"),
+        (SystemExit("a package is missing"), "SystemExit: a package is missing"),
+        (type("PanicException", (BaseException,), {})("no entry found"), "PanicException: no entry found"),
     ],
 )
 def test_an_error_in_the_middle_becomes_a_message_and_the_trace_says_so(
-    desk: Desk, caplog: pytest.LogCaptureFixture, error: Exception, expected: str
+    desk: Desk, caplog: pytest.LogCaptureFixture, error: BaseException, expected: str
 ) -> None:
     desk.prepare = lambda backend: backend.fail_at.update({2: error})
     desk.ask(drafter="model", conversation="c")

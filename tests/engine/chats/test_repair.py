@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -105,8 +106,12 @@ def test_messages_in_sound_pages_are_kept_when_others_are_damaged(tmp_path: Path
         store.add_message(1, 1, "assistant", "and on it goes")
 
 
-def test_damage_nobody_has_met_yet_is_found_by_the_weekly_check(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", [0.0, 1e9], ids=["as it should", "once years ahead"])
+def test_damage_nobody_has_met_yet_is_found_by_the_weekly_check(tmp_path: Path, wrong: float) -> None:
     furnish(tmp_path)
+    if wrong:
+        with ChatStore(tmp_path, clock=lambda: time.time() + wrong) as store:
+            store.tidy()
     overwrite(tmp_path / "chats" / "chats.db", pages_of(tmp_path, "messages")[-2] * PAGE + 4, b"\xff" * 64)
     with ChatStore(tmp_path) as store:
         assert store.notes == []
