@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -113,3 +114,33 @@ def test_window_engine_store_and_command_line_reach_nobody(
     assert entry.main(["chat", "hello", "--target", target, "--max-tokens", "4"]) == 0
     assert not is_here("owner/not-on-this-machine")
     assert reached == []
+
+
+REPOSITORY = Path(__file__).parents[2]
+DOOR = re.compile(
+    r"(?:from|import) (?:urllib\.request|http\.client|socket|ssl|httpx2?|requests|webbrowser|PySide6\.QtNetwork)\b"
+    r"|\b(?:get_session|HfApi|hf_hub_download|snapshot_download|get_safetensors_metadata|login)\b.*"
+    r"|\"pip\", \"download\"|openUrl\(QUrl\("
+)
+DOORS = {
+    "engine/files/builtin.py": "the built-in model",
+    "engine/files/download.py": "a model of the Hugging Face Hub",
+    "engine/files/hub.py": "a model of the Hugging Face Hub",
+    "engine/models/hub.py": "a model of the Hugging Face Hub",
+    "app/conversation/link_question.py": "a link in an answer, a model's page on the Hub",
+    "app/library/hub_page.py": "a link in an answer, a model's page on the Hub",
+}
+"""The files with a call that reaches another machine, and the row of the table that tells of it."""
+
+
+def test_the_table_names_everything_that_reaches_the_network() -> None:
+    found = {
+        path.relative_to(REPOSITORY).as_posix()
+        for folder in ("app", "engine")
+        for path in (REPOSITORY / folder).rglob("*.py")
+        if DOOR.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set(DOORS)
+    page = (REPOSITORY / "assets" / "docs" / "conversations.md").read_text(encoding="utf-8")
+    table = page.split("| what | when |", 1)[1].split("\n\n", 1)[0]
+    assert {row.split(" | ")[0].removeprefix("| ") for row in table.splitlines()[2:]} == set(DOORS.values())
