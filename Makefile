@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n auto --dist worksteal
 SOURCES := app engine shaders tests packaging
 
-.PHONY: help setup model run test test-full test-tools lint format lock wheel check-wheel self-test fuzz clean
+.PHONY: help setup model run test test-full test-tools lint format lock wheel check-wheel self-test fuzz soak clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ fuzz: setup build/atheris ## fuzz every reader of foreign files, a million input
 
 build/atheris: packaging/fuzz.lock
 	@$(PY) -m pip install --quiet --require-hashes --no-deps --target $@ --requirement packaging/fuzz.lock && touch $@
+
+soak: setup model ## hours of use in the real window, and whether anything grows; ARGS="--minutes 120"
+	@$(PY) -m tests.benchmarks.soak $(ARGS)
 
 clean: ## remove everything that was built, including .venv
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

@@ -28,6 +28,8 @@ from engine.wording import seconds
 
 PAD = 14.0
 GAP = 26.0
+LONGEST_LINE = 50_000
+"""Letters that a line of a text may have to be rendered."""
 BUTTONS = 132.0
 """Room at the end of an answer's last line for its buttons."""
 
@@ -155,6 +157,7 @@ class AnswerBlock(Block):
         self.ghosts = ghosts
         self.shown = 0
         self._divided_by = 0  # dividers that are set in the text
+        self._endless: tuple[int, bool] | None = None
         self.status = ""
         self.fraction: float | None = None
         self.reserved = 0.0
@@ -262,8 +265,16 @@ class AnswerBlock(Block):
 
     @property
     def reads(self) -> bool:
-        """Whether the reading view is what is to be shown now. Tokens that are lit up have to be seen."""
-        return self.reading and self.style.lit is None and not self.answer.running and bool(self.answer.text.pieces)
+        """Whether the reading view is what is to be shown now. Tokens that are lit up have to be seen, and what has an endless
+        line is no text to read: laid out as one paragraph it would hold the window up for seconds."""
+        wanted = self.reading and self.style.lit is None and not self.answer.running and bool(self.answer.text.pieces)
+        return wanted and not self._has_endless_line()
+
+    def _has_endless_line(self) -> bool:
+        text = self.answer.text.text
+        if self._endless is None or self._endless[0] != len(text):
+            self._endless = (len(text), max(map(len, text.split("\n"))) > LONGEST_LINE)
+        return self._endless[1]
 
     @property
     def turns(self) -> bool:

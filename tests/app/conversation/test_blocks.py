@@ -10,9 +10,10 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QPainter
 from pytestqt.qtbot import QtBot
 
-from app.conversation.blocks import AnswerBlock, settings_words
+from app.conversation.blocks import LONGEST_LINE, AnswerBlock, settings_words
 from app.conversation.figure_line import placed
-from app.conversation.letter_looks import Style
+from app.conversation.letter_looks import LONGEST_WORD, Style
+from app.conversation.reading_view import ReadingFlow
 from app.look import theme as themes
 from app.session.session import Answer
 from app.window.window import Window
@@ -93,3 +94,15 @@ def test_a_change_of_gamma_while_it_streams_divides_text_and_rounds(qtbot: QtBot
     assert block is not None
     assert [seam.divider.words for chunk in block.flow.chunks for seam in chunk.seams] == ["Gamma 2 from here"]
     assert [divider.from_here for divider in window.session.turns[0].answer.dividers] == ["Gamma 2 from here"]
+
+
+@pytest.mark.usefixtures("fonts", "qapp")
+@pytest.mark.parametrize("letter", ["x", "x "])
+def test_what_has_an_endless_line_stays_token_by_token_in_the_reading_view(letter: str) -> None:
+    style = Style(themes.DARK, themes.reading_font(1.0), themes.mono_font(1.0))
+    for length, reads in ((LONGEST_WORD * 2, True), (LONGEST_LINE + 2, False)):
+        answer = Answer(DecodingOptions(), "none", 0.0, state="finished")
+        answer.text.begin((letter * length)[:length] + "\n")
+        block = AnswerBlock(style, 500.0, answer, "all", reading=True)
+        assert isinstance(block.flow, ReadingFlow) is reads
+        assert block.flow.natural_width <= 500, "words longer than a line are broken"

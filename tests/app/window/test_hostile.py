@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.conversation.link_question import LONGEST, LinkQuestion
+from app.conversation.reading_view import ReadingFlow
 from app.look.widgets import plain_tip
 from app.session.attachments import Attachment
 from app.session.presets import Preset
@@ -121,6 +122,7 @@ def test_an_answer_fetches_nothing_in_either_view(
         window.toggle_reading()
         settle()
         assert not window.grab().isNull()
+        assert window.settings.reading is isinstance(window.transcript._blocks[-1].flow, ReadingFlow)
     assert asked == [] and opened == []
 
 
