@@ -51,6 +51,7 @@ class MlxBackend:
         if reason is not None:
             raise DraftlightError(reason)
         self._target = (name, model)
+        self._costs = (None, MachineCosts())
         return model
 
     def release(self) -> None:

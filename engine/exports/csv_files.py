@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import DraftlightError
 from engine.exports.formats import Wanted
-from engine.exports.tables import FIRST_ROUND_COLUMN, ROUND_COLUMNS, Kind, Table, by_answer, tables
+from engine.exports.tables import FIRST_ROUND_COLUMN, LATER_ROUND_COLUMNS, ROUND_COLUMNS, Kind, Table, by_answer, tables
 from engine.metrics import RoundCounts
 from engine.trace import Trace
 
@@ -39,7 +39,8 @@ def read_rounds_csv(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
             raise ValueError("its last line is incomplete")
         table = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         columns = list(table.fieldnames or ())
-        if columns not in (list(ROUND_COLUMNS), [FIRST_ROUND_COLUMN if name == "round" else name for name in ROUND_COLUMNS]):
+        known = [name for name in ROUND_COLUMNS if name in columns or name not in LATER_ROUND_COLUMNS]
+        if columns not in (known, [FIRST_ROUND_COLUMN if name == "round" else name for name in known]):
             raise ValueError("its columns are different")
         rows = []
         for row in table:

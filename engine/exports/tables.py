@@ -61,6 +61,8 @@ ROUND_COLUMNS: dict[str, Kind] = {
 }
 FIRST_ROUND_COLUMN = "index"
 """How tables of version 0.1.0 call the column `round`, which counts from 0 there."""
+LATER_ROUND_COLUMNS = {"proposer"}
+"""Those that older tables do not have."""
 PROPOSAL_COLUMNS: dict[str, Kind] = {
     "trace": "text",
     "round": "whole",

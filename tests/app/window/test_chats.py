@@ -50,7 +50,7 @@ class TracingEngine(FakeEngine):
         )
         rounds = self.rounds[: self._next]
         for round_ in rounds:
-            writer.round(round_)
+            writer.round(replace(round_, drafter=request.drafter))
         writer.summary({"finish": finish})
         writer.close()
         ends = [event for event in self._said if isinstance(event, RunFinished)]
