@@ -26,6 +26,10 @@ from engine.errors import DraftlightError
 
 Packaging = Literal["DFlash", "DFlash 2", "DeepSpec", "speculators", "SpecForge", "Draftlight"]
 
+MOST = 1 << 31
+MOST_LAYERS, MOST_SLOTS = 256, 1024
+"""What a file may state at most: far more than any has, and little enough to be tried."""
+
 SLIDING, FULL = "sliding_attention", "full_attention"
 CONFIDENCE_THRESHOLD = 0.5
 """Where a checkpoint has a confidence head and states none."""
@@ -97,7 +101,7 @@ def read_block_config(config: Mapping[str, Any], where: object) -> BlockConfig:
     """
     try:
         return _Reader(config, _packaging_of(config, where), where).read()
-    except (TypeError, ValueError, KeyError, ArithmeticError) as error:
+    except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError) as error:
         raise DraftlightError(
             f"{where} is not a usable block drafter: its config.json cannot be understood ({error})."
         ) from error
@@ -144,16 +148,20 @@ class _Reader:
             raise DraftlightError(f"{self.where} is not a usable block drafter: its config.json has no {names[0]}.")
         return found
 
-    def whole(self, *names: str, least: int = 1) -> int:
+    def whole(self, *names: str, least: int = 1, most: int = MOST) -> int:
         """A whole number that must be stated."""
         number = self.need(*names)
-        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
             raise DraftlightError(f"{self.where} is not a usable block drafter: {names[0]} is {number!r} in its config.json.")
         return number
 
     def read(self) -> BlockConfig:
         """All of it."""
-        heads, hidden, layers = self.whole("num_attention_heads"), self.whole("hidden_size"), self.whole("num_hidden_layers")
+        heads, hidden, layers = (
+            self.whole("num_attention_heads"),
+            self.whole("hidden_size"),
+            self.whole("num_hidden_layers", most=MOST_LAYERS),
+        )
         theta, scaling, interleaved = self.rope()
         windows = self.windows(layers)
         anchor_predicts = self.anchor_predicts()
@@ -164,18 +172,18 @@ class _Reader:
             intermediate_size=self.whole("intermediate_size"),
             num_hidden_layers=layers,
             num_attention_heads=heads,
-            num_key_value_heads=self.find("num_key_value_heads") or heads,
-            head_dim=self.find("head_dim") or hidden // heads,
+            num_key_value_heads=self.whole("num_key_value_heads") if self.find("num_key_value_heads") else heads,
+            head_dim=self.whole("head_dim") if self.find("head_dim") else hidden // heads,
             rms_norm_eps=float(self.find("rms_norm_eps") or 1e-6),
             vocab_size=self.whole("vocab_size"),
-            max_position_embeddings=self.find("max_position_embeddings") or 1 << 20,
+            max_position_embeddings=self.whole("max_position_embeddings") if self.find("max_position_embeddings") else 1 << 20,
             rope_theta=theta,
             rope_scaling=scaling,
             rope_interleaved=interleaved,
             attention_bias=bool(self.find("attention_bias")),
             taps=self.taps(layers),
             mask_token_id=self.whole("mask_token_id", least=0),
-            block_size=self.whole("block_size", least=1 if anchor_predicts else 2),
+            block_size=self.whole("block_size", least=1 if anchor_predicts else 2, most=MOST_SLOTS),
             anchor_predicts=anchor_predicts,
             whole_blocks=self.packaging in ("DeepSpec", "SpecForge"),
             causal=self.causal(windows),
@@ -264,7 +272,8 @@ class _Reader:
         """What DFlash 2 has more."""
         if self.packaging != "DFlash 2":
             return {}
-        kernel, group = (self.find(name) or 0 for name in ("conv_kernel_size", "conv_group_size"))
+        names = ("conv_kernel_size", "conv_group_size", "selector_top_k")
+        kernel, group, top = (self.whole(name) if self.find(name) else 0 for name in names)
         if bool(kernel) != bool(group) or (group and self.whole("hidden_size") % group):
             raise DraftlightError(f"{self.where} is not a usable block drafter: its convolutions do not fit its hidden size.")
-        return {"conv_kernel_size": kernel, "conv_group_size": group, "selector_top_k": self.find("selector_top_k") or 0}
+        return {"conv_kernel_size": kernel, "conv_group_size": group, "selector_top_k": top}

@@ -153,7 +153,7 @@ class _MarkovHead(nn.Module):
         super().__init__()
         self.markov_w1 = nn.Embedding(vocabulary, rank)
         self.markov_w2 = nn.Linear(rank, columns, bias=False)
-        self._kind, self._rank = kind, rank
+        self._kind, self.rank, self.columns = kind, rank, columns
         if kind == "gated":
             self.gate_proj = nn.Linear(hidden + rank, rank)
         elif kind == "rnn":
@@ -177,6 +177,7 @@ class _MarkovHead(nn.Module):
 class _ConfidenceHead(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
+        self.width = width
         self.proj = nn.Linear(width, 1)
 
 
@@ -249,6 +250,12 @@ class BlockModel(nn.Module):
         """Digest of the weights' files; None of a drafter that was not loaded from any."""
         return files_sha256(self.about.files) if self.about.files else None
 
+    @property
+    def confidence_widths(self) -> tuple[int, ...]:
+        """What a confidence head may read: a slot's output, and with it what the Markov head makes of the token before."""
+        hidden = self.config.hidden_size
+        return (hidden, hidden + self.markov_head.rank) if "markov_head" in self else (hidden,)
+
     def column_of(self, token: int) -> int | None:
         """The column of a token of the target; None if there is none."""
         if self.target_ids is None:
@@ -284,6 +291,7 @@ class BlockModel(nn.Module):
                 f"This block drafter has a hidden size of {self.config.hidden_size} and the target one of {width}, so it was "
                 "made for another target."
             )
+        self._require_columns(target)
         if "lm_head" in self:
             self.about.rows = self.lm_head
         elif self.target_ids is None:
@@ -294,6 +302,17 @@ class BlockModel(nn.Module):
             mx.eval(head)
             self.about.matrix = head
             self.about.rows = lambda hidden: hidden @ head.T
+
+    def _require_columns(self, target: Any) -> None:
+        """Raises DraftlightError unless its columns are tokens of the target, and as many as its own parts have."""
+        tokens = int(output_module_of(target).weight.shape[0])
+        last = tokens if self.target_ids is None else cast(int, self.target_ids.max().item()) + 1
+        own = self.markov_head.columns if "markov_head" in self and "lm_head" not in self and self.target_ids is None else tokens
+        if last > tokens or own != tokens:
+            raise DraftlightError(
+                f"This block drafter was made for a target with {max(last, own):,} tokens, and this one has {tokens:,}. Choose "
+                "the drafter that was trained for it, or ngram."
+            )
 
     # What it computes
 
@@ -407,7 +426,7 @@ def load_block(folder: Path) -> BlockModel:
         arrays.update(cast(dict[str, mx.array], mx.load(file.as_posix())))
     try:
         return _assembled(config, described.get("quantization"), arrays, files, folder)
-    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError, IndexError) as error:
+    except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError, IndexError, AttributeError) as error:
         raise DraftlightError(
             f"{folder} is not a usable block drafter: its weights do not match its config.json ({error})."
         ) from error
@@ -432,6 +451,10 @@ def _assembled(
         )
     expected = dict(tree_flatten(model.parameters()))
     _require_exactly(expected, arrays, folder)
+    if "confidence_head" in model and model.confidence_head.width not in model.confidence_widths:
+        raise DraftlightError(
+            f"{folder} is not a block drafter that Draftlight knows how to run: its confidence head reads something else."
+        )
     model.load_weights(list(arrays.items()))
     if target_ids is not None:
         model.about.target_ids = target_ids.astype(mx.int32)

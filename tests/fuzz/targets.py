@@ -303,6 +303,24 @@ def head(data: bytes) -> None:
     load_head(made)
 
 
+def block(data: bytes) -> None:
+    """A block drafter's configuration beside its weights."""
+    from engine.models.block_model import load_block
+    from tests.engine.block_files import PACKAGED, written
+
+    made = folder() / "block"
+    if not (made / "model.safetensors").exists():
+        written(made, PACKAGED["dflash 2"])
+    (made / "config.json").write_bytes(data)
+    load_block(made)
+
+
+def _blocks() -> list[bytes]:
+    from tests.engine.block_files import PACKAGED
+
+    return [json.dumps(packaged.config).encode() for packaged in PACKAGED.values()]
+
+
 _HEAD = {
     "model_type": "draftlight_head",
     "target_sha256": "a" * 64,
@@ -617,6 +635,7 @@ TARGETS: dict[str, Target] = {
     "gguf-model": Target(gguf_model, _gguf_models, mutations.json_value),
     "bare-tokenizer": Target(bare_tokenizer, _bare_tokenizers, None),
     "head": Target(head, lambda: [json.dumps(_HEAD).encode()], mutations.json_value),
+    "block": Target(block, _blocks, mutations.json_value),
     "prompts": Target(prompts, _prompt_files, mutations.json_lines),
     "results": Target(results, _result_files, mutations.json_value),
     "records": Target(records, _record_files, mutations.json_value),

@@ -21,7 +21,7 @@ from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache
 from engine.types import INVARIANT_RULES, RULES, Rule
-from tests.engine.block_files import MASK, PACKAGED, Packaged, written
+from tests.engine.block_files import DEEPSPEC, MASK, OWN, PACKAGED, Packaged, written
 from tests.engine.block_reference import hidden_and_logits, markov, selected
 from tests.engine.small_models import (
     PROMPT,
@@ -219,6 +219,10 @@ def test_a_text_that_is_known_already_is_drafted_as_one_that_is_read_anew(tmp_pa
         (lambda config: config.update(num_hidden_layers=3), "lacks layers.2.*and 3 more"),
         (lambda config: config.update(attention_bias=True), "lacks layers.0.self_attn.k_proj.bias"),
         (lambda config: config.update(intermediate_size=48), "down_proj.weight is .128, 64. instead of .128, 48."),
+        (lambda config: config.update(num_hidden_layers=10**9), "num_hidden_layers is 1000000000"),
+        (lambda config: config.update(head_dim="wide"), "head_dim is 'wide'"),
+        (lambda config: config.update(architectures=7), "cannot be understood"),
+        (lambda config: config.update(dflash_config=3), "cannot be understood"),
         (lambda config: config.update(target_sha256="0" * 64), "was not trained for a model"),
         (lambda config: config["dflash_config"].update(mask_token_id=500), "fills its block with token 500"),
         (lambda config: config["dflash_config"].update(target_layer_ids=[0, 9]), "reads layers 0, 9 of its target"),
@@ -234,6 +238,21 @@ def test_what_is_not_understood_is_refused_by_name(change, message: str, tmp_pat
     loaded = LoadedModel(tiny_llama(1, 3), None, frozenset(), vocabulary, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
     with pytest.raises(DraftlightError, match=message):
         build(str(tmp_path), loaded, lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "vocab", "message"),
+    [
+        ("specforge, dspark", 91, "for a target with 97 tokens, and this one has 91"),
+        ("draftlight", 91, "tokens, and this one has 91"),
+        ("deepspec, wide confidence alone", VOCAB, "confidence head reads something else"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused_before_an_answer(name: str, vocab: int, message: str, tmp_path: Path) -> None:
+    alone = Packaged(DEEPSPEC, (*OWN, "wide confidence"), first=0, whole=True)
+    written(tmp_path, PACKAGED.get(name, alone))
+    with pytest.raises(DraftlightError, match=message):
+        BlockDrafter(tmp_path, tiny_llama(1, layers=3, vocab=vocab))
 
 
 def test_a_folder_is_known_as_a_block_drafter_by_its_config() -> None:
