@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from functools import partial
+from typing import Protocol
+
+from PySide6.QtCore import QEvent, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
 
@@ -57,17 +60,29 @@ def find(blocks: list[Block], words: str) -> list[Found]:
     return found
 
 
+class Searched(Protocol):
+    """What words are found in."""
+
+    def mark_words(self, words: str) -> int:
+        """Marks them wherever they stand, and returns how often they do."""
+
+    def first_found(self) -> int:
+        """Index of the first occurrence that is in view or below it."""
+
+    def go_to_found(self, at: int) -> None:
+        """Brings an occurrence into view."""
+
+    def setFocus(self, reason: Qt.FocusReason) -> None:
+        """The keyboard goes there."""
+
+
 class FindBar(QWidget):
-    """Signals:
-    asked: (words) other words are looked for. stepped: (-1 or 1) the occurrence before or behind. closed: nothing any more.
-    """
+    """Asks for words, goes from one place to the next, and marks them while it is open."""
 
-    asked = Signal(str)
-    stepped = Signal(int)
-    closed = Signal()
-
-    def __init__(self) -> None:
+    def __init__(self, searched: Searched) -> None:
         super().__init__()
+        self._searched = searched
+        self._at = 0
         self.frame = QFrame()
         self.frame.setObjectName("banner")
         self.frame.setProperty("tone", "note")
@@ -76,12 +91,12 @@ class FindBar(QWidget):
         named(self.field, "findField", "Find in this chat", "Enter goes to the next, Shift+Enter to the previous, Esc closes.")
         self.field.setPlaceholderText("Find in this chat")
         self.field.installEventFilter(self)
-        self.field.textChanged.connect(self.asked)
+        self.field.textChanged.connect(self._find)
         self.count = QLabel()
         named(self.count, "composerHint", "Found")
-        self.back = icon_button("left", "Previous (Shift+Enter)", lambda: self.stepped.emit(-1))
-        self.forth = icon_button("right", "Next (Enter)", lambda: self.stepped.emit(1))
-        self.dismiss = icon_button("close", "Close (Esc)", self.closed.emit)
+        self.back = icon_button("left", "Previous (Shift+Enter)", partial(self._step, -1))
+        self.forth = icon_button("right", "Next (Enter)", partial(self._step, 1))
+        self.dismiss = icon_button("close", "Close (Esc)", self._stop)
         row = spaced(QHBoxLayout(self.frame), 4, (10, 5, 6, 5))
         row.addWidget(self.field, 1)
         for part in (self.count, self.back, self.forth, self.dismiss):
@@ -90,8 +105,34 @@ class FindBar(QWidget):
         self.margins.addWidget(self.frame)
         self.hide()
 
-    def show_count(self, at: int, many: int) -> None:
+    def open(self) -> None:
+        """Shows itself, with the words that were looked for last."""
+        self.show()
+        self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.field.selectAll()
+        self._find(self.field.text())
+
+    @Slot(str)
+    def _find(self, words: str) -> None:
+        many = self._searched.mark_words(words)
+        self._go_to(self._searched.first_found(), many)
+
+    def _step(self, by: int) -> None:
+        many = self._searched.mark_words(self.field.text())  # the text may have grown
+        if many:
+            self._go_to((self._at + by) % many, many)
+
+    @Slot()
+    def _stop(self) -> None:
+        """Without marks again; what was found last stays selected."""
+        self.hide()
+        self._searched.mark_words("")
+        self._searched.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _go_to(self, at: int, many: int) -> None:
         """The occurrence at an index of so many."""
+        self._at = at
+        self._searched.go_to_found(at)
         words = f"{at + 1:,} of {many:,}" if many else "Not found" if self.field.text() else ""
         self.count.setText(words)
         self.count.setAccessibleDescription(words)
@@ -112,10 +153,10 @@ class FindBar(QWidget):
             if event.type() == QEvent.Type.ShortcutOverride:
                 event.accept()
             elif event.type() == QEvent.Type.KeyPress:
-                self.closed.emit()
+                self._stop()
             return True
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
-                self.stepped.emit(-1 if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 1)
+                self._step(-1 if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 1)
                 return True
         return False

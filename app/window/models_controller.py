@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QObject, Slot
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.library.background import Background
 from app.library.dialog import ModelsDialog
@@ -17,8 +17,11 @@ from app.look.dragged import local_files
 from app.look.theme import Theme
 from app.session.chat import Chat
 from app.window.bench_dialog import BenchDialog
+from app.window.header import model_path
 from engine.errors import DraftlightError
 from engine.files.gguf_header import is_gguf
+
+MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 
 
 class ModelsController(QObject):
@@ -55,6 +58,21 @@ class ModelsController(QObject):
         if self.dialog is not None:
             self.dialog.machine.ask_for(kind)
             self.dialog.tabs.setCurrentIndex(0)
+
+    @Slot(str, str)
+    def choose(self, kind: str, where: str) -> None:
+        """Asks for a "target" or "drafter" in the library, a folder or a file, and uses it."""
+        title = f"Open a {'target' if kind == 'target' else 'draft'} model"
+        if where == "library":
+            self.open_for(kind)
+        elif where == "folder":
+            self._take(kind, QFileDialog.getExistingDirectory(self._parent, title))
+        else:
+            self._take(kind, QFileDialog.getOpenFileName(self._parent, title, "", MODEL_KINDS)[0])
+
+    def _take(self, kind: str, chosen: str) -> None:
+        if chosen:
+            self._chat.change(kind, model_path(chosen))
 
     @Slot()
     def find_drafter(self) -> None:

@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtWidgets import QAbstractButton, QMessageBox, QWidget
 
 from app.look.widgets import without_markup
+from app.session.chat_keeper import ChatKeeper
+
+SETTLE_SECONDS = 2.0
+"""How long closing waits for what is being saved before it asks."""
+
+
+class UnsavedGuard(QObject):
+    """Keeps a window open while something would be lost, until the user says otherwise."""
+
+    def __init__(self, keeper: ChatKeeper | None, window: QWidget) -> None:
+        super().__init__(window)
+        self._keeper, self._window = keeper, window
+        self._given_up = False
+
+    def asks(self) -> bool:
+        """Whether something would be lost; then the user is asked, and the window has to stay."""
+        keeper = self._keeper
+        if keeper is None or self._given_up:
+            return False
+        keeper.settle(SETTLE_SECONDS)
+        asked = any(question.isVisible() for question in self._window.findChildren(UnsavedQuestion))
+        if keeper.in_trouble and not asked:
+            question = UnsavedQuestion(keeper.trouble, self._window)
+            question.again.connect(self._try_again)
+            question.given_up.connect(self._give_up)
+            question.open()
+        return keeper.in_trouble
+
+    @Slot()
+    def _try_again(self) -> None:
+        if self._keeper is not None:
+            self._keeper.try_again()
+        self._close()
+
+    @Slot()
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._close()
+
+    def _close(self) -> None:
+        QTimer.singleShot(0, self._window, self._window.close)  # the question is gone by then
 
 
 class UnsavedQuestion(QMessageBox):

@@ -20,7 +20,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QApplication,
-    QFileDialog,
     QHBoxLayout,
     QMainWindow,
     QMenu,
@@ -64,8 +63,9 @@ from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
 from app.window.dropping import Dropping
+from app.window.editing import Editing
 from app.window.gc_scheduler import GcScheduler
-from app.window.header import Header, model_path
+from app.window.header import Header
 from app.window.menu_bar import has_menu_bar
 from app.window.models_controller import ModelsController, dropped_model
 from app.window.pages import Pages
@@ -78,20 +78,17 @@ from app.window.settings_window import SettingsWindow
 from app.window.status_strip import StatusStrip, phase_text
 from app.window.tour import Tour, stops_of
 from app.window.trace_reader import TraceReader
-from app.window.unsaved_question import UnsavedQuestion
+from app.window.unsaved_question import UnsavedGuard
 from engine.chats import ChatStore, Listed
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.rule_comparison import WARM
 from engine.types import Event, RoundFinished, RunFinished
 
-MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 LEAVE_OUT = "Leave out the oldest turns"
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
 """Below these widths the list of chats makes room, without and with the panel."""
-SETTLE_SECONDS = 2.0
-"""How long closing waits for what is being saved before it asks."""
 REPLAY_BAR = 720
 """Width of the replay bar in pixels at text scale 1, where there is room: its slider needs more than a line of text."""
 
@@ -130,11 +127,7 @@ class Window(QMainWindow):
         self.ended_in_time = True
         self._painted = False
         self._closed = False
-        self._given_up = False
-        self._edited: int | None = None
         self._again = False
-        self._found_at = 0
-        self._unsent = ""
         self.chat = Chat(engine, settings, settings_path, self, store)
         self.session = self.chat.session
         self.cursor_place = Cursor(self)
@@ -182,11 +175,12 @@ class Window(QMainWindow):
         )
         self.welcome = Welcome()
         self.composer = Composer()
+        self.editing = Editing(self.composer, self.session)
         self.replay_controller = ReplayController(self, self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explainer = Explainer(self.panel, self.chat)
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
-        self.context = ContextMeter(self.chat, lambda: (self.composer.text, self._edited), self)
+        self.context = ContextMeter(self.chat, lambda: (self.composer.text, self.editing.at), self)
         self.chats = ChatsController(self.chat, self.banner, self)
         self.models = ModelsController(self.chat, self.banner, self)
         self.chat_files = ChatFiles(self.chat, self.banner, self, self.chats.open)
@@ -206,10 +200,11 @@ class Window(QMainWindow):
         self.column.setObjectName("chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
-        self.find_bar = FindBar()
+        self.find_bar = FindBar(self.transcript)
         _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
         self.attaching = Attaching(self.composer, self.banner, self)
         self.replay_controller.watch()
+        self.unsaved = UnsavedGuard(self.chat.keeper, self)
         self.dropping = Dropping(
             self,
             (dropped_trace, self.replay_controller.open),
@@ -251,7 +246,8 @@ class Window(QMainWindow):
         chat.finished.connect(self._announce)
         self.header.changed.connect(self._wish)
         self.header.changed.connect(chat.change)
-        self.header.open_model.connect(self._open_model)
+        self.header.open_model.connect(self._show_settings)
+        self.header.open_model.connect(self.models.choose)
         self.header.remedy_wanted.connect(self.show_rules_apart)
         self.header.options.clicked.connect(self.open_options)
         self.header.panel.clicked.connect(self.toggle_panel)
@@ -285,9 +281,6 @@ class Window(QMainWindow):
         self.transcript.edit.connect(self.edit_last)
         self.transcript.sibling.connect(self.show_sibling)
         self.transcript.wanted.connect(self._wanted)
-        self.find_bar.asked.connect(self._find)
-        self.find_bar.stepped.connect(self._find_next)
-        self.find_bar.closed.connect(self._stop_finding)
         chat.opened.connect(self._opened)
         if chat.keeper is not None:
             self.reader = TraceReader(chat.keeper, self.session, self._answers_in_use, self)
@@ -312,9 +305,9 @@ class Window(QMainWindow):
     @Slot(str)
     def send(self, text: str) -> None:
         """Sends a message, in place of the last prompt if that is being edited."""
-        edited = self._edited
+        edited = self.editing.at
         if edited is not None or text.strip() == self.composer.text.strip():  # an example leaves what is being written
-            self._leave_editing()
+            self.editing.end()
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of=edited)
@@ -349,10 +342,7 @@ class Window(QMainWindow):
     def edit(self, at: int) -> None:
         """Takes the prompt of a turn into the message field; what is sent then stands beside it."""
         if self.session.running is None and not self.session.replaying:
-            if self._edited is None:
-                self._unsent = self.composer.text
-            self.composer.set_text(self.session.turns[at].prompt)
-            self._set_edited(at)
+            self.editing.begin(at)
 
     def edit_answer(self, at: int) -> None:
         """Lets the user write another version of an answer."""
@@ -365,13 +355,13 @@ class Window(QMainWindow):
         """The chat may be another one by now."""
         at = next((at for at, turn in enumerate(self.session.turns) if turn.answer is answer), None)
         if at is not None:
-            self._leave_editing_if_any()
+            self.editing.leave()
             self.chat.edit_answer(at, text)
 
     @Slot(int, int, bool)
     def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
         """Shows the answer, or the wording of a prompt, before or behind the one that shows in a turn."""
-        self._leave_editing_if_any()
+        self.editing.leave()
         self.chat.show_sibling(by, at, prompts)
         if (place := self.session.turns[at : at + 1]) and self.session.running is None:
             turn = place[0]
@@ -408,7 +398,7 @@ class Window(QMainWindow):
         elif wish == "compare":
             self.pages.compare_answer(turn)
         elif wish == "delete":
-            self._leave_editing_if_any()
+            self.editing.leave()
             undo = chat.delete(at, prompt)
             self.banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
             self.banner.offer("Undo", partial(self._undo, undo))
@@ -424,14 +414,10 @@ class Window(QMainWindow):
         undo()
         self._refresh()
 
-    def _leave_editing_if_any(self) -> None:
-        if self._edited is not None:
-            self._leave_editing()
-
     @Slot()
     def _opened(self) -> None:
         """Another conversation: it begins at its end, and nothing of the one before is pinned."""
-        self._leave_editing_if_any()
+        self.editing.leave()
         self.cursor_place.forget()
         self._collector.take_in()  # the chat before may be garbage now
         self.find_bar.hide()
@@ -481,26 +467,13 @@ class Window(QMainWindow):
 
     def new_chat(self) -> None:
         """An empty conversation. A message being written stays."""
-        self._unsent = ""
         self._again = False
-        self._set_edited(None)
+        self.editing.forget()
         self.banner.hide()
         self.pages.open_conversation()
         self.replay_controller.leave()
         self.chat.new(self.sidebar.folder or "")
         self.composer.edit.setFocus()
-
-    def _set_edited(self, at: int | None) -> None:
-        self._edited = at
-        last = at == len(self.session.turns) - 1
-        self.composer.set_editing("" if at is None else "the last prompt" if last else "an earlier prompt")
-
-    @Slot()
-    def _leave_editing(self) -> None:
-        """Back to the message that was being written when editing began."""
-        self._set_edited(None)
-        self.composer.set_text(self._unsent)
-        self._unsent = ""
 
     @Slot(str, str)
     def _say(self, message: str, tone: str = "error") -> None:
@@ -525,7 +498,7 @@ class Window(QMainWindow):
         elif not self.composer.text.strip():
             self.composer.set_text(self.chat.withdraw())
             turns = self.session.turns
-            self._set_edited(next((at for at, turn in enumerate(turns) if turn is before), None))
+            self.editing.show(next((at for at, turn in enumerate(turns) if turn is before), None))
         if self.chat.may_drop:
             again = self.regenerate if before is newest else self.composer.submit
             self.banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))
@@ -590,8 +563,8 @@ class Window(QMainWindow):
             return
         if comparing is not None:
             comparing.stop() if comparing.running else comparing.banner.hide()
-        elif self._edited is not None:
-            self._leave_editing()
+        elif self.editing.at is not None:
+            self.editing.end()
         elif self.session.running is not None or self.session.measuring:
             chat.stop()
         elif self.session.replaying:
@@ -671,6 +644,7 @@ class Window(QMainWindow):
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
 
+    @Slot()
     def _show_settings(self) -> None:
         settings = self.settings
         self.header.show_settings(settings)
@@ -783,32 +757,7 @@ class Window(QMainWindow):
     def find_in_chat(self) -> None:
         """Opens the bar that finds words in the chat that is shown."""
         self.pages.leave_comparison()
-        self.find_bar.show()
-        self.find_bar.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        self.find_bar.field.selectAll()
-        self._find(self.find_bar.field.text())
-
-    @Slot(str)
-    def _find(self, words: str) -> None:
-        many = self.transcript.mark_words(words)
-        self._found_at = self.transcript.first_found()
-        self.find_bar.show_count(self._found_at, many)
-        self.transcript.go_to_found(self._found_at)
-
-    @Slot(int)
-    def _find_next(self, by: int) -> None:
-        many = self.transcript.mark_words(self.find_bar.field.text())  # the text may have grown
-        if many:
-            self._found_at = (self._found_at + by) % many
-            self.find_bar.show_count(self._found_at, many)
-            self.transcript.go_to_found(self._found_at)
-
-    @Slot()
-    def _stop_finding(self) -> None:
-        """Without marks again; what was found last stays selected."""
-        self.find_bar.hide()
-        self.transcript.mark_words("")
-        self.focus_transcript()
+        self.find_bar.open()
 
     def duplicate_chat(self) -> None:
         """A copy of the chat that is shown."""
@@ -973,46 +922,6 @@ class Window(QMainWindow):
         """Writes the conversation where the user says, as data or as a report."""
         export_answers(self, self.chat, self.banner) if self.pages.comparing is None else self.pages.comparing.export()
 
-    @Slot(str, str)
-    def _open_model(self, kind: str, what: str) -> None:
-        if what == "library":
-            self._show_settings()
-            self.models.open_for(kind)
-            return
-        title = f"Open a {'target' if kind == 'target' else 'draft'} model"
-        if what == "folder":
-            chosen = QFileDialog.getExistingDirectory(self, title)
-        else:
-            chosen, _ = QFileDialog.getOpenFileName(self, title, "", MODEL_KINDS)
-        self._show_settings()
-        if chosen:
-            self.chat.change(kind, model_path(chosen))
-
-    def _asks_before_closing(self) -> bool:
-        """Whether something would be lost; then the user is asked, and the window stays."""
-        keeper = self.chat.keeper
-        if keeper is None or self._given_up:
-            return False
-        keeper.settle(SETTLE_SECONDS)
-        asked = any(question.isVisible() for question in self.findChildren(UnsavedQuestion))
-        if keeper.in_trouble and not asked:
-            question = UnsavedQuestion(keeper.trouble, self)
-            question.again.connect(self._close_once_saved)
-            question.given_up.connect(self._close_unsaved)
-            question.open()
-        return keeper.in_trouble
-
-    @Slot()
-    def _close_once_saved(self) -> None:
-        if self.chat.keeper is not None:
-            self.chat.keeper.try_again()
-        QTimer.singleShot(0, self, self.close)  # the question is gone by then
-
-    @Slot()
-    def _close_unsaved(self) -> None:
-        self._given_up = True
-        QTimer.singleShot(0, self, self.close)
-
     # Qt
 
     def _divide(self) -> None:
@@ -1049,7 +958,7 @@ class Window(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """In stages: remember the place, go quiet, then stop the engine and wait for it, at most a few seconds. What could not
         be saved is asked about first."""
-        if not self._closed and self._asks_before_closing():
+        if not self._closed and self.unsaved.asks():
             event.ignore()
             return
         if not self._closed:
