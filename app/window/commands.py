@@ -19,6 +19,7 @@ from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.menu_bar import edit_commands, window_menu
+from app.window.messages import Messages
 from app.window.models_controller import ModelsController
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
@@ -38,6 +39,7 @@ class Commanded(Protocol):
     models: ModelsController
     chat_files: ChatFiles
     chats: ChatsController
+    messages: Messages
 
     @property
     def settings(self) -> Settings:
@@ -45,21 +47,6 @@ class Commanded(Protocol):
 
     def new_chat(self) -> None:
         """An empty conversation."""
-
-    def regenerate(self) -> None:
-        """Answers the last prompt again."""
-
-    def step_sibling(self, by: int, prompts: bool = False) -> None:
-        """Shows the answer, or the wording of the prompt, before or behind."""
-
-    def go_on(self) -> None:
-        """Goes on with an answer that ended early."""
-
-    def delete_last(self) -> None:
-        """Deletes the newest answer."""
-
-    def edit_last(self) -> None:
-        """Takes the last prompt back into the message field."""
 
     def stop(self) -> None:
         """Stops the answer, or the comparison that is shown."""
@@ -139,7 +126,7 @@ class Commanded(Protocol):
 
 def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     """The commands, in the order of the menus. `menu_bar`: also those that only a menu bar has."""
-    settings = window.settings
+    settings, messages = window.settings, window.messages
     appearances = [
         Command(
             f"{name}ThemeAction",
@@ -166,16 +153,20 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
         Command("duplicateAction", "Duplicate chat", "Chat", window.duplicate_chat),
-        Command("regenerateAction", "Regenerate", "Chat", window.regenerate, ("Ctrl+R",)),
-        Command("previousAnswerAction", "Previous answer", "Chat", partial(window.step_sibling, -1), ("Ctrl+[",)),
-        Command("nextAnswerAction", "Next answer", "Chat", partial(window.step_sibling, 1), ("Ctrl+]",)),
+        Command("regenerateAction", "Regenerate", "Chat", messages.regenerate, ("Ctrl+R",)),
+        Command("previousAnswerAction", "Previous answer", "Chat", partial(messages.step_sibling, -1), ("Ctrl+[",)),
+        Command("nextAnswerAction", "Next answer", "Chat", partial(messages.step_sibling, 1), ("Ctrl+]",)),
         Command(
-            "previousPromptAction", "Previous prompt wording", "Chat", partial(window.step_sibling, -1, True), ("Ctrl+PgUp",)
+            "previousPromptAction",
+            "Previous prompt wording",
+            "Chat",
+            partial(messages.step_sibling, -1, True),
+            ("Ctrl+PgUp",),
         ),
-        Command("nextPromptAction", "Next prompt wording", "Chat", partial(window.step_sibling, 1, True), ("Ctrl+PgDown",)),
-        Command("continueAction", "Continue answer", "Chat", window.go_on, ("Ctrl+Shift+Return",)),
-        Command("deleteAnswerAction", "Delete last answer", "Chat", window.delete_last, ("Ctrl+Shift+Backspace",)),
-        Command("editAction", "Edit last prompt", "Chat", window.edit_last, ("Ctrl+Up",)),
+        Command("nextPromptAction", "Next prompt wording", "Chat", partial(messages.step_sibling, 1, True), ("Ctrl+PgDown",)),
+        Command("continueAction", "Continue answer", "Chat", messages.go_on, ("Ctrl+Shift+Return",)),
+        Command("deleteAnswerAction", "Delete last answer", "Chat", messages.delete_last, ("Ctrl+Shift+Backspace",)),
+        Command("editAction", "Edit last prompt", "Chat", messages.edit_last, ("Ctrl+Up",)),
         Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",)),
         Command("stopAction", "Stop answer", "Chat", window.stop, ("Ctrl+.",)),
         Command("attachAction", "Attach files…", "Chat", window.attaching.ask, ("Ctrl+Shift+A",)),

@@ -29,11 +29,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.conversation.answer_editor import AnswerEditor
 from app.conversation.composer import Composer, dropped_files
 from app.conversation.find import FindBar
 from app.conversation.link_question import LinkQuestion
-from app.conversation.message_tools import Wish
 from app.conversation.transcript import Transcript
 from app.conversation.verdict_host import VerdictHost
 from app.conversation.welcome import Welcome
@@ -63,10 +61,10 @@ from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
 from app.window.dropping import Dropping
-from app.window.editing import Editing
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header
 from app.window.menu_bar import has_menu_bar
+from app.window.messages import Messages
 from app.window.models_controller import ModelsController, dropped_model
 from app.window.pages import Pages
 from app.window.palette import Entry, Palette, command_entries
@@ -81,10 +79,8 @@ from app.window.trace_reader import TraceReader
 from app.window.unsaved_question import UnsavedGuard
 from engine.chats import ChatStore, Listed
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.lens.rule_comparison import WARM
 from engine.types import Event, RoundFinished, RunFinished
 
-LEAVE_OUT = "Leave out the oldest turns"
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
@@ -127,7 +123,6 @@ class Window(QMainWindow):
         self.ended_in_time = True
         self._painted = False
         self._closed = False
-        self._again = False
         self.chat = Chat(engine, settings, settings_path, self, store)
         self.session = self.chat.session
         self.cursor_place = Cursor(self)
@@ -175,12 +170,11 @@ class Window(QMainWindow):
         )
         self.welcome = Welcome()
         self.composer = Composer()
-        self.editing = Editing(self.composer, self.session)
         self.replay_controller = ReplayController(self, self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explainer = Explainer(self.panel, self.chat)
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
-        self.context = ContextMeter(self.chat, lambda: (self.composer.text, self.editing.at), self)
+        self.context = ContextMeter(self.chat, self._being_written, self)
         self.chats = ChatsController(self.chat, self.banner, self)
         self.models = ModelsController(self.chat, self.banner, self)
         self.chat_files = ChatFiles(self.chat, self.banner, self, self.chats.open)
@@ -223,6 +217,7 @@ class Window(QMainWindow):
         conversation = QWidget()
         _stacked(conversation, self.header, (below, 1))
         self.pages = Pages(conversation, self.chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
+        self.messages = Messages(self, self)
         whole = QWidget()
         _stacked(whole, (self.pages, 1), self.status)
         self.setCentralWidget(whole)
@@ -240,15 +235,15 @@ class Window(QMainWindow):
         chat = self.chat
         chat.received.connect(self._received)
         chat.changed.connect(self._changed)
-        chat.said.connect(self._say)
-        chat.unanswered.connect(self._unanswered)
+        chat.said.connect(self.say)
+        chat.unanswered.connect(self.messages.unanswered)
         chat.seed_drawn.connect(self.header.show_drawn_seed)
-        chat.finished.connect(self._announce)
+        chat.finished.connect(self.announce)
         self.header.changed.connect(self._wish)
         self.header.changed.connect(chat.change)
         self.header.open_model.connect(self._show_settings)
         self.header.open_model.connect(self.models.choose)
-        self.header.remedy_wanted.connect(self.show_rules_apart)
+        self.header.remedy_wanted.connect(self.messages.show_rules_apart)
         self.header.options.clicked.connect(self.open_options)
         self.header.panel.clicked.connect(self.toggle_panel)
         self.header.sidebar.clicked.connect(self.toggle_sidebar)
@@ -274,13 +269,13 @@ class Window(QMainWindow):
         self.composer.attached.connect(self._count_tokens)
         self.context.shown.connect(self.composer.show_context)
         self.composer.stopped.connect(chat.stop)
-        self.composer.recalled.connect(self.edit_last)
+        self.composer.recalled.connect(self.messages.edit_last)
         self.welcome.chosen.connect(self.send)
         self.welcome.demonstration.connect(self.demonstrate)
-        self.transcript.regenerate.connect(self.regenerate)
-        self.transcript.edit.connect(self.edit_last)
-        self.transcript.sibling.connect(self.show_sibling)
-        self.transcript.wanted.connect(self._wanted)
+        self.transcript.regenerate.connect(self.messages.regenerate)
+        self.transcript.edit.connect(self.messages.edit_last)
+        self.transcript.sibling.connect(self.messages.show_sibling)
+        self.transcript.wanted.connect(self.messages.do)
         chat.opened.connect(self._opened)
         if chat.keeper is not None:
             self.reader = TraceReader(chat.keeper, self.session, self._answers_in_use, self)
@@ -305,12 +300,15 @@ class Window(QMainWindow):
     @Slot(str)
     def send(self, text: str) -> None:
         """Sends a message, in place of the last prompt if that is being edited."""
-        edited = self.editing.at
+        edited = self.messages.editing.at
         if edited is not None or text.strip() == self.composer.text.strip():  # an example leaves what is being written
-            self.editing.end()
+            self.messages.editing.end()
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of=edited)
+
+    def _being_written(self) -> tuple[str, int | None]:
+        return self.composer.text, self.messages.editing.at
 
     @Slot(object)
     def _count_tokens(self, attachment: Attachment) -> None:
@@ -322,94 +320,8 @@ class Window(QMainWindow):
         self.pages.open_compare("rejection-gumbel")
         self.pages.start_compare()
 
-    @Slot()
-    def regenerate(self) -> None:
-        """Answers the last prompt again."""
-        self._answer_again()
-
-    def _answer_again(self, same_seed: bool = False) -> None:
-        if self.session.running is None:
-            self.banner.hide()
-            self.transcript.follow()
-            self.chat.regenerate(same_seed)
-
-    @Slot()
-    def edit_last(self) -> None:
-        """Takes the last prompt back into the message field; sending replaces its turn."""
-        if self.session.turns:
-            self.edit(len(self.session.turns) - 1)
-
-    def edit(self, at: int) -> None:
-        """Takes the prompt of a turn into the message field; what is sent then stands beside it."""
-        if self.session.running is None and not self.session.replaying:
-            self.editing.begin(at)
-
-    def edit_answer(self, at: int) -> None:
-        """Lets the user write another version of an answer."""
-        answer = self.session.turns[at].answer
-        editor = AnswerEditor(answer.text.text, themes.reading_font(self.settings.text_scale), self)
-        editor.kept.connect(partial(self._keep_edited, answer))
-        editor.open()
-
-    def _keep_edited(self, answer: Answer, text: str) -> None:
-        """The chat may be another one by now."""
-        at = next((at for at, turn in enumerate(self.session.turns) if turn.answer is answer), None)
-        if at is not None:
-            self.editing.leave()
-            self.chat.edit_answer(at, text)
-
-    @Slot(int, int, bool)
-    def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
-        """Shows the answer, or the wording of a prompt, before or behind the one that shows in a turn."""
-        self.editing.leave()
-        self.chat.show_sibling(by, at, prompts)
-        if (place := self.session.turns[at : at + 1]) and self.session.running is None:
-            turn = place[0]
-            index, many = turn.wording if prompts else (turn.shown, len(turn.answers))
-            self._announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {many}")
-
-    def step_sibling(self, by: int, prompts: bool = False) -> None:
-        """The same in the turn that is pinned, or the last."""
-        self.show_sibling(self.panel.shown.turn, by, prompts)
-
-    def go_on(self) -> None:
-        """Goes on with the answer that is pinned, or the last."""
-        self._wanted("continue", self.panel.shown.turn, False)
-
-    def delete_last(self) -> None:
-        """Deletes the newest answer, or a prompt without one."""
-        turns = self.session.turns
-        if turns and self.chat.idle:
-            self._wanted("delete", len(turns) - 1, turns[-1].answer.missing or not turns[-1].prompt)
-
-    @Slot(str, int, bool)
-    def _wanted(self, wish: Wish, at: int, prompt: bool) -> None:
-        """Does what was chosen in the menu of a message."""
-        chat, turn = self.chat, self.session.turns[at]
-        if wish == "copy":
-            text = turn.answer.text
-            QGuiApplication.clipboard().setText(turn.prompt if prompt else text.answer or text.text)
-        elif not chat.idle:
-            return
-        elif wish == "edit":
-            self.edit(at) if prompt else self.edit_answer(at)
-        elif wish == "replay":
-            self.replay_controller.open(Path(turn.answer.trace_path or ""))
-        elif wish == "compare":
-            self.pages.compare_answer(turn)
-        elif wish == "delete":
-            self.editing.leave()
-            undo = chat.delete(at, prompt)
-            self.banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
-            self.banner.offer("Undo", partial(self._undo, undo))
-        elif wish == "new chat":
-            self.chats.duplicate(at)
-        else:
-            self.banner.hide()
-            self.transcript.follow()
-            chat.regenerate(at=at) if wish == "regenerate" else chat.go_on(at)
-
-    def _undo(self, undo: Callable[[], None]) -> None:
+    def take_back(self, undo: Callable[[], None]) -> None:
+        """Undoes what the banner offered to undo."""
         self.banner.hide()
         undo()
         self._refresh()
@@ -417,7 +329,7 @@ class Window(QMainWindow):
     @Slot()
     def _opened(self) -> None:
         """Another conversation: it begins at its end, and nothing of the one before is pinned."""
-        self.editing.leave()
+        self.messages.editing.leave()
         self.cursor_place.forget()
         self._collector.take_in()  # the chat before may be garbage now
         self.find_bar.hide()
@@ -453,22 +365,9 @@ class Window(QMainWindow):
     def _kept_again(self) -> None:
         self.banner.show_message("The chats are saved again.", "note")
 
-    @Slot()
-    def show_rules_apart(self) -> None:
-        """Sets a temperature at which the rules differ and answers the last prompt again with it and the same seed. An answer
-        that is under way is stopped first and stays beside the new one."""
-        self.composer.edit.setFocus()  # the button that was pressed goes away
-        self.chat.change("temperature", WARM)
-        self._again = self.session.running is not None
-        if self._again:
-            self.chat.stop()
-        elif self.session.turns and not self.session.replaying:
-            self._answer_again(same_seed=True)
-
     def new_chat(self) -> None:
         """An empty conversation. A message being written stays."""
-        self._again = False
-        self.editing.forget()
+        self.messages.forget()
         self.banner.hide()
         self.pages.open_conversation()
         self.replay_controller.leave()
@@ -476,7 +375,7 @@ class Window(QMainWindow):
         self.composer.edit.setFocus()
 
     @Slot(str, str)
-    def _say(self, message: str, tone: str = "error") -> None:
+    def say(self, message: str, tone: str = "error") -> None:
         """A message, beside it the way to have a model loaded for which there may not be memory enough."""
         self.banner.show_message(message, tone)
         if self.chat.may_load_anyway(message):
@@ -486,52 +385,23 @@ class Window(QMainWindow):
         self.banner.hide()
         self.chat.load_anyway()
 
-    @Slot(str)
-    def _unanswered(self, message: str) -> None:
-        """Nothing is lost: without any answer the prompt goes back to the message field, and a turn it replaced comes back."""
-        self._say(message)
-        newest, before = self.session.turns[-1], self.chat.replaced
-        if newest.answer.tally.rounds:
-            return
-        if before is newest:
-            self.chat.withdraw()
-        elif not self.composer.text.strip():
-            self.composer.set_text(self.chat.withdraw())
-            turns = self.session.turns
-            self.editing.show(next((at for at, turn in enumerate(turns) if turn is before), None))
-        if self.chat.may_drop:
-            again = self.regenerate if before is newest else self.composer.submit
-            self.banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))
-
-    def _leave_out_oldest(self, then: Callable[[], object]) -> None:
-        """From now on the oldest turns are left out where the context is full."""
-        self.chat.change("overflow", "drop")
-        then()
-
     @Slot(str, object)
     def _wish(self, name: str, value: object) -> None:
         """Another model or drafter: what was said of the one before no longer matters."""
         if name in ("target", "drafter"):
             self.banner.hide()
 
-    def _offer_more_room(self) -> None:
-        """The newest answer ended because the context is full."""
-        self.banner.show_message("The context is full, so the answer ends here. It can go on without the oldest turns.", "note")
-        self.banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, self.go_on))
-
     # From the chat to the views
 
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
         if any(isinstance(event, RunFinished) and event.finish == "context" for event in events) and len(self.session.turns) > 1:
-            self._offer_more_room()
+            self.messages.offer_more_room()
         if not all(isinstance(event, RoundFinished) for event in events):
             self.transcript.viewport().update()
             self._show_note()
         self._refresh()
-        if self._again and self.session.running is None:
-            self._again = False
-            self._answer_again(same_seed=True)
+        self.messages.proceed()
 
     @Slot()
     def _changed(self) -> None:
@@ -563,8 +433,8 @@ class Window(QMainWindow):
             return
         if comparing is not None:
             comparing.stop() if comparing.running else comparing.banner.hide()
-        elif self.editing.at is not None:
-            self.editing.end()
+        elif self.messages.editing.at is not None:
+            self.messages.editing.end()
         elif self.session.running is not None or self.session.measuring:
             chat.stop()
         elif self.session.replaying:
@@ -639,7 +509,7 @@ class Window(QMainWindow):
         self._show_status()
 
     @Slot(str)
-    def _announce(self, words: str) -> None:
+    def announce(self, words: str) -> None:
         """Says it to a screen reader."""
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
@@ -713,7 +583,7 @@ class Window(QMainWindow):
     def toggle_ghosts(self) -> None:
         """The next step of showing ghosts: none, rejected, all, and none again."""
         self.set_ghosts(GHOST_STEPS[(GHOST_STEPS.index(self.ghosts) + 1) % len(GHOST_STEPS)])
-        self._announce(GHOST_TITLES[self.ghosts])
+        self.announce(GHOST_TITLES[self.ghosts])
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Shows so much of what was proposed and not accepted in the page that is shown, and keeps the choice for it."""
@@ -724,7 +594,7 @@ class Window(QMainWindow):
         """Shows answers that are done as they read, or token by token, and keeps the choice."""
         self.chat.keep(reading=not self.settings.reading)
         self.transcript.set_reading(self.settings.reading)
-        self._announce("Reading view" if self.settings.reading else "Token view")
+        self.announce("Reading view" if self.settings.reading else "Token view")
 
     @Slot(str)
     def ask_to_open(self, address: str) -> None:
@@ -845,7 +715,7 @@ class Window(QMainWindow):
     def _delete_preset(self, name: str) -> None:
         undo = self.chat.delete_preset(name)
         self.banner.show_message(f"The preset “{name}” is deleted.", "note")
-        self.banner.offer("Undo", partial(self._undo, undo))
+        self.banner.offer("Undo", partial(self.take_back, undo))
 
     def open_palette(self) -> None:
         """Opens the command palette, with models and chats as soon as they are known."""

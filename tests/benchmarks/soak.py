@@ -115,9 +115,9 @@ class Soak:
     def answer_again(self) -> None:
         """Another answer to the same prompt, in another view."""
         self.window.toggle_reading()
-        self.window.regenerate()
+        self.window.messages.regenerate()
         self.wait(lambda: self.window.session.running is None)
-        self.window.step_sibling(-1)
+        self.window.messages.step_sibling(-1)
         self.done["answers"] += 1
 
     def attach(self) -> None:

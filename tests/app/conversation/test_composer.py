@@ -57,7 +57,7 @@ def test_send_is_whole_in_the_smallest_window(qtbot: QtBot, open_window: Open, t
     window.resize(window.minimumSize())
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
-    window.edit_last()
+    window.messages.edit_last()
     window.composer.set_text(text)
     composer = window.composer
     parts = (composer.send, composer.edit, composer.edit_note, composer.hint)

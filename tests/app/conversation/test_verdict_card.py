@@ -394,7 +394,7 @@ def test_a_branch_needs_no_mouse(qtbot: QtBot, open_window: Open) -> None:
 def test_answering_again_keeps_the_answer_there_was(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     first = window.session.turns[0].answer
-    window.regenerate()
+    window.messages.regenerate()
     wait_for_answer(qtbot, window)
     assert [answer is first for answer in window.session.turns[0].answers] == [True, False]
 
@@ -443,7 +443,7 @@ def test_an_earlier_answer_can_be_branched_and_what_followed_stays_with_the_one_
     assert [turn.prompt for turn in window.session.turns] == ["Tell me a story."]
     assert [message.content for message in engine.requests[-1].messages] == ["Tell me a story."]
     assert engine.requests[-1].given
-    window.show_sibling(0, -1)
+    window.messages.show_sibling(0, -1)
     assert [turn.prompt for turn in window.session.turns] == ["Tell me a story.", "Another one."]
 
 

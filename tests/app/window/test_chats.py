@@ -164,7 +164,7 @@ def test_nothing_is_discarded_by_answering_again_or_by_editing_and_all_comes_bac
     window.chat.regenerate(at=0)
     wait_for_answer(qtbot, window)
     assert [turn.prompt for turn in window.session.turns] == ["One"], "what followed belongs to the other answer"
-    window.edit(0)
+    window.messages.edit(0)
     window.composer.set_text("Uno")
     window.send("Uno")
     wait_for_answer(qtbot, window)
@@ -177,10 +177,10 @@ def test_nothing_is_discarded_by_answering_again_or_by_editing_and_all_comes_bac
     again, _ = reopened(qtbot, window, open_kept)
     assert [turn.prompt for turn in again.session.turns] == ["Uno"]
     assert again.session.turns[0].wording == (1, 2)
-    again.show_sibling(0, -1, prompts=True)
+    again.messages.show_sibling(0, -1, prompts=True)
     assert [turn.prompt for turn in again.session.turns] == ["One"]
     assert (again.session.turns[0].shown, len(again.session.turns[0].answers)) == (1, 2)
-    again.show_sibling(0, -1)
+    again.messages.show_sibling(0, -1)
     assert [turn.prompt for turn in again.session.turns] == ["One", "Two"]
     third, _ = reopened(qtbot, again, open_kept)
     assert [turn.prompt for turn in third.session.turns] == ["One", "Two"], "what shows is remembered"
@@ -199,7 +199,7 @@ def test_a_stopped_answer_goes_on_where_it_ended_also_after_a_restart(qtbot: QtB
     assert window.actions_by_id["continueAction"].isEnabled()
     again, engine = reopened(qtbot, window, open_kept)
     qtbot.waitUntil(lambda: not again.session.turns[0].answer.unread)
-    again.go_on()
+    again.messages.go_on()
     wait_for_answer(qtbot, again)
     assert engine.requests[-1].given == ids
     assert engine.requests[-1].options.seed == 4242, "so that it becomes what it would have been"
@@ -234,7 +234,7 @@ def test_an_answer_that_is_edited_stands_beside_it_and_is_what_follows_builds_on
     wait_for_answer(qtbot, again)
     assert engine.requests[-1].given_text == "Mine."
     assert again.session.turns[0].answer.text.text == f"Mine.{STORY}"
-    again.show_sibling(0, -2)
+    again.messages.show_sibling(0, -2)
     assert [turn.prompt for turn in again.session.turns] == ["One", "Two"], "what followed the answer is still there"
     made = [message.made for message in stored(home)[0].messages if message.text == "Mine."]
     assert made[0] is not None and made[0].edited and made[0].figures == Figures()

@@ -153,7 +153,7 @@ def test_escape_does_one_thing_after_the_other_in_the_order_of_the_sheet(qtbot: 
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     window.banner.show_message("Something went wrong.")
-    window.edit_last()
+    window.messages.edit_last()
     window.cursor_place.pin(Place(0, 0))
     window.open_options()
 

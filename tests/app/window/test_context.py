@@ -10,7 +10,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from app.window.window import LEAVE_OUT, Window
+from app.window.messages import LEAVE_OUT
+from app.window.window import Window
 from engine.types import PromptCounted, Request, RunFailed, RunStarted
 from tests.app.fakes import MODEL, FakeEngine, story_rounds
 
@@ -72,7 +73,7 @@ def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBo
     ask(qtbot, window, "four words of text")
     said = len(window.session.turns[0].answer.text.text.split())
     qtbot.waitUntil(lambda: shown(window)[0] == f"{6 + said} of 8,192 tokens")
-    window.edit_last()
+    window.messages.edit_last()
     window.composer.set_text("two words")
     qtbot.waitUntil(lambda: shown(window)[0] == "4 of 8,192 tokens")
     counted = len(engine.counts)

@@ -41,12 +41,12 @@ def test_editing_and_examples_leave_what_was_being_written(qtbot: QtBot, open_wi
     window.welcome.cards[1].click()
     wait_for_answer(qtbot, window)
     assert window.composer.text == "my own words"
-    window.edit_last()
+    window.messages.edit_last()
     assert window.composer.text == window.welcome.cards[1].prompt
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
     assert window.composer.text == "my own words"
-    window.edit_last()
-    window.edit_last()
+    window.messages.edit_last()
+    window.messages.edit_last()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     wait_for_answer(qtbot, window)
     assert window.composer.text == "my own words"
@@ -59,11 +59,11 @@ def test_an_answer_stays_when_nothing_can_take_its_place(qtbot: QtBot, open_wind
     wait_for_answer(qtbot, window)
     engine.hold = True
     if edited:
-        window.edit_last()
+        window.messages.edit_last()
         window.composer.edit.insertPlainText(" A long one.")
         qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     else:
-        window.regenerate()
+        window.messages.regenerate()
     engine.say(RunFailed(2, "There is no memory left."))
     qtbot.waitUntil(window.banner.isVisible)
     assert [(turn.prompt, turn.answer.text.text) for turn in window.session.turns] == [("Tell me a story.", STORY)]
@@ -79,7 +79,7 @@ def test_a_failure_in_the_middle_keeps_the_text_and_allows_another_try(qtbot: Qt
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer.text.text == "Half an answer"
     engine.hold = False
-    window.regenerate()
+    window.messages.regenerate()
     wait_for_answer(qtbot, window)
     assert window.session.turns[0].answer.text.text == STORY
 

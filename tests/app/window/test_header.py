@@ -85,7 +85,7 @@ def test_a_drawn_seed_is_shown_and_can_be_pinned(qtbot: QtBot, open_window: Open
     assert "4242" in window.header.pin.toolTip()
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)
     assert window.header.seed.text() == "4242"
-    window.regenerate()
+    window.messages.regenerate()
     assert engine.requests[1].options.seed == 4242
     wait_for_answer(qtbot, window)
     qtbot.mouseClick(window.header.pin, Qt.MouseButton.LeftButton)

@@ -1,0 +1,211 @@
+"""What is done with messages: they are answered again, edited, gone on with, deleted, compared, copied; and what is done where an
+answer did not come or came to an early end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QObject, Slot
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
+
+from app.conversation.answer_editor import AnswerEditor
+from app.conversation.composer import Composer
+from app.conversation.message_tools import Wish
+from app.conversation.transcript import Transcript
+from app.look import theme as themes
+from app.look.banner import Banner
+from app.panel.panel import SidePanel
+from app.session.chat import Chat
+from app.session.session import Answer
+from app.window.chats_controller import ChatsController
+from app.window.editing import Editing
+from app.window.pages import Pages
+from app.window.replay_controller import ReplayController
+from engine.lens.rule_comparison import WARM
+
+LEAVE_OUT = "Leave out the oldest turns"
+
+
+class MessageHost(Protocol):
+    """The window, as far as messages need it."""
+
+    chat: Chat
+    banner: Banner
+    transcript: Transcript
+    composer: Composer
+    panel: SidePanel
+    pages: Pages
+    chats: ChatsController
+    replay_controller: ReplayController
+
+    def say(self, message: str) -> None:
+        """Says that something went wrong."""
+
+    def announce(self, words: str) -> None:
+        """Says it to a screen reader."""
+
+    def take_back(self, undo: Callable[[], None]) -> None:
+        """Undoes a deletion that the banner offered to undo."""
+
+
+class Messages(QObject):
+    """Between what menus, keys and messages themselves ask for, and the chat.
+
+    Attributes:
+        editing: which prompt is in the message field.
+    """
+
+    def __init__(self, host: MessageHost, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._host, self._parent = host, parent
+        self._chat, self._session = host.chat, host.chat.session
+        self._banner, self._transcript, self._composer = host.banner, host.transcript, host.composer
+        self._panel, self._pages, self._chats, self._replay_controller = (
+            host.panel,
+            host.pages,
+            host.chats,
+            host.replay_controller,
+        )
+        self.editing = Editing(host.composer, host.chat.session)
+        self._again = False
+
+    @Slot()
+    def regenerate(self) -> None:
+        """Answers the last prompt again."""
+        self._answer_again()
+
+    def _answer_again(self, same_seed: bool = False) -> None:
+        if self._session.running is None:
+            self._banner.hide()
+            self._transcript.follow()
+            self._chat.regenerate(same_seed)
+
+    @Slot()
+    def edit_last(self) -> None:
+        """Takes the last prompt back into the message field; sending replaces its turn."""
+        if self._session.turns:
+            self.edit(len(self._session.turns) - 1)
+
+    def edit(self, at: int) -> None:
+        """Takes the prompt of a turn into the message field; what is sent then stands beside it."""
+        if self._session.running is None and not self._session.replaying:
+            self.editing.begin(at)
+
+    def edit_answer(self, at: int) -> None:
+        """Lets the user write another version of an answer."""
+        answer = self._session.turns[at].answer
+        editor = AnswerEditor(answer.text.text, themes.reading_font(self._chat.settings.text_scale), self._parent)
+        editor.kept.connect(partial(self._keep_edited, answer))
+        editor.open()
+
+    def _keep_edited(self, answer: Answer, text: str) -> None:
+        """The chat may be another one by now."""
+        at = next((at for at, turn in enumerate(self._session.turns) if turn.answer is answer), None)
+        if at is not None:
+            self.editing.leave()
+            self._chat.edit_answer(at, text)
+
+    @Slot(int, int, bool)
+    def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
+        """Shows the answer, or the wording of a prompt, before or behind the one that shows in a turn."""
+        self.editing.leave()
+        self._chat.show_sibling(by, at, prompts)
+        if (place := self._session.turns[at : at + 1]) and self._session.running is None:
+            turn = place[0]
+            index, many = turn.wording if prompts else (turn.shown, len(turn.answers))
+            self._host.announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {many}")
+
+    def step_sibling(self, by: int, prompts: bool = False) -> None:
+        """The same in the turn that is pinned, or the last."""
+        self.show_sibling(self._panel.shown.turn, by, prompts)
+
+    def go_on(self) -> None:
+        """Goes on with the answer that is pinned, or the last."""
+        self.do("continue", self._panel.shown.turn, False)
+
+    def delete_last(self) -> None:
+        """Deletes the newest answer, or a prompt without one."""
+        turns = self._session.turns
+        if turns and self._chat.idle:
+            self.do("delete", len(turns) - 1, turns[-1].answer.missing or not turns[-1].prompt)
+
+    @Slot(str, int, bool)
+    def do(self, wish: Wish, at: int, prompt: bool) -> None:
+        """Does what was chosen in the menu of a message."""
+        chat, turn = self._chat, self._session.turns[at]
+        if wish == "copy":
+            text = turn.answer.text
+            QGuiApplication.clipboard().setText(turn.prompt if prompt else text.answer or text.text)
+        elif not chat.idle:
+            return
+        elif wish == "edit":
+            self.edit(at) if prompt else self.edit_answer(at)
+        elif wish == "replay":
+            self._replay_controller.open(Path(turn.answer.trace_path or ""))
+        elif wish == "compare":
+            self._pages.compare_answer(turn)
+        elif wish == "delete":
+            self.editing.leave()
+            undo = chat.delete(at, prompt)
+            self._banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
+            self._banner.offer("Undo", partial(self._host.take_back, undo))
+        elif wish == "new chat":
+            self._chats.duplicate(at)
+        else:
+            self._banner.hide()
+            self._transcript.follow()
+            chat.regenerate(at=at) if wish == "regenerate" else chat.go_on(at)
+
+    @Slot()
+    def show_rules_apart(self) -> None:
+        """Sets a temperature at which the rules differ and answers the last prompt again with it and the same seed. An answer
+        that is under way is stopped first and stays beside the new one."""
+        self._composer.edit.setFocus()  # the button that was pressed goes away
+        self._chat.change("temperature", WARM)
+        self._again = self._session.running is not None
+        if self._again:
+            self._chat.stop()
+        elif self._session.turns and not self._session.replaying:
+            self._answer_again(same_seed=True)
+
+    @Slot(str)
+    def unanswered(self, message: str) -> None:
+        """Nothing is lost: without any answer the prompt goes back to the message field, and a turn it replaced comes back."""
+        self._host.say(message)
+        newest, before = self._session.turns[-1], self._chat.replaced
+        if newest.answer.tally.rounds:
+            return
+        if before is newest:
+            self._chat.withdraw()
+        elif not self._composer.text.strip():
+            self._composer.set_text(self._chat.withdraw())
+            turns = self._session.turns
+            self.editing.show(next((at for at, turn in enumerate(turns) if turn is before), None))
+        if self._chat.may_drop:
+            again = self.regenerate if before is newest else self._composer.submit
+            self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))
+
+    def _leave_out_oldest(self, then: Callable[[], object]) -> None:
+        """From now on the oldest turns are left out where the context is full."""
+        self._chat.change("overflow", "drop")
+        then()
+
+    def offer_more_room(self) -> None:
+        """The newest answer ended because the context is full."""
+        self._banner.show_message("The context is full, so the answer ends here. It can go on without the oldest turns.", "note")
+        self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, self.go_on))
+
+    def proceed(self) -> None:
+        """The answer that was stopped for another one has come to its end."""
+        if self._again and self._session.running is None:
+            self._again = False
+            self._answer_again(same_seed=True)
+
+    def forget(self) -> None:
+        """Another conversation: nothing is edited in it, or is to be answered again."""
+        self._again = False
+        self.editing.forget()
