@@ -100,6 +100,7 @@ DRAFTERS: dict[str, DrafterKind] = {
             "In each round whatever gains most: n-gram copies, the trained head, the small draft model, or nothing.",
             "",
             sets_own_length=True,
+            benched=True,
             members=(NGRAM, HEAD, SMALL_DRAFT),
         ),
         DrafterKind(
@@ -135,7 +136,6 @@ DRAFTERS: dict[str, DrafterKind] = {
             "engine.drafters.draft_model:build",
             fits="builtin",
             sets_own_length=True,
-            benched=True,
             follows_text=True,
         ),
     )
@@ -206,5 +206,7 @@ def default_drafter() -> str:
 
 
 def benched(target: str) -> tuple[str, ...]:
-    """What `draftlight bench` measures on a target where nothing was asked for."""
-    return tuple(name for name, kind in DRAFTERS.items() if kind.benched and may_fit(name, target))
+    """What `draftlight bench` measures on a target where nothing was asked for; nothing to choose among needs no measuring."""
+    fitting = {name: kind for name, kind in DRAFTERS.items() if kind.benched and may_fit(name, target)}
+    choices = {name: sum(may_fit(member, target) for member in kind.members) for name, kind in fitting.items()}
+    return tuple(name for name, kind in fitting.items() if not kind.members or choices[name] > 1)

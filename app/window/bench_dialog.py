@@ -15,7 +15,7 @@ from app.session.chat import Chat
 from engine.bench.chooser import Contender, advice
 from engine.bench.prompts import read_prompts
 from engine.bench.report import Results
-from engine.drafter_kinds import DRAFTERS, benched
+from engine.drafter_kinds import NO_DRAFTER, benched
 from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.paths import data_folder
@@ -154,11 +154,12 @@ class BenchDialog(QDialog):
 def request_of(chat: Chat) -> BenchRequest:
     """What is measured: the target with the settings in force, and besides the usual drafters the one in use."""
     settings = chat.settings
-    named = () if settings.drafter in DRAFTERS else (settings.drafter,)
+    usual = benched(settings.target)
+    named = () if settings.drafter in (*usual, NO_DRAFTER) else (settings.drafter,)
     return BenchRequest(
         prompts=read_prompts(),
         target=settings.target,
-        drafters=(*benched(settings.target), *named),
+        drafters=(*usual, *named),
         rules=(settings.rule,),
         temperatures=(settings.temperature,),
         gammas=QUICK_GAMMAS,

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from engine.bench.statistics import COVERAGE, FEWEST, Floats, Interval, mean_interval, whole_blocks
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, single_drafter
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, default_drafter, single_drafter
 from engine.lens.shared_wording import drafter_title
 from engine.requests.bench import BenchRow, BenchSetting
 from engine.wording import listed
@@ -134,7 +134,8 @@ def _verdict(best: Sequence[Contender], target: str) -> tuple[Verdict, Contender
         return ("plain" if best[0].setting.is_baseline else "winner"), best[0]
     if any(entry.setting.is_baseline for entry in best):
         return "undecided", None
-    usual = (entry for entry in best if (entry.setting.drafter, entry.setting.gamma) == (single_drafter(target), "auto"))
+    sure = {entry.setting.drafter: entry for entry in best if entry.setting.gamma == "auto" and entry.interval is not None}
+    usual = (sure[name] for name in (default_drafter(), single_drafter(target)) if name in sure)
     return "tied", next((entry for entry in usual if entry.interval is not None and entry.interval[0] > 1), best[0])
 
 

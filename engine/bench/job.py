@@ -25,7 +25,7 @@ from pathlib import Path
 from engine import garbage
 from engine.bench.journal import Journal, alone, state_of
 from engine.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
-from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter
+from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter, drafter_kind
 from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetting, BenchSetup
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
@@ -133,13 +133,14 @@ class _Bench:
         slots.caches.clear()
         named = [name for name in self._request.drafters if name != NO_DRAFTER]
         self._memory: dict[str, int] = {}
-        self._drafters: dict[str, LoadedDrafter] = {}
-        for name in named:
+        loaded: dict[str, LoadedDrafter] = {}
+        for name in sorted(named, key=lambda name: len(drafter_kind(name).members)):  # what it chooses among stands by itself
             backend.settle()
             before = backend.held_memory()
-            self._drafters[name] = slots.drafter(name)
+            loaded[name] = slots.drafter(name)
             backend.settle()
             self._memory[name] = max(0, backend.held_memory() - before)
+        self._drafters = {name: loaded[name] for name in named}
         drafters = list(self._drafters.values())
         reasons = {drafter.name: backend.peer_refusal(self._target, drafter.model) for drafter in drafters if drafter.model}
         refused = {name: reason for name, reason in reasons.items() if reason is not None}
@@ -263,7 +264,8 @@ class _Bench:
         reference: Sequence[MeasuredAnswer] | None,
         order: int | None = None,
     ) -> None:
-        others = sum(size for name, size in self._memory.items() if name != setting.drafter)
+        used = (setting.drafter, *drafter_kind(setting.drafter).members)
+        others = sum(size for name, size in self._memory.items() if name not in used)
         row = row_of(setting, prompt, self._take_order() if order is None else order, answers, plain, reference, others)
         self._keep(lambda journal: journal.measured(row))
         self._emit(BenchMeasured(self._task.id, row))

@@ -293,7 +293,7 @@ def test_bad_options_end_with_2_and_one_line(
     assert backend.loads == []
 
 
-@pytest.mark.parametrize(("target", "drafters"), [([], ("ngram", "head", "builtin-draft")), (["--target", "other"], ("ngram",))])
+@pytest.mark.parametrize(("target", "drafters"), [([], ("auto", "ngram", "head")), (["--target", "other"], ("ngram",))])
 def test_drafters_that_fit_are_the_default(
     target: list[str], drafters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, backend: BenchedBackend
 ) -> None:
