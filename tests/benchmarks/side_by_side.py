@@ -37,7 +37,17 @@ from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.serving.beside import Beside
 from engine.target.prompt_cache import logits_width
-from engine.types import DecodingOptions, LoadFailed, Message, Request, Round, RoundFinished, RunFailed, RunFinished, RunStarted
+from engine.types import (
+    DecodingOptions,
+    LoadFailed,
+    Message,
+    PrefillProgress,
+    Request,
+    Round,
+    RoundFinished,
+    RunFailed,
+    RunFinished,
+)
 from engine.worker import Engine
 from tests.exactness import make_drafter, prompt_tokens, read_prompts
 from tests.synchronisations import counted
@@ -125,10 +135,10 @@ def print_waits(model: LoadedModel, draft: Any, ids: list[int], gamma: int) -> N
         print(f"{count.waits / rounds_of_its:.2f} a round of its speculative one", flush=True)
 
 
-def answered(engine: Engine, request: Request) -> tuple[RunStarted, str, RunFinished]:
-    """One answer of the engine: how it began, its text, how it ended."""
+def answered(engine: Engine, request: Request) -> tuple[int, str, RunFinished]:
+    """One answer of the engine: how many tokens of the prompt were read for it, its text, how it ended."""
     run_id = engine.submit(request)
-    text, started = "", None
+    text, read = "", 0
     while True:
         engine.wait(1.0)
         for event in engine.events():
@@ -136,13 +146,12 @@ def answered(engine: Engine, request: Request) -> tuple[RunStarted, str, RunFini
                 raise SystemExit(event.message)
             if getattr(event, "run_id", None) != run_id:
                 continue
-            if isinstance(event, RunStarted):
-                started = event
+            if isinstance(event, PrefillProgress):
+                read = event.total + 1
             if isinstance(event, RoundFinished):
                 text += event.round.text
             if isinstance(event, RunFinished):
-                assert started is not None
-                return started, text, event
+                return read, text, event
 
 
 def text_of(model: LoadedModel, tokens: int, start: int = 0) -> str:
@@ -157,11 +166,11 @@ def print_second_turn(engine: Engine, model: LoadedModel, folder: Path, repeats:
     options = DecodingOptions(seed=1, max_tokens=4)
     opening = Message("user", text_of(model, HISTORY - 30))
 
-    def ask(*messages: Message) -> tuple[RunStarted, str, RunFinished]:
-        trace = str(folder / "turn.jsonl")
+    def ask(*messages: Message) -> tuple[int, str, RunFinished]:
+        trace = str(folder / f"turn {time.monotonic_ns()}.jsonl")
         return answered(engine, Request(messages, options, drafter="none", conversation="turns", trace_path=trace))
 
-    first, text, _ = ask(opening)
+    history, text, _ = ask(opening)
     cache = make_prompt_cache(model.model)
     ids = model.tokenizer.encode(text_of(model, HISTORY))
     for start in range(0, len(ids), 512):
@@ -169,8 +178,7 @@ def print_second_turn(engine: Engine, model: LoadedModel, folder: Path, repeats:
     warm, alone = [], []
     for turn in range(repeats):
         second = Message("user", text_of(model, NEW - 20, start=500 + 97 * turn))
-        started, _, finished = ask(opening, Message("assistant", text), second)
-        new = started.prompt_tokens
+        new, _, finished = ask(opening, Message("assistant", text), second)
         assert new < 2 * NEW, "the history was not kept"
         assert finished.seconds_to_first_token is not None
         warm.append(finished.seconds_to_first_token)
@@ -180,7 +188,7 @@ def print_second_turn(engine: Engine, model: LoadedModel, folder: Path, repeats:
         trim_prompt_cache(cache, new)
     ratio = min(warm) / min(alone)
     print(
-        f"Second turn: first token after {min(warm) * 1e3:.0f} ms with {first.prompt_tokens:,} tokens of history kept and {new} "
+        f"Second turn: first token after {min(warm) * 1e3:.0f} ms with {history:,} tokens of history kept and {new} "
         f"new ones, {ratio:.2f} of a pass over as many alone ({min(alone) * 1e3:.0f} ms); "
         f"medians {statistics.median(warm) / statistics.median(alone):.2f}",
         flush=True,
@@ -199,7 +207,7 @@ def print_memory(engine: Engine, folder: Path, answers: int) -> None:
     for number in range(answers):
         options = DecodingOptions(seed=number, max_tokens=10)
         message = Message("user", f"Say something about the number {number}.")
-        trace = str(folder / "again.jsonl")
+        trace = str(folder / f"answer {number}.jsonl")
         answered(engine, Request((message,), options, drafter="head", conversation=f"chat {number}", trace_path=trace))
         held.append(resident_mebibytes())
     early, late = statistics.median(held[answers // 10 : answers // 5]), statistics.median(held[-answers // 10 :])
