@@ -316,7 +316,7 @@ CHAT_ONLY = {
             CHAT_ONLY,
         ),
         ("prove", ProveRequest, {"json_path", "anyway"}),
-        ("bench", BenchRequest, {"limit", "json_path", "anyway"}),
+        ("bench", BenchRequest, {"limit", "json_path", "html_path", "anyway"}),
         ("train-drafter", TrainRequest, {"anyway"}),
     ],
 )
