@@ -42,7 +42,7 @@ def test_a_target_can_be_loaded_anyway(qtbot: QtBot, show_window: Callable[..., 
     qtbot.waitUntil(lambda: window.settings.target == "builtin")
     assert engine.forced == []
     press_load_anyway(qtbot, window)
-    assert (engine.forced, engine.loads[-1]) == (["large"], ("large", "ngram"))
+    assert (engine.forced, engine.loads[-1]) == (["large"], ("large", "auto"))
     qtbot.waitUntil(lambda: window.session.target == "large")
     assert not window.banner.isVisible()
 

@@ -126,6 +126,7 @@ class _Pen(DraftPen):
     """Draws tokens that were decided beforehand, and keeps the logits it was shown."""
 
     def __init__(self, tokens: list[int]) -> None:
+        self._worth = None
         self.left = list(tokens)
         self.shown: list[np.ndarray] = []
 
