@@ -14,7 +14,6 @@ Embedding and output rows are the target's unless the file has its own. `engine.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
@@ -30,8 +29,8 @@ from engine.drafter_kinds import BLOCK_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors
-from engine.files.whole_file import write_together
 from engine.models.block_config import BlockConfig, read_block_config
+from engine.models.drafter_folder import write_drafter
 from engine.models.model_folder import weight_files
 from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of
@@ -397,18 +396,11 @@ def block_reason(config: BlockConfig, target: LoadedModel) -> str | None:
 
 
 def save_block(model: BlockModel, folder: Path, config: Mapping[str, Any], card: str) -> None:
-    """Write a drafter of our own packaging and its card, weights as float16. Nothing in the folder changes before all of it is
-    on the disk. Raises DraftlightError."""
+    """Write a drafter of our own packaging and its card, weights as float16. Raises DraftlightError as `write_drafter`."""
     arrays = {name: array.astype(mx.float16) for name, array in dict(tree_flatten(model.trainable_parameters())).items()}
     if model.target_ids is not None:
         arrays["target_ids"] = model.target_ids.astype(mx.int32)
-    write_together(
-        {
-            folder / "model.safetensors": lambda file: mx.save_safetensors(file, arrays, {"format": "mlx"}),
-            folder / "config.json": json.dumps(config, indent=2) + "\n",
-            folder / "MODEL_CARD.md": card,
-        }
-    )
+    write_drafter(folder, arrays, config, card)
 
 
 def load_block(folder: Path) -> BlockModel:

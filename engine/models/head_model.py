@@ -19,7 +19,6 @@ The embedding is the target's.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +32,7 @@ from engine.drafter_kinds import HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors
-from engine.files.whole_file import write_together
+from engine.models.drafter_folder import write_drafter
 from engine.models.tokenizer_files import read_json
 
 if TYPE_CHECKING:
@@ -164,22 +163,11 @@ def head_reason(sha256: str, target: LoadedModel) -> str | None:
 
 
 def save_head(head: HeadModel, folder: Path, card: str) -> None:
-    """Write a head and its model card, weights as float16. Nothing in the folder changes before all of it is on the disk.
-
-    Raises:
-        DraftlightError: it cannot be written.
-    """
+    """Write a head and its model card, weights as float16. Raises DraftlightError as `write_drafter`."""
     weights = dict(tree_flatten(head.trainable_parameters()))
     arrays = {name.removesuffix(".weight"): array.astype(mx.float16) for name, array in weights.items()}
     arrays["target_ids"] = head.target_ids.astype(mx.int32)
-    config = {"model_type": MODEL_TYPE, **asdict(head.config)}
-    write_together(
-        {
-            folder / "model.safetensors": lambda file: mx.save_safetensors(file, arrays, {"format": "mlx"}),
-            folder / "config.json": json.dumps(config, indent=2) + "\n",
-            folder / "MODEL_CARD.md": card,
-        }
-    )
+    write_drafter(folder, arrays, {"model_type": MODEL_TYPE, **asdict(head.config)}, card)
 
 
 def load_head(folder: Path) -> HeadModel:

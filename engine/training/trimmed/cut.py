@@ -30,7 +30,8 @@ from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models.llama import Model
 
 from engine.errors import DraftlightError
-from engine.files.whole_file import write_together, write_whole
+from engine.files.whole_file import write_whole
+from engine.models.drafter_folder import write_drafter
 from engine.models.trimmed_draft import MODEL_TYPE, CutModel, load_cut
 from engine.training import selfplay
 from engine.training.trimmed import teacher
@@ -221,12 +222,7 @@ def write(draft: CutModel, target_ids: np.ndarray, target_sha256: str, folder: P
     weights = dict(tree_flatten(draft.trainable_parameters()))
     arrays = {name.removeprefix("model."): value.astype(mx.float16) for name, value in weights.items()}
     arrays["target_ids"] = mx.array(target_ids.astype(np.int32))
-    write_together(
-        {
-            folder / "model.safetensors": lambda file: mx.save_safetensors(file, arrays, {"format": "mlx"}),
-            folder / "config.json": json.dumps(config, indent=2) + "\n",
-        }
-    )
+    write_drafter(folder, arrays, config)
 
 
 def parser() -> argparse.ArgumentParser:
