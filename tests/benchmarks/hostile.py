@@ -9,10 +9,8 @@ nothing is printed for each, and the memory. A server on the loopback tells whet
 from __future__ import annotations
 
 import argparse
-import http.server
 import os
 import resource
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,6 +26,7 @@ from app.window.window import Window
 from engine.types import Round
 from tests.app.fakes import FakeEngine, make_round
 from tests.benchmarks.frames import Frames, Stretch
+from tests.listening import listening
 
 LINE = 1_000_000
 
@@ -118,67 +117,60 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--tokens", type=int, default=50_000, help="of the answer that has nothing but many")
     arguments = parser.parse_args()
-    asked: list[str] = []
-
-    class Listening(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            """Notes what is asked for."""
-            asked.append(self.path)
-            self.send_error(404)
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Listening)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     make_application()
     print(f"{'answer':24} {'tokens':>9} {'coming':>8} {'reading':>8} {'scroll':>8} {'keys':>8} {'resize':>8}   longest ms;  MB")
-    for name, make in answers(f"http://127.0.0.1:{server.server_port}/", arguments.tokens).items():
-        if arguments.names and name not in arguments.names:
-            continue
-        rounds = rounds_of(make())
-        engine = FakeEngine(rounds)
-        window = Window(engine, Settings(appearance="dark"))
-        window.resize(1280, 800)
-        window.show()
-        window.chat.load_models()
-        frames, told = Frames(), []
-        frames.start()
-        window.send("Be hostile.")
-        came = wait(partial(_answered, window))
-        told.append(longest(frames.stop()))
-        frames.start()
-        window.toggle_reading()
-        rest(300)
-        told.append(longest(frames.stop()))
-        frames.start()
-        bar = window.transcript.verticalScrollBar()
-        for share in (0.0, 0.3, 0.6, 1.0):
-            bar.setValue(round(share * bar.maximum()))
-            rest(60)
-        window.toggle_reading()
-        for share in (0.0, 0.3, 0.6, 1.0):
-            bar.setValue(round(share * bar.maximum()))
-            rest(60)
-        told.append(longest(frames.stop()))
-        frames.start()
-        window.transcript.setFocus()
-        for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Return, Qt.Key.Key_Escape, Qt.Key.Key_End, Qt.Key.Key_Left):
-            QTest.keyClick(window.transcript, key)
-            rest(40)
-        told.append(longest(frames.stop()))
-        frames.start()
-        window.resize(900, 700)
-        rest(300)
-        told.append(longest(frames.stop()))
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        count = sum(len(each.emitted) for each in rounds)
-        print(
-            f"{name:24} {count:9,} " + " ".join(f"{value:8.0f}" for value in told) + f"   {memory:6.0f}"
-            f"{'' if came else '  did not come to its end'}{'  FETCHED ' + ' '.join(asked) if asked else ''}",
-            flush=True,
-        )
-        window.close()
-        window.deleteLater()
-        rest(50)
-    server.shutdown()
+    with listening() as (address, asked):
+        for name, make in answers(address, arguments.tokens).items():
+            if not arguments.names or name in arguments.names:
+                go_through(name, rounds_of(make()), asked)
+
+
+def go_through(name: str, rounds: list[Round], asked: list[str]) -> None:
+    """One answer in a window of its own; prints a line about it."""
+    engine = FakeEngine(rounds)
+    window = Window(engine, Settings(appearance="dark"))
+    window.resize(1280, 800)
+    window.show()
+    window.chat.load_models()
+    frames, told = Frames(), []
+    frames.start()
+    window.send("Be hostile.")
+    came = wait(partial(_answered, window))
+    told.append(longest(frames.stop()))
+    frames.start()
+    window.toggle_reading()
+    rest(300)
+    told.append(longest(frames.stop()))
+    frames.start()
+    bar = window.transcript.verticalScrollBar()
+    for share in (0.0, 0.3, 0.6, 1.0):
+        bar.setValue(round(share * bar.maximum()))
+        rest(60)
+    window.toggle_reading()
+    for share in (0.0, 0.3, 0.6, 1.0):
+        bar.setValue(round(share * bar.maximum()))
+        rest(60)
+    told.append(longest(frames.stop()))
+    frames.start()
+    window.transcript.setFocus()
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Return, Qt.Key.Key_Escape, Qt.Key.Key_End, Qt.Key.Key_Left):
+        QTest.keyClick(window.transcript, key)
+        rest(40)
+    told.append(longest(frames.stop()))
+    frames.start()
+    window.resize(900, 700)
+    rest(300)
+    told.append(longest(frames.stop()))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    count = sum(len(each.emitted) for each in rounds)
+    print(
+        f"{name:24} {count:9,} " + " ".join(f"{value:8.0f}" for value in told) + f"   {memory:6.0f}"
+        f"{'' if came else '  did not come to its end'}{'  FETCHED ' + ' '.join(asked) if asked else ''}",
+        flush=True,
+    )
+    window.close()
+    window.deleteLater()
+    rest(50)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from engine.chats import ChatSettings, ChatStore, Conversation, Making, StoredMe
 from engine.chats.values import Listed
 from tests.app.driving import Open, ask, settle, wait_for_answer
 from tests.app.fakes import make_round
+from tests.listening import listening
 
 HARM = "<img src='file:///etc/hostname'><b>bold</b>"
 
@@ -29,23 +28,8 @@ HARM = "<img src='file:///etc/hostname'><b>bold</b>"
 @pytest.fixture
 def fetched() -> Iterator[tuple[str, list[str]]]:
     """The address of a server of this machine, and what it is asked for."""
-    asked: list[str] = []
-
-    class Listening(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_error(404)
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Listening)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/", asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with listening() as found:
+        yield found
 
 
 def as_markup(widget: QWidget) -> list[str]:
