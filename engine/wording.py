@@ -10,6 +10,11 @@ def listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def capitalised(words: str) -> str:
+    """Words as they begin a sentence: only the first letter changes."""
+    return words[:1].upper() + words[1:]
+
+
 def size(amount: float) -> str:
     """Bytes for people: "20 kB", "2.4 MB", "312 MB", "3.4 GB"."""
     if amount >= 999.5e6:

@@ -22,6 +22,7 @@ from engine.files.paths import data_folder
 from engine.files.whole_file import NotWritten, write_whole
 from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
 from engine.types import BenchFinished, Event, TaskFailed, TaskProgress
+from engine.wording import capitalised
 
 WORDS = (
     "Measures drafters and draft lengths on short prompts of its own, beside plain decoding, for up to three minutes. Nothing is "
@@ -98,7 +99,7 @@ class BenchDialog(QDialog):
             self._results.take(event)
             match event:
                 case TaskProgress(_, step, fraction):
-                    self.step.setText(step[:1].upper() + step[1:])
+                    self.step.setText(capitalised(step))
                     self.progress.setValue(round(STEPS * fraction))
                 case BenchFinished() | TaskFailed():
                     self._running = False

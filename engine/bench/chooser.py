@@ -18,7 +18,7 @@ from engine.bench.statistics import COVERAGE, FEWEST, Floats, Interval, mean_int
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, default_drafter, single_drafter
 from engine.lens.shared_wording import drafter_title
 from engine.requests.bench import BenchRow, BenchSetting
-from engine.wording import listed
+from engine.wording import capitalised, listed
 
 FALSE_WINNERS = 0.05
 """The share of benchmarks of equally fast settings in which one of them is called the fastest, at most."""
@@ -155,7 +155,9 @@ def advice(decision: Decision, titles: bool = False) -> Advice:
         measured = (
             f"every setting was measured on {many} only" if decision.prompts else "no prompt was measured with every setting"
         )
-        return Advice("Too little was measured to choose a drafter.", (f"{_capital(measured)}; at least {FEWEST} are needed.",))
+        return Advice(
+            "Too little was measured to choose a drafter.", (f"{capitalised(measured)}; at least {FEWEST} are needed.",)
+        )
     first = decision.best[0]
     known = _resolution(decision)
     match decision.verdict:
@@ -204,7 +206,3 @@ def _times(entry: Contender) -> str:
     if entry.interval is None:
         return f"{entry.speedup:.2f} times"
     return f"{entry.speedup:.2f} times ({entry.interval[0]:.2f} to {entry.interval[1]:.2f})"
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
