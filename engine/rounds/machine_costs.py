@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
+from engine.files.foreign import content_of, json_of
 from engine.files.whole_file import write_whole
 from engine.types import Round
 
@@ -156,7 +157,7 @@ class KeptCosts:
 
 def _read(path: Path) -> dict[str, MachineCosts]:
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = json_of(content_of(path))
         return {str(key): _costs_of(entry) for key, entry in table.items()}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}

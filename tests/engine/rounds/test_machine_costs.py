@@ -82,7 +82,7 @@ def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) ->
     kept.save()
     assert KeptCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)})
     assert list(json.loads(path.read_text())) == ["target here"]
-    for damage in ("", "[1]", '{"target here": {"rows": {"1": -1}, "steps": {}}}', '{"target here": 3}', "\0"):
+    for damage in ("", "[1]", '{"target here": {"rows": {"1": -1}, "steps": {}}}', '{"target here": 3}', "\0", "[" * 100_000):
         path.write_text(damage)
         assert KeptCosts(path).of("target here") == MachineCosts()
     unwritable = KeptCosts(tmp_path)
