@@ -1,7 +1,7 @@
 """The engine thread: the one thread that ever touches MLX, from import to exit.
 
-Requests go in through a queue, immutable events come out of another; only plain Python values cross. The methods of
-`Engine` may be called from any thread and never wait for a computation, except `close` and `wait`, which have a limit.
+Requests go in through a queue, immutable events come out of another; only plain Python values cross. What can be asked is in
+`engine.interface`.
 
 The thread is a daemon, so a computation that hangs can never hang the exit of the program; so that it is not cut off in
 the middle of a computation, the program's exit closes an engine that is still open.
@@ -14,9 +14,7 @@ import contextlib
 import itertools
 import queue
 import threading
-import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +22,7 @@ from engine import garbage
 from engine.bench.job import BenchTask
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
+from engine.event_queue import EventQueue
 from engine.files.logs import explain
 from engine.mlx_backend import MlxBackend
 from engine.proof.job import ProofTask
@@ -85,16 +84,18 @@ class Engine:
     Args:
         backend: makes what computes, on the engine thread; other than the default in tests.
         measures: whether it uses the time when nobody asks for anything to measure what rounds cost with the loaded pair.
+        ids: gives runs, tasks and counts their numbers; None counts from 1.
     """
 
-    def __init__(self, backend: Callable[[], Backend] = MlxBackend, *, measures: bool = False) -> None:
+    def __init__(
+        self, backend: Callable[[], Backend] = MlxBackend, *, measures: bool = False, ids: Iterator[int] | None = None
+    ) -> None:
         self._measures = measures
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
-        self._events: deque[Event] = deque()
-        self._news = threading.Condition()
+        self._events = EventQueue()
         self._lock = threading.Lock()
         self._runs: dict[int, _Job] = {}
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(1) if ids is None else ids
         self._closing = threading.Event()
         self._anyway: set[str] = set()
         self._counter = PromptCounter(self._emit)
@@ -103,57 +104,47 @@ class Engine:
         atexit.register(self.close)
 
     def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
-        """Load a target, unless it is the current one, and then a drafter for it.
-
-        Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then DrafterReady or DrafterRefused.
-        """
+        """As in `EngineLike`."""
         self._put(_Load(target, drafter))
 
     def check_drafter(self, name: str) -> None:
-        """Say by a DrafterChecked event whether a model on this machine can draft for the loaded target, without loading it."""
+        """As in `EngineLike`."""
         self._put(_Check(name))
 
     def ignore_memory(self, *names: str) -> None:
-        """From now on load these models even if they will probably exhaust the memory; without a name, every model."""
+        """As in `EngineLike`."""
         self._anyway.update(names or (EVERY,))
 
     def submit(self, request: Request) -> int:
-        """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
+        """As in `EngineLike`."""
         return self._enqueue((Run(next(self._ids), request),))
 
     def count_prompt(self, request: Request) -> int:
-        """Count what the loaded target would read for a request, and return the id of the PromptCounted event that will say it.
-
-        It is counted at once, also while an answer is under way. Of counts that wait only the newest is made.
-        """
+        """As in `EngineLike`."""
         number = next(self._ids)
         self._counter.count(number, request)
         return number
 
     def prove(self, request: ProveRequest) -> int:
-        """Queue checks of a pair and return their task id. They end with one TaskFinished or TaskFailed event."""
+        """As in `EngineLike`."""
         return self._enqueue(ProofTask(next(self._ids), request))
 
     def bench(self, request: BenchRequest) -> int:
-        """Queue a benchmark and return its task id. It ends with one BenchFinished or TaskFailed event."""
+        """As in `EngineLike`."""
         return self._enqueue(BenchTask(next(self._ids), request))
 
     def train(self, request: TrainRequest) -> int:
-        """Queue the training of a draft head and return its task id. It ends with one TrainingFinished or TaskFailed event."""
+        """As in `EngineLike`."""
         return self._enqueue(TrainTask(next(self._ids), request))
 
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        """Queue answers that take turns, and return their run ids in the order of the requests.
-
-        Each ends with one RunFinished or RunFailed event of its own, and is changed and stopped by its own id.
-        """
+        """As in `EngineLike`."""
         runs = tuple(Run(next(self._ids), wanted) for wanted in request.requests)
         self._enqueue(runs)
         return tuple(run.id for run in runs)
 
     def sample(self, request: SampleRequest) -> int:
-        """Queue short answers to be drawn many times, and return their task id. They end with one SamplingFinished or
-        TaskFailed event."""
+        """As in `EngineLike`."""
         return self._enqueue(SampleTask(next(self._ids), request))
 
     def update(
@@ -164,11 +155,7 @@ class Engine:
         gamma: Gamma | None = None,
         drafter: str | None = None,
     ) -> None:
-        """Change a queued or running answer from its next round on; without effect once it has ended.
-
-        Raises:
-            ValueError: an impossible rule or gamma.
-        """
+        """As in `EngineLike`."""
         options = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
         DecodingOptions().replace(**options)
         run = self._find(run_id)
@@ -176,37 +163,21 @@ class Engine:
             run.update(**(options if drafter is None else {**options, "drafter": drafter}))
 
     def stop(self, run_id: int) -> None:
-        """End a queued or running answer or task within a round or a chunk of the prompt; without effect once it has ended."""
+        """As in `EngineLike`."""
         run = self._find(run_id)
         if run is not None:
             run.stop()
 
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """The events since the last call, oldest first, without waiting.
-
-        Args:
-            limit: at most so many; the others stay for the next call.
-            budget: seconds after which no further event is taken.
-        """
-        until = None if budget is None else time.perf_counter() + budget
-        taken: list[Event] = []
-        while (limit is None or len(taken) < limit) and (until is None or time.perf_counter() < until):
-            try:
-                taken.append(self._events.popleft())
-            except IndexError:
-                break
-        return taken
+        """As in `EngineLike`."""
+        return self._events.take(limit, budget)
 
     def wait(self, timeout: float) -> bool:
-        """Wait until there are events, at most `timeout` seconds; whether there are. Not for the window's thread."""
-        with self._news:
-            return self._news.wait_for(lambda: bool(self._events), timeout)
+        """As in `EngineLike`."""
+        return self._events.wait(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Stop every answer, end the thread, and wait for it at most `timeout` seconds; whether it has ended.
-
-        Answers under way end as cancelled, with whole traces. Call it again to wait longer.
-        """
+        """As in `EngineLike`."""
         with self._lock:
             if not self._closing.is_set():
                 self._closing.set()
@@ -250,9 +221,7 @@ class Engine:
     # What follows runs on the engine thread.
 
     def _emit(self, event: Event) -> None:
-        with self._news:
-            self._events.append(event)
-            self._news.notify_all()
+        self._events.put(event)
         if isinstance(event, (RunFinished, RunFailed)):
             self._forget(event.run_id)
         elif isinstance(event, TaskEnd):

@@ -14,7 +14,7 @@ from app.look.wording import drafter_title, target_title
 from app.session import settings as stored
 from app.session import stored_chat
 from app.session.chat_keeper import ChatKeeper
-from app.session.engine_link import EngineLike, EngineLink
+from app.session.engine_link import EngineLink
 from app.session.plain_baseline import FEWEST_TOKENS, plain_request
 from app.session.presets import preset_of, with_preset, without
 from app.session.session import Answer, Session, Turn
@@ -27,6 +27,7 @@ from engine.errors import DraftlightError
 from engine.files.paths import traces_folder
 from engine.files.recommended_sampling import Sampling
 from engine.files.whole_file import NotWritten
+from engine.interface import EngineLike
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.trace import trace_name
 from engine.types import (

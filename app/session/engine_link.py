@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from engine.drafter_kinds import NO_DRAFTER
+from engine.interface import EngineLike
 from engine.requests.bench import BenchRequest
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import (
@@ -30,46 +28,6 @@ BUSY_MS = 33
 IDLE_MS = 250
 """Nothing is expected then; an engine that fails on its own accord is still heard."""
 BUDGET_SECONDS = 0.008
-
-
-class EngineLike(Protocol):
-    """What the window needs of `engine.worker.Engine`."""
-
-    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
-        """Loads a target and then a drafter for it, and reports by events; see `engine.worker.Engine.load`."""
-
-    def ignore_memory(self, *names: str) -> None:
-        """Has these models loaded from now on even if they will probably exhaust the memory."""
-
-    def submit(self, request: Request) -> int:
-        """Queues an answer and returns its run id, which its events carry."""
-
-    def check_drafter(self, name: str) -> None:
-        """Has a model checked as a drafter without loading it; see `engine.worker.Engine.check_drafter`."""
-
-    def count_prompt(self, request: Request) -> int:
-        """Counts the tokens of a prompt; see `engine.worker.Engine.count_prompt`."""
-
-    def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        """Queues answers that are decoded in turns, and returns their run ids in the order of the requests."""
-
-    def sample(self, request: SampleRequest) -> int:
-        """Queues short answers to be drawn many times, and returns the one id of the task."""
-
-    def bench(self, request: BenchRequest) -> int:
-        """Queues a benchmark and returns the id of the task."""
-
-    def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
-        """Changes a run from its next round on; None leaves a setting as it is."""
-
-    def stop(self, run_id: int) -> None:
-        """Ends a run or task soon; without effect once it has ended."""
-
-    def close(self, timeout: float = 5.0) -> bool:
-        """Ends the engine and waits at most `timeout` seconds for it; returns whether it has ended."""
-
-    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """What happened since the last call, oldest first: at most `limit` events, and none after `budget` seconds."""
 
 
 class EngineLink(QObject):

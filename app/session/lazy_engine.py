@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.session.engine_link import EngineLike
 from engine.drafter_kinds import NO_DRAFTER
+from engine.interface import EngineLike
 from engine.requests.bench import BenchRequest
 from engine.requests.compare import CompareRequest, SampleRequest
-from engine.types import Event, Gamma, Request, Rule
+from engine.requests.train import TrainRequest
+from engine.types import Event, Gamma, ProveRequest, Request, Rule
 
 
 class LazyEngine:
@@ -58,6 +59,14 @@ class LazyEngine:
         """As `EngineLike.bench`; starts the engine."""
         return self.engine.bench(request)
 
+    def prove(self, request: ProveRequest) -> int:
+        """As `EngineLike.prove`; starts the engine."""
+        return self.engine.prove(request)
+
+    def train(self, request: TrainRequest) -> int:
+        """As `EngineLike.train`; starts the engine."""
+        return self.engine.train(request)
+
     def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
         """As `EngineLike.update`; does nothing before the engine is started, when there is no run."""
         if self._engine is not None:
@@ -75,3 +84,7 @@ class LazyEngine:
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
         """As `EngineLike.events`; empty before the engine is started."""
         return [] if self._engine is None else self._engine.events(limit, budget)
+
+    def wait(self, timeout: float) -> bool:
+        """As `EngineLike.wait`; False at once before the engine is started."""
+        return self._engine is not None and self._engine.wait(timeout)

@@ -51,7 +51,6 @@ from app.session.attachments import Attachment
 from app.session.chat import Chat
 from app.session.context_meter import ContextMeter
 from app.session.cursor import Cursor
-from app.session.engine_link import EngineLike
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidebar.sidebar import Sidebar
@@ -78,6 +77,7 @@ from app.window.tour import Tour, stops_of
 from app.window.trace_reader import TraceReader
 from app.window.unsaved_question import UnsavedGuard
 from engine.chats import ChatStore, Listed
+from engine.interface import EngineLike
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import Event, RoundFinished, RunFinished
 

@@ -1,0 +1,87 @@
+"""What an engine can be asked for, whichever way it runs: on a thread (`engine.worker`) or in a process (`engine.process`)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.drafter_kinds import NO_DRAFTER
+from engine.requests.bench import BenchRequest
+from engine.requests.compare import CompareRequest, SampleRequest
+from engine.requests.train import TrainRequest
+from engine.types import Event, Gamma, ProveRequest, Request, Rule
+
+
+class EngineLike(Protocol):
+    """Loads models and serves requests one after the other; says what comes of it in events, in the order in which it happened.
+
+    The methods may be called from any thread and never wait for a computation, except `close` and `wait`, which have a limit.
+    Those that ask for something raise DraftlightError once the engine is closed.
+    """
+
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
+        """Load a target, unless it is the current one, and then a drafter for it.
+
+        Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then DrafterReady or DrafterRefused.
+        """
+
+    def check_drafter(self, name: str) -> None:
+        """Say by a DrafterChecked event whether a model on this machine can draft for the loaded target, without loading it."""
+
+    def ignore_memory(self, *names: str) -> None:
+        """From now on load these models even if they will probably exhaust the memory; without a name, every model."""
+
+    def submit(self, request: Request) -> int:
+        """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
+
+    def count_prompt(self, request: Request) -> int:
+        """Count what the loaded target would read for a request, and return the id of the PromptCounted event that will say it.
+
+        It is counted at once, also while an answer is under way. Of counts that wait only the newest is made.
+        """
+
+    def prove(self, request: ProveRequest) -> int:
+        """Queue checks of a pair and return their task id. They end with one TaskFinished or TaskFailed event."""
+
+    def bench(self, request: BenchRequest) -> int:
+        """Queue a benchmark and return its task id. It ends with one BenchFinished or TaskFailed event."""
+
+    def train(self, request: TrainRequest) -> int:
+        """Queue the training of a draft head and return its task id. It ends with one TrainingFinished or TaskFailed event."""
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        """Queue answers that take turns, and return their run ids in the order of the requests.
+
+        Each ends with one RunFinished or RunFailed event of its own, and is changed and stopped by its own id.
+        """
+
+    def sample(self, request: SampleRequest) -> int:
+        """Queue short answers to be drawn many times, and return their task id. They end with one SamplingFinished or
+        TaskFailed event."""
+
+    def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
+        """Change a queued or running answer from its next round on; None leaves a setting as it is. Without effect once it has
+        ended.
+
+        Raises:
+            ValueError: an impossible rule or gamma.
+        """
+
+    def stop(self, run_id: int) -> None:
+        """End a queued or running answer or task within a round or a chunk of the prompt; without effect once it has ended."""
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        """The events since the last call, oldest first, without waiting.
+
+        Args:
+            limit: at most so many; the others stay for the next call.
+            budget: seconds after which no further event is taken.
+        """
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there are events, at most `timeout` seconds; whether there are. Not for the window's thread."""
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """Stop every answer, end the engine, and wait for it at most `timeout` seconds; whether it has ended.
+
+        Answers under way end as cancelled, with whole traces. Call it again to wait longer.
+        """

@@ -1,0 +1,353 @@
+"""The engine as those see it who do not want it in their own process: the same requests, the same events.
+
+A process is started with the first request, and again with the first one after a death. Whatever was open when it died gets a
+failed end with a sentence that says what happened. It is seen as dead when its channel ends; it is killed when it has been silent
+for too long, when a stop was not followed by anything at all, or when one of its companions has failed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+
+from engine.drafter_kinds import NO_DRAFTER
+from engine.errors import DraftlightError
+from engine.event_queue import EventQueue
+from engine.files.logs import explain, log_path
+from engine.process.launch import Child, Companions, Launch
+from engine.process.owed import Owed
+from engine.process.wire import packed, unpacked
+from engine.requests.bench import BenchRequest
+from engine.requests.compare import CompareRequest, SampleRequest
+from engine.requests.train import TrainRequest
+from engine.types import (
+    DecodingOptions,
+    EngineFailed,
+    Event,
+    Gamma,
+    LoadFailed,
+    PromptCounted,
+    ProveRequest,
+    Request,
+    Rule,
+    RunFailed,
+    TaskFailed,
+)
+
+LOOK = 0.25
+"""Seconds between two looks at whether the process lives."""
+SILENCE = 60.0
+"""Seconds without a sign of life after which a process counts as hanging; it gives one twice a second, and native code that keeps
+Python's lock delays it."""
+UNHEARD = 60.0
+"""Seconds without any event after which a stop counts as unheard: native code hangs that has given Python's lock back."""
+AGAIN = " The next message starts it again."
+_log = logging.getLogger(__name__)
+
+
+class ProcessEngine:
+    """An engine in a process of its own; everything that can be asked is in `EngineLike`.
+
+    Args:
+        launch: how the process is started.
+        ids: gives runs, tasks and counts their numbers; None counts from 1.
+    """
+
+    def __init__(self, launch: Launch | None = None, *, ids: Iterator[int] | None = None) -> None:
+        self._launch = Launch() if launch is None else launch
+        self._ids = itertools.count(1) if ids is None else ids
+        self._events = EventQueue()
+        self._lock = threading.Lock()
+        self._owed = Owed()
+        self._forced: tuple[str, ...] | None = None
+        self._loaded: tuple[str, str] | None = None  # what was asked for last
+        self._life: _Life | None = None
+        self._closing = False
+        atexit.register(self.close)
+
+    @property
+    def process_id(self) -> int | None:
+        """The number of the process; None while there is none."""
+        life = self._life
+        return None if life is None else life.process_id
+
+    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
+        """As in `EngineLike`."""
+        with self._lock:
+            self._ask("load", target, drafter)
+            self._owed.loads.append((target, drafter))
+            self._loaded = target, drafter
+
+    def check_drafter(self, name: str) -> None:
+        """As in `EngineLike`."""
+        with self._lock:
+            if self._life is None and self._loaded is not None:
+                self._ask("load", *self._loaded)
+            self._ask("check_drafter", name)
+
+    def ignore_memory(self, *names: str) -> None:
+        """As in `EngineLike`."""
+        with self._lock:
+            self._forced = () if not names or self._forced == () else (*(self._forced or ()), *names)
+            if self._life is not None:
+                self._ask("ignore_memory", *names)
+
+    def submit(self, request: Request) -> int:
+        """As in `EngineLike`."""
+        return self._numbered(self._owed.runs, "submit", request)
+
+    def count_prompt(self, request: Request) -> int:
+        """As in `EngineLike`."""
+        if self._life is not None:
+            return self._numbered(self._owed.counts, "count_prompt", request)
+        number = next(self._ids)  # no target is loaded
+        self._events.put(PromptCounted(number, None, None))
+        return number
+
+    def prove(self, request: ProveRequest) -> int:
+        """As in `EngineLike`."""
+        return self._numbered(self._owed.tasks, "prove", request)
+
+    def bench(self, request: BenchRequest) -> int:
+        """As in `EngineLike`."""
+        return self._numbered(self._owed.tasks, "bench", request)
+
+    def train(self, request: TrainRequest) -> int:
+        """As in `EngineLike`."""
+        return self._numbered(self._owed.tasks, "train", request)
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        """As in `EngineLike`."""
+        with self._lock:
+            numbers = tuple(next(self._ids) for _ in request.requests)
+            self._ask("compare", request, ids=numbers)
+            self._owed.runs.update(numbers)
+        return numbers
+
+    def sample(self, request: SampleRequest) -> int:
+        """As in `EngineLike`."""
+        return self._numbered(self._owed.tasks, "sample", request)
+
+    def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
+        """As in `EngineLike`."""
+        options = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
+        DecodingOptions().replace(**options)
+        with self._lock:
+            if run_id in self._owed.runs:
+                self._ask("update", run_id, rule=rule, gamma=gamma, drafter=drafter)
+
+    def stop(self, run_id: int) -> None:
+        """As in `EngineLike`. If nothing at all is heard of an answer under way for `UNHEARD` seconds, the process is killed."""
+        with self._lock:
+            if self._life is not None and run_id in self._owed.runs | self._owed.tasks and not self._closing:
+                self._ask("stop", run_id)
+                if run_id in self._owed.begun:
+                    self._owed.stopping.add(run_id)
+                    self._life.unheard = 0.0
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        """As in `EngineLike`."""
+        return self._events.take(limit, budget)
+
+    def wait(self, timeout: float) -> bool:
+        """As in `EngineLike`."""
+        return self._events.wait(timeout)
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """As in `EngineLike`. A process that has not ended by then is killed, so it always has."""
+        with self._lock:
+            life = self._life
+            if life is not None and not self._closing:
+                self._ask("close")
+            self._closing = True
+        if life is not None:
+            life.join(timeout)
+        atexit.unregister(self.close)
+        return True
+
+    def _numbered(self, owed: set[int], name: str, request: object) -> int:
+        with self._lock:
+            number = next(self._ids)
+            self._ask(name, request, ids=(number,))
+            owed.add(number)
+        return number
+
+    def _ask(self, name: str, *arguments: object, ids: tuple[int, ...] = (), **named: object) -> None:
+        """Has the process do something; starts one if there is none. Whoever calls this holds the lock."""
+        if self._closing:
+            raise DraftlightError("The engine is closed.")
+        if self._life is None:
+            self._life = _Life(self._launch, self._take, self._ended)
+            if self._forced is not None:
+                self._life.send(packed(("ignore_memory", (), self._forced, {})))
+        self._life.send(packed((name, ids, arguments, named)))
+
+    # What follows runs on a thread of the process's life.
+
+    def _take(self, events: list[Event]) -> bool:
+        """Hands events on; whether a stop is still to be followed."""
+        with self._lock:
+            for event in events:
+                self._owed.settle(event)
+            stopping = bool(self._owed.stopping)
+        self._events.put(*events)
+        return stopping
+
+    def _ended(self, message: str) -> None:
+        """The process is gone. Nothing that was asked of it is left open."""
+        with self._lock:
+            self._life = None
+            ends, self._owed = self._owed.failures(message), Owed()
+            closing = self._closing
+        if not closing and not ends:
+            ends = [EngineFailed(message)]
+        self._events.put(*ends)
+
+
+class _Life:
+    """One process, from its start to its end, on three threads: one starts it and reads, one writes, one watches.
+
+    Args:
+        take: gets the events, as they come, and says whether a stop is still to be followed.
+        ended: gets a sentence about the end, once, after the last event.
+
+    Attributes:
+        unheard: seconds without an event since a stop that is to be followed; None where there is none.
+    """
+
+    def __init__(self, launch: Launch, take: Callable[[list[Event]], bool], ended: Callable[[str], None]) -> None:
+        self._launch = launch
+        self._take = take
+        self._ended = ended
+        self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._companions: Companions | None = None
+        self._child: Child | None = None
+        self._reason = ""  # why it was killed
+        self._signs = 0  # of life
+        self.unheard: float | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="draftlight-process", daemon=True)
+        self._thread.start()
+
+    @property
+    def process_id(self) -> int | None:
+        """None before it is started."""
+        child = self._child
+        return None if child is None else child.process.pid
+
+    def send(self, message: bytes) -> None:
+        """Sends it when the process can take it; never waits."""
+        self._outbox.put(message)
+
+    def join(self, timeout: float) -> None:
+        """Waits for the end, at most so many seconds, then kills the process."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._kill("It did not end when it was told to.")
+            self._thread.join()
+
+    def _kill(self, reason: str) -> None:
+        self._reason = self._reason or reason
+        if self._child is not None:
+            self._child.kill()
+        if self._companions is not None:
+            self._companions.stop()
+
+    def _live(self) -> None:
+        watcher = threading.Thread(target=self._watch, name="draftlight-watcher", daemon=True)
+        writer = None
+        message = ""
+        try:
+            environment: Mapping[str, str] = {}
+            if self._launch.companions is not None:
+                self._companions = self._launch.companions()
+                environment = self._companions.start()
+            self._child = Child(self._launch, environment)
+            if self._reason:  # it was to be killed before it was there
+                raise DraftlightError(self._reason)
+            watcher.start()
+            with self._child.connect() as connection:
+                writer = threading.Thread(target=self._write, args=(connection,), name="draftlight-writer", daemon=True)
+                writer.start()
+                while True:
+                    events = unpacked(connection.recv_bytes())
+                    self._signs += 1
+                    if events:
+                        stopping = self._take([self._explained(event) for event in events])
+                        self.unheard = 0.0 if stopping else None
+        except DraftlightError as error:
+            message = str(error)
+        except (OSError, EOFError):
+            pass
+        except Exception as error:  # whatever it is, whoever waits has to be told
+            message = explain(error, "talking to the process that runs models")
+        self._over.set()
+        self._outbox.put(None)
+        status, said = (0, "") if self._child is None else self._child.bury()
+        if self._companions is not None:
+            if status:
+                self._reason = self._reason or self._failure()
+            self._companions.stop()
+        message = message or self._reason or _end_in_words(status)
+        if status:
+            _log.error("The process of the engine has ended (%s). %s It said: %s", status, message, said.strip() or "nothing")
+        for thread in (watcher, writer):
+            if thread is not None and thread.ident is not None:
+                thread.join()
+        self._ended(message + AGAIN)
+
+    def _write(self, connection: Connection) -> None:
+        with suppress(OSError):  # it is gone, which the reader sees
+            while (message := self._outbox.get()) is not None:
+                connection.send_bytes(message)
+
+    def _watch(self) -> None:
+        """Kills what hangs. Time is counted in looks: while the machine sleeps, or this process is stopped, none passes."""
+        signs, silent = 0, 0.0
+        while not self._over.wait(LOOK):
+            silent = 0.0 if self._signs != signs else silent + LOOK
+            signs = self._signs
+            if self.unheard is not None:
+                self.unheard += LOOK
+            if silent >= SILENCE:
+                self._kill(f"The process that runs models hung: nothing was heard of it for {silent:.0f} seconds.")
+            elif self.unheard is not None and self.unheard >= UNHEARD:
+                self._kill(f"The process that runs models hung: it did not stop within {UNHEARD:.0f} seconds.")
+            elif self._companions is not None and (failure := self._companions.failure()):
+                self._kill(failure)
+
+    def _failure(self) -> str:
+        """What the companions say of a failure; they may see it a little later."""
+        assert self._companions is not None
+        for _ in range(10):
+            if failure := self._companions.failure():
+                return failure
+            time.sleep(0.05)
+        return ""
+
+    def _explained(self, event: Event) -> Event:
+        """A failure whose cause is with the companions says so, and the process, which is of no more use, is ended."""
+        if self._companions is None or not isinstance(event, (RunFailed, TaskFailed, LoadFailed)):
+            return event
+        failure = self._failure()
+        if not failure:
+            return event
+        self._kill(failure)
+        return replace(event, message=failure + AGAIN)
+
+
+def _end_in_words(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return "The process that runs models was killed, as the system does when memory runs out."
+    if status < 0:
+        return f"The process that runs models crashed ({signal.strsignal(-status) or -status}). Details are in {log_path()}."
+    return f"The process that runs models ended unexpectedly (status {status}). Details are in {log_path()}."

@@ -1,0 +1,128 @@
+"""An engine for a process of its own that computes nothing and starts fast: a round for each letter of the prompt."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from engine.event_queue import EventQueue
+from engine.process import child
+from engine.types import (
+    DecodingOptions,
+    DrafterReady,
+    Emitted,
+    LoadFinished,
+    LoadStarted,
+    Milliseconds,
+    ModelInfo,
+    PromptCounted,
+    Request,
+    Round,
+    RoundFinished,
+    RunFinished,
+    RunStarted,
+)
+
+MODEL = ModelInfo("stub", "stub", "0" * 64, 100, 128)
+
+
+def one_round(index: int, letter: str) -> Round:
+    token = Emitted(ord(letter), letter, letter.encode(), "plain")
+    return Round(index, index, "none", "gumbel", (), (token,), (), Milliseconds(1.0), 1, index, text=letter)
+
+
+class StubEngine:
+    """Each prompt is a list of words. A word is a deed (`die`, `hang`, `wait`), any other one is answered letter by letter."""
+
+    def __init__(self, ids: Iterator[int]) -> None:
+        self._ids = ids
+        self._events = EventQueue()
+        self._stopped = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def load(self, target: str, drafter: str = "none") -> None:
+        self._events.put(LoadStarted(target), LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
+
+    def ignore_memory(self, *names: str) -> None:
+        self._events.put(LoadStarted(f"anyway {names}"))
+
+    def check_drafter(self, name: str) -> None:
+        """Nothing is said."""
+
+    def count_prompt(self, request: Request) -> int:
+        number = next(self._ids)
+        self._events.put(PromptCounted(number, len(request.messages[-1].content), 100))
+        return number
+
+    def submit(self, request: Request) -> int:
+        number = next(self._ids)
+        self._stopped.clear()
+        thread = threading.Thread(target=self._answer, args=(number, request.messages[-1].content), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return number
+
+    def stop(self, run_id: int) -> None:
+        self._stopped.set()
+
+    def events(self, limit: int | None = None, budget: float | None = None) -> list[object]:
+        return list(self._events.take(limit, budget))
+
+    def wait(self, timeout: float) -> bool:
+        return self._events.wait(timeout)
+
+    def close(self, timeout: float = 5.0) -> bool:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(timeout)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _answer(self, number: int, prompt: str) -> None:
+        self._events.put(RunStarted(number, DecodingOptions(seed=1), 1, "none", None))
+        index = 0
+        for word in prompt.split():
+            if word in DEEDS:
+                DEEDS[word](self._stopped)
+                continue
+            for letter in word:
+                self._events.put(RoundFinished(number, one_round(index, letter), 0.1))
+                index += 1
+        finish = "cancelled" if self._stopped.is_set() else "eos"
+        self._events.put(RunFinished(number, finish, "", index, 0.1, 0.0, 0.1, None))
+
+
+def _endless(stopped: threading.Event) -> None:
+    """What no stop reaches, as native code that has given Python's lock back."""
+    threading.Event().wait()
+
+
+def _locked(stopped: threading.Event) -> None:
+    """Native code that keeps Python's lock: nothing of Python's runs meanwhile."""
+    import ctypes
+
+    time.sleep(0.05)  # what was said before is sent
+    ctypes.PyDLL(None).pause()
+
+
+DEEDS: dict[str, Callable[[threading.Event], object]] = {
+    "kill": lambda stopped: os.kill(os.getpid(), signal.SIGKILL),
+    "crash": lambda stopped: os.kill(os.getpid(), signal.SIGSEGV),
+    "exit": lambda stopped: os._exit(3),
+    "wait": lambda stopped: stopped.wait(),
+    "pause": lambda stopped: time.sleep(0.01),
+    "endless": _endless,
+    "locked": _locked,
+}
+
+
+def engine(ids: Iterator[int], locked: float | None = None) -> StubEngine:
+    """`locked`: in place of `engine.process.child.LOCKED`; what else takes time takes little then."""
+    if locked is not None:
+        child.LOCKED = locked  # type: ignore[misc]
+        child.GRACE = 0.1  # type: ignore[misc]
+        faulthandler.dump_traceback_later(locked, exit=True)
+    return StubEngine(ids)

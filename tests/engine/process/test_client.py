@@ -1,0 +1,251 @@
+"""An engine in a process of its own: the same requests and events, and an end for everything whatever becomes of the process."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import DraftlightError
+from engine.interface import EngineLike
+from engine.process import client
+from engine.process.child import BEAT
+from engine.process.client import ProcessEngine
+from engine.process.launch import Launch
+from engine.types import (
+    DecodingOptions,
+    DrafterReady,
+    EngineFailed,
+    Event,
+    LoadStarted,
+    Message,
+    PromptCounted,
+    Request,
+    RoundFinished,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+from engine.worker import Engine
+from tests.engine.fakes import PATIENCE
+from tests.engine.process.processes import is_alive, until
+
+STUB = "tests.engine.process.stub:engine"
+
+
+class Desk:
+    """An engine in a process, and everything that came out of it."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.engine = ProcessEngine(launch)
+        self.seen: list[Event] = []
+
+    def ask(self, prompt: str) -> int:
+        return self.engine.submit(Request((Message("user", prompt),), DecodingOptions(seed=1)))
+
+    def until(self, kind: type[Event], many: int = 1, run: int | None = None) -> list[Any]:
+        """Collects events until so many of a kind are there."""
+        while True:
+            found = [event for event in self.seen if type(event) is kind and run in (None, getattr(event, "run_id", None))]
+            if len(found) >= many:
+                return found
+            assert self.engine.wait(PATIENCE), f"no {kind.__name__} came; seen: {self.seen}"
+            self.seen += self.engine.events()
+
+    def text(self, run: int) -> str:
+        return "".join(event.round.text for event in self.seen if isinstance(event, RoundFinished) and event.run_id == run)
+
+
+@pytest.fixture
+def desk(home: Path) -> Iterator[Desk]:
+    desk = Desk(Launch(STUB))
+    yield desk
+    process = desk.engine.process_id
+    assert desk.engine.close(PATIENCE)
+    assert process is None or not is_alive(process)
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets after how many seconds a hang counts as one; without any, that is as long as all tests wait."""
+    monkeypatch.setattr(client, "LOOK", 0.02)
+
+    def set_limits(silence: float = PATIENCE, unheard: float = PATIENCE) -> None:
+        monkeypatch.setattr(client, "SILENCE", silence)
+        monkeypatch.setattr(client, "UNHEARD", unheard)
+
+    set_limits()
+    return set_limits
+
+
+def test_thread_and_process_can_be_asked_the_same() -> None:
+    names = [name for name in vars(EngineLike) if not name.startswith("_")]
+    assert len(names) == 15
+    for name in names:
+        wanted = inspect.signature(getattr(EngineLike, name))
+        assert inspect.signature(getattr(Engine, name)) == wanted
+        assert inspect.signature(getattr(ProcessEngine, name)) == wanted
+
+
+def test_answers_come_in_order_and_are_stopped_before_what_is_queued_is_taken(desk: Desk) -> None:
+    assert desk.engine.process_id is None, "nothing is started before it is needed"
+    assert desk.engine.count_prompt(Request((Message("user", "x"),))) == 1
+    assert desk.until(PromptCounted) == [PromptCounted(1, None, None)]
+    desk.engine.load("a", "b")
+    first = desk.ask("abc")
+    desk.until(RunFinished)
+    assert desk.text(first) == "abc"
+    counted, second = desk.engine.count_prompt(Request((Message("user", "12345"),))), desk.ask("x" * 3000 + " wait")
+    assert len({first, second, counted}) == 3
+    order = [type(event).__name__ for event in desk.seen if getattr(event, "run_id", first) == first]
+    assert order[1:5] == ["LoadStarted", "LoadFinished", "DrafterReady", "RunStarted"]
+    assert until(lambda: len(desk.engine._events._events) >= 3000), "nobody takes them"
+    desk.engine.stop(second)
+    assert desk.until(RunFinished, run=second)[0].finish == "cancelled"
+    assert [event.round.index for event in desk.seen if isinstance(event, RoundFinished)][3:] == list(range(3000))
+    assert PromptCounted(counted, 5, 100) in desk.seen
+    with pytest.raises(ValueError, match="gamma"):
+        desk.engine.update(second, gamma=0)
+    desk.engine.update(second, gamma=3)
+    desk.engine.stop(second)
+    assert len(desk.engine.events(limit=1)) <= 1
+
+
+def test_closed_engines_say_so(desk: Desk) -> None:
+    run = desk.ask("abc wait")
+    desk.until(RoundFinished, 3)
+    assert desk.engine.close(PATIENCE)
+    assert desk.until(RunFinished, run=run)[0].finish == "cancelled", "the answer is not cut off"
+    for ask in (lambda: desk.ask("x"), lambda: desk.engine.load("x")):
+        with pytest.raises(DraftlightError, match="closed"):
+            ask()
+    assert desk.engine.close(0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_process_that_is_killed_at_any_moment_costs_an_answer_and_no_more(
+    desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    """Once each in random order: killed while it starts or between any two events, crashed, stopped for good."""
+    moments = random.Random(seed)
+    deaths = [(signal.SIGKILL, "memory runs out"), (signal.SIGSEGV, "crashed (Segmentation fault)"), (signal.SIGSTOP, "hung")]
+    moments.shuffle(deaths)
+    desk.engine.ignore_memory("large")
+    for number, words in deaths:
+        run = desk.ask("abcdef wait")
+        many = moments.randrange(8)
+        if many:
+            desk.until(RunStarted, run=run)
+            while len(desk.text(run)) < many - 1:
+                desk.until(RoundFinished, len([e for e in desk.seen if isinstance(e, RoundFinished)]) + 1)
+        assert until(lambda: desk.engine.process_id is not None)
+        process = desk.engine.process_id
+        assert process is not None
+        os.kill(process, number)
+        patience(silence=0.05 if number == signal.SIGSTOP else PATIENCE)
+        failed = desk.until(RunFailed, run=run)
+        patience()
+        assert words in failed[0].message and failed[0].message.endswith("The next message starts it again.")
+        assert "abcdef".startswith(desk.text(run)) and len(desk.text(run)) >= many - 1, "what was written is kept"
+        assert not is_alive(process) and desk.engine.process_id != process
+    assert desk.until(RunFinished, run=desk.ask("abc"))
+    assert len([event for event in desk.seen if isinstance(event, RunFailed)]) == len(deaths), "one end each"
+    forced = [event for event in desk.seen if isinstance(event, LoadStarted)]
+    assert forced and {event.name for event in forced} == {"anyway ('large',)"}, "told to each new process"
+
+
+def test_hangs_in_native_code_end_and_so_does_what_is_idle(
+    desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    run = desk.ask("ab endless")  # signs of life go on: only that a stop is not followed tells
+    desk.until(RoundFinished, 2)
+    patience(unheard=0.1)
+    desk.engine.stop(run)
+    assert "did not stop" in desk.until(RunFailed, run=run)[0].message
+    patience()
+    run = desk.ask("abc locked")
+    desk.until(RoundFinished, 5)
+    patience(silence=3 * BEAT)
+    assert "hung" in desk.until(RunFailed, run=run)[0].message
+    patience()
+    desk.until(RunFinished, run=desk.ask("abc"))
+    assert desk.engine.process_id is not None
+    os.kill(desk.engine.process_id, signal.SIGKILL)
+    assert "memory runs out" in desk.until(EngineFailed)[0].message
+    desk.engine.load("a", "b")
+    desk.until(DrafterReady)
+
+
+def test_nothing_outlives_whoever_started_it(home: Path) -> None:
+    """Killed while its processes wait, are stopped, hang with Python's lock and without."""
+    code = """
+        import os, signal, sys
+        from engine.process.client import ProcessEngine
+        from engine.process.launch import Launch
+        from engine.types import DecodingOptions, Message, Request, RoundFinished
+        for deed in sys.argv[1:]:
+            engine = ProcessEngine(Launch("tests.engine.process.stub:engine", {"locked": 1}))
+            engine.submit(Request((Message("user", f"a {deed}"),)))
+            while not any(isinstance(event, RoundFinished) for event in engine.events()):
+                engine.wait(1)
+            if deed == "stop":
+                os.kill(engine.process_id, signal.SIGSTOP)
+            print(engine.process_id, flush=True)
+        signal.pause()
+    """
+    deeds = ["endless", "stop", "wait", "locked"]
+    command = [sys.executable, "-c", textwrap.dedent(code), *deeds]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        processes = [int(owner.stdout.readline()) for _ in deeds]
+        assert all(map(is_alive, processes[:-1]))
+        owner.kill()
+    for deed, process in zip(deeds, processes, strict=True):
+        assert until(lambda: not is_alive(process)), deed  # noqa: B023 - asked for at once
+
+
+class Ranks:
+    """Companions that fail on demand."""
+
+    made: list[Ranks]
+
+    def __init__(self) -> None:
+        self.said = ""
+        self.stops = 0
+        self.made.append(self)
+
+    def start(self) -> Mapping[str, str]:
+        if len(self.made) == 2:
+            raise DraftlightError("The machine two cannot be reached.")
+        return {"MLX_RANK": "0"}
+
+    def failure(self) -> str | None:
+        return self.said or None
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+def test_companions_start_and_end_with_the_process(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Ranks.made = []
+    desk = Desk(Launch(STUB, companions=Ranks))
+    run = desk.ask("ab wait")
+    desk.until(RoundFinished, 2)
+    process = desk.engine.process_id
+    assert process is not None and Ranks.made[0].stops == 0
+    Ranks.made[0].said = "Rank 1 has ended."
+    assert desk.until(RunFailed, run=run)[0].message == "Rank 1 has ended. The next message starts it again."
+    assert not is_alive(process) and Ranks.made[0].stops
+    assert desk.until(RunFailed, run=desk.ask("x"))[0].message.startswith("The machine two cannot be reached.")
+    assert Ranks.made[1].stops, "those that were started are ended"
+    desk.until(RunFinished, run=desk.ask("x"))
+    assert desk.engine.close(PATIENCE) and Ranks.made[2].stops

@@ -1,0 +1,65 @@
+"""Values cross the boundary exactly, and nothing but values does."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from engine.process import wire
+from engine.process.wire import packed, unpacked
+from engine.requests.bench import BenchPrompt, BenchRequest
+from engine.requests.compare import CompareRequest
+from engine.requests.train import TrainRequest
+from engine.types import DecodingOptions, Event, Message, Milliseconds, ModelInfo, Request, RoundFinished, RunFailed
+from tests.app.fakes import story_rounds
+
+
+def test_requests_and_events_arrive_as_they_were() -> None:
+    request = Request((Message("user", "hi\ud800 ☃"),), DecodingOptions(stop=("a", "b"), seed=2**53 - 1), drafter="x")
+    values: list[Any] = [
+        request,
+        CompareRequest((request, request)),
+        BenchRequest((BenchPrompt("one", "chat", ("a", "b")),), minutes=2.5),
+        TrainRequest(Path("/out"), text=(Path("a.txt"),), temperatures=(0.0,)),
+        [RoundFinished(7, round, 0.25) for round in story_rounds()],
+        ModelInfo("n", "p", "0", 8, 9, sampling=(("temperature", 0.5),)),
+    ]
+    assert unpacked(packed(values)) == values
+    assert math.isnan(unpacked(packed(Milliseconds(math.nan))).total)
+
+
+def test_every_event_is_known() -> None:
+    assert set(get_args(Event)) <= set(wire._VALUES.values())
+
+
+class Deed:
+    """Sets a variable when it is read, as a pickle may do whatever it likes."""
+
+    def __reduce__(self) -> Any:
+        return exec, ("import os; os.environ['DRAFTLIGHT_DEED'] = 'done'",)
+
+
+def test_nothing_but_values_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAFTLIGHT_DEED", "")
+    evil = pickle.dumps([RunFailed(1, "x"), Deed()])
+    with pytest.raises(pickle.UnpicklingError, match="no value of an engine"):
+        unpacked(evil)
+    assert not os.environ["DRAFTLIGHT_DEED"]
+    pickle.loads(evil)
+    assert os.environ["DRAFTLIGHT_DEED"], "a plain reader is taken in"
+    for name in ("engine.process.launch Child", "builtins eval", "engine.values replace", "engine.values Round.__init__"):
+        words = b"".join(b"\x8c" + bytes([len(word)]) + word.encode() for word in name.split())
+        with pytest.raises(pickle.UnpicklingError):
+            unpacked(b"\x80\x04" + words + b"\x93.")
+
+
+def test_impossible_values_are_refused_where_they_arrive() -> None:
+    good = packed(DecodingOptions(seed=5, max_tokens=77))
+    assert unpacked(good).max_tokens == 77
+    with pytest.raises(ValueError, match="max_tokens"):
+        unpacked(good.replace(b"K\x4d", b"K\x00"))
