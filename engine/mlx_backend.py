@@ -129,10 +129,12 @@ class MlxBackend:
         costs = self._costs_of(target)
         steered = {"cache": cache, "control": control, "given": given, "clock": clock, "hand_over": hand_over}
         seen: list[Round] = []
-        for finished in self._decoding.decode(target, list(prompt), drafter, options, costs=costs, **steered):
-            seen.append(finished)
-            yield finished
-        costs.follow(seen, options.temperature)
+        try:
+            for finished in self._decoding.decode(target, list(prompt), drafter, options, costs=costs, **steered):
+                seen.append(finished)
+                yield finished
+        finally:  # an answer that is ended from outside has shown what its rounds cost as well
+            costs.follow(seen, options.temperature)
 
     def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
         """As in `Backend`, by `engine.measuring`, imported when it is first wanted. What was found is kept for ever."""

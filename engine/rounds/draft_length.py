@@ -28,8 +28,8 @@ PRIOR_SLOPE = 0.15
 """What one more proposal costs relative to a plain round, until measured."""
 SLOPE_WEIGHT = 6.0
 """How much that counts beside what was measured: as much as so many rounds that are one proposal off the mean."""
-MEASURED_WEIGHT = 48.0
-"""The same where the machine's costs were measured beforehand: live times correct their scale, not from one noisy round."""
+MEASURED_WEIGHT = 8.0
+"""The same where the machine's costs were measured beforehand, with a short text: over a long one rows may cost twice as much."""
 FIRST_WEIGHT, BACK_WEIGHT = 1.0, 4.0
 """How much the suppositions count that the first proposal costs what the others do, and that taking tokens back costs nothing: as
 much as so many rounds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from engine.types import Gamma, Outlook, Round
 
 BURST = 3
 """Rounds in a row of a drafter that is tried beside the one that does best: one alone says next to nothing."""
+FAR_BEHIND = 0.85
+"""One that is slower than the best by more than this, and has failed again, is not tried further for now."""
 FIRST_TRY = 4
 """Rounds before the others are tried for the first time."""
 CATCHING_UP = 2.0
@@ -114,20 +117,21 @@ class DrafterChoice:
             if name != proposer:
                 self._waits[name] -= 1
         if proposer in self._waits and proposer != self._favourite:
-            self._tried(proposer)
+            self._tried(proposer, finished.accepted == len(finished.proposals))
 
-    def _tried(self, name: str) -> None:
+    def _tried(self, name: str, all_accepted: bool) -> None:
         """Another than the one in favour has drawn: it takes its place, goes on for a few rounds, or waits longer."""
         self._bursts[name] += 1
         favourite = self._favourite
-        if favourite is None or self._members[name].faster() > self._members[favourite].faster() * (1 + MARGIN):
+        beside = math.inf if favourite is None else self._members[name].faster() / self._members[favourite].faster()
+        if beside > 1 + MARGIN:
             if self._bursts[name] < BURST:
                 return
             self._favourite = name
             self._pauses[name] = FIRST_PAUSE
             if favourite is not None:
                 self._waits[favourite] = FIRST_PAUSE
-        elif self._bursts[name] >= BURST:
+        elif self._bursts[name] >= BURST or (beside < FAR_BEHIND and not all_accepted):
             self._waits[name] = self._pauses[name]
             self._pauses[name] = min(2 * self._pauses[name], LONGEST_PAUSE)
         else:

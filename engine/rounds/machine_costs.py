@@ -6,7 +6,7 @@ import json
 import statistics
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from engine.errors import DraftlightError
 from engine.files.foreign import content_of, json_of
 from engine.files.whole_file import write_whole
-from engine.types import Round
+from engine.types import MAX_GAMMA, Round
 
 MOST_KEPT = 64
 """Targets whose costs are kept; those measured longest ago go first."""
@@ -22,6 +22,10 @@ ENOUGH = 4
 """Plain rounds of an answer that say what one costs there, and rounds of one length that say what that costs."""
 ENOUGH_VERDICTS, ALPHA_FOLLOWS = 16, 0.3
 """The same of proposals, and of their alpha: what is asked changes."""
+FEW_ROWS = 3
+"""Where passes of fewer rows than this are all that is known, nothing is known of rows."""
+MOST_WRONG = 4.0
+"""No answer is believed that what is known of rows is wrong by a larger factor."""
 FOLLOWS = 0.2
 """How far a kept figure follows that of one answer: other programs run now and then."""
 
@@ -46,27 +50,29 @@ class MachineCosts:
 
     def extra(self, drafter: str, draws: bool) -> Callable[[int], float] | None:
         """What a round of so many proposals takes longer than a plain one, in plain rounds; None where too little is known."""
-        if 1 not in self.rows or max(self.rows) < 3 or (draws and drafter not in self.steps):
+        if 1 not in self.rows or max(self.rows) < FEW_ROWS or (draws and drafter not in self.steps):
             return None
         first, step = self.steps[drafter] if draws else (0.0, 0.0)
         plain = self.rows[1]
 
         def of(gamma: int) -> float:
-            """Longer drafts never cost less: where the times say so, they are noise."""
+            """No draft costs less than none: where the times say so, they are noise."""
             return 0.0 if gamma < 1 else (max(self._of_rows(gamma + 1), plain) + first + step * (gamma - 1)) / plain - 1
 
-        known = [of(gamma) for gamma in range(MOST_ROWS)]
-        for gamma in range(1, MOST_ROWS):
-            known[gamma] = max(known[gamma], known[gamma - 1])
-        return lambda gamma: known[gamma] if gamma < MOST_ROWS else known[-1] + of(gamma) - of(MOST_ROWS - 1)
+        known = [of(gamma) for gamma in range(MAX_GAMMA + 1)]
+        return known.__getitem__
 
     def _of_rows(self, rows: int) -> float:
-        """On straight lines between what was measured, and on the last of them beyond."""
+        """On straight lines between what was measured. Beyond, on the steepest line to the last of them from one of half its
+        rows or fewer: two neighbours alone, one of them disturbed, would tell of passes that grow cheaper with their rows."""
         known = sorted(self.rows)
+        last = known[-1]
+        if rows > last:
+            slopes = [(self.rows[last] - self.rows[low]) / (last - low) for low in known if 2 * low <= last]
+            return self.rows[last] + max(0.0, *slopes) * (rows - last)
         after = min(max(bisect_left(known, rows), 1), len(known) - 1)
         low, high = known[after - 1], known[after]
-        low_time, high_time = self.rows[low], self.rows[high]
-        return low_time + (high_time - low_time) * (rows - low) / (high - low)
+        return self.rows[low] + (self.rows[high] - self.rows[low]) * (rows - low) / (high - low)
 
     def follow(self, rounds: Iterable[Round], temperature: float) -> None:
         """Takes in what an answer has shown. Only ratios to its own plain rounds count: the machine may have been busy with
@@ -98,10 +104,11 @@ class MachineCosts:
         usual = statistics.median(plain)
         self.rows.setdefault(1, usual)
         scale = self.rows[1] / usual
-        for rows, seen in by_rows.items():
-            if len(seen) >= ENOUGH:
-                now = statistics.median(seen) * scale
-                self.rows[rows] = now if rows not in self.rows else self.rows[rows] + FOLLOWS * (now - self.rows[rows])
+        if max(self.rows) >= FEW_ROWS:
+            self._correct(by_rows, scale)
+        else:  # nothing was measured beforehand
+            medians = {rows: statistics.median(seen) * scale for rows, seen in by_rows.items() if len(seen) >= ENOUGH}
+            self.rows |= {rows: max(time, self.rows[1]) for rows, time in medians.items()}
         for drafter, drafted in steps.items():
             if len(drafted) >= ENOUGH:
                 each = statistics.median(drafted) * scale
@@ -109,6 +116,23 @@ class MachineCosts:
                 mean = (first + step) / 2
                 change = 1 + FOLLOWS * (each / mean - 1) if mean > 0 else 1.0
                 self.steps[drafter] = (first * change, step * change)
+
+    def _correct(self, by_rows: Mapping[int, Sequence[float]], scale: float) -> None:
+        """Has all that further rows cost follow what copies cost in an answer, by one factor: a factor for each number of rows
+        would be known well for those that were read often, and their neighbours would look cheap or dear beside them.
+
+        Args:
+            by_rows: milliseconds of rounds. scale: what makes them comparable with `rows`.
+        """
+        plain = self.rows[1]
+        supposed = {rows: max(self._of_rows(rows) - plain, 0.0) for rows in by_rows}
+        weight = sum(supposed[rows] ** 2 * len(seen) for rows, seen in by_rows.items())
+        if weight <= 0 or sum(map(len, by_rows.values())) < ENOUGH:
+            return
+        more = sum(supposed[rows] * (statistics.median(seen) * scale - plain) * len(seen) for rows, seen in by_rows.items())
+        change = 1 + FOLLOWS * (min(max(more / weight, 1 / MOST_WRONG), MOST_WRONG) - 1)
+        for rows, time in self.rows.items():
+            self.rows[rows] = plain + (time - plain) * change if time > plain else time
 
 
 def _at(drafter: str, temperature: float) -> str:

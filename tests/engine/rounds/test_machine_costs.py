@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from engine import clock, measuring
 from engine.drafters import DraftModel
 from engine.measuring import ROWS, measure
+from engine.rounds import draft_length
+from engine.rounds.draft_length import AutoGamma
 from engine.rounds.machine_costs import KeptCosts, MachineCosts
 from engine.types import Milliseconds, Round
 from tests.engine.rounds.test_draft_length import OnAClock, round_of
 from tests.engine.small_models import VOCAB, tiny_llama
 
 
-def test_between_what_was_measured_times_lie_on_straight_lines_and_never_fall() -> None:
-    costs = MachineCosts({1: 10.0, 2: 15.0, 4: 14.0, 8: 22.0, 16: 38.0}, {"head": (2.0, 1.0)})
+def test_between_what_was_measured_times_lie_on_straight_lines_and_none_is_below_a_plain_round() -> None:
+    costs = MachineCosts({1: 10.0, 2: 15.0, 3: 9.0, 4: 14.0, 8: 22.0, 16: 38.0}, {"head": (2.0, 1.0)})
     copied, drawn = costs.extra("ngram", draws=False), costs.extra("head", draws=True)
     assert copied is not None and drawn is not None
-    assert [copied(gamma) for gamma in (0, 1, 3, 5, 7, 15, 31)] == pytest.approx([0, 0.5, 0.5, 0.8, 1.2, 2.8, 6.0])
+    assert [copied(gamma) for gamma in (0, 1, 2, 3, 5, 7, 15, 31)] == pytest.approx(
+        [0, 0.5, 0, 0.4, 0.8, 1.2, 2.8, 6.37], abs=0.01
+    )
     assert [drawn(gamma) for gamma in (0, 1, 3, 7)] == pytest.approx([0, 0.7, 0.8, 2.0])
     assert costs.extra("draft", draws=True) is None and MachineCosts({1: 10.0}).extra("ngram", draws=False) is None
+
+
+def test_beyond_what_was_measured_passes_grow_dearer_even_where_the_last_times_fall() -> None:
+    copied = MachineCosts({1: 10.0, 8: 14.0, 15: 26.0, 16: 20.0}).extra("ngram", draws=False)
+    assert copied is not None
+    assert [copied(gamma) for gamma in (15, 31, 63)] == pytest.approx([1.0, 2.2, 4.6])
 
 
 def test_measuring_finds_what_passes_and_draft_steps_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +60,7 @@ def test_measuring_finds_what_passes_and_draft_steps_take(monkeypatch: pytest.Mo
     steps = sum(1 for _ in measure(loaded, DraftModel(Slow(tiny_llama(2, layers=1)), "draft"), costs))
     assert costs.rows == pytest.approx({rows: 20 + 2 * rows for rows in ROWS})
     first, step = costs.steps["draft"]
-    assert step == pytest.approx(22) and 22 <= first <= 26, "the first step may read two tokens"
+    assert step == pytest.approx(22) and 21.99 <= first <= 26, "the first step may read two tokens"
     assert steps > len(ROWS) and list(measure(loaded, None, costs)) == [], "what is known is not measured again"
 
 
@@ -61,16 +74,90 @@ def seen(rows: int, milliseconds: float, copied: bool = True) -> Round:
 def test_what_an_answer_shows_counts_as_a_ratio_to_its_own_plain_rounds() -> None:
     """Here the machine had half its speed all the time, and rounds of three rows were dearer than was thought."""
     costs = MachineCosts({1: 10.0, 3: 12.0}, {"head": (2.0, 2.0)})
-    costs.follow([seen(1, 20.0)] * 5 + [seen(3, 34.0)] * 5 + [seen(2, 40.0)] * 3 + [seen(2, 30.0, copied=False)] * 5, 0.8)
+    costs.follow([seen(1, 20.0)] * 5 + [seen(3, 28.0)] * 5 + [seen(2, 30.0, copied=False)] * 5, 0.8)
     assert costs.rows[1] == 10.0
-    assert costs.rows[3] == pytest.approx(12 + 0.2 * (17 - 12))
-    assert 2 not in costs.rows, "three rounds of two rows say too little, and a draft step is no pass"
+    assert costs.rows[3] == pytest.approx(12 + 0.2 * (14 - 12))
+    assert 2 not in costs.rows, "a draft step is no pass"
     assert costs.steps["head"] == pytest.approx((2.0, 2.0)), "4 ms of 20 are 2 of 10"
     costs.follow([seen(3, 99.0)] * 9, 0.8)
-    assert costs.rows[3] == pytest.approx(13), "nothing is known without plain rounds"
+    assert costs.rows[3] == pytest.approx(12.4), "nothing is known without plain rounds"
     assert costs.alpha("head", 0.8) is None, "five verdicts say too little of an alpha"
     costs.follow([seen(2, 30.0, copied=False)] * 20, 0.8)
     assert (costs.alpha("head", 0.8), costs.alpha("head", 0.0)) == (0.0, None)
+
+
+def test_what_an_answer_shows_of_some_rows_holds_for_all() -> None:
+    costs = MachineCosts({1: 10.0, 2: 10.0, 4: 12.0, 8: 16.0, 16: 24.0})
+    costs.follow([seen(1, 10.0)] * 5 + [seen(8, 22.0)] * 5 + [seen(4, 14.0)], 0.8)
+    assert costs.rows == pytest.approx({1: 10, 2: 10, 4: 12.4, 8: 17.2, 16: 26.8}, abs=0.1)
+    costs.follow([seen(1, 10.0)] * 5 + [seen(8, 900.0)] * 5, 0.8)
+    assert costs.rows[8] == pytest.approx(10 + 7.2 * 1.6, abs=0.1), "no answer is believed that it is so far off"
+
+
+def test_where_nothing_was_measured_answers_are_what_is_known() -> None:
+    costs = MachineCosts()
+    costs.follow([seen(1, 20.0)] * 5 + [seen(5, 30.0)] * 5 + [seen(3, 26.0)] * 3, 0.8)
+    assert costs.rows == {1: 20.0, 5: 30.0}
+
+
+def true_extra(gamma: int) -> float:
+    """What copies really take: rows are dear over a long text."""
+    return 0.07 * gamma
+
+
+def speeds_of_copying(answers: int) -> list[float]:
+    """Tokens in the time of a plain round of one answer after another, by a drafter that copies: in every third round it finds a
+    long match, right with 0.75 a token, and in another third a short one. Costs had been measured far too low."""
+    generator = np.random.default_rng(11)
+    costs = MachineCosts({rows: 50 * (1 + 0.02 * (rows - 1)) for rows in ROWS})
+    speeds = []
+    for _ in range(answers):
+        gamma = AutoGamma(costs.extra("ngram", draws=False))
+        rounds, tokens, spent = [], 0, 0.0
+        for index in range(40):
+            kind = generator.integers(3)
+            chance, found = ((0.75, 63), (0.3, 63), (0.0, 0))[kind]
+            chosen = gamma.length([chance] * found) if found else 0
+            accepted = min(int(generator.geometric(1 - chance)) - 1, chosen) if chosen else 0
+            time = 50 * (1 + true_extra(chosen)) * generator.normal(1, 0.05)
+            finished = replace(seen(chosen + 1, time), index=index, emitted=round_of(accepted, chosen, time).emitted)
+            statuses = round_of(accepted, chosen, time).proposals
+            finished = replace(finished, proposals=tuple(replace(proposal, copied=True) for proposal in statuses))
+            gamma.observe(finished)
+            rounds.append(finished)
+            tokens, spent = tokens + accepted + 1, spent + time / 50
+        costs.follow(rounds, 0.8)
+        speeds.append(tokens / spent)
+    return speeds
+
+
+def test_copies_do_not_grow_dear_unnoticed_while_answers_correct_what_is_known() -> None:
+    """One that knew everything would copy seven tokens after a long match and one after a short: 1.66."""
+    speeds = speeds_of_copying(30)
+    assert np.mean(speeds[5:]) > 0.97 * 1.66
+    assert min(speeds) > 1.0
+
+
+def test_costs_corrected_row_by_row_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those next to the last measured ones come to lie above them, and from there on rows seem to cost nothing."""
+
+    def one_by_one(costs: MachineCosts, by_rows: Mapping[int, Sequence[float]], scale: float) -> None:
+        for rows, times in by_rows.items():
+            known = costs._of_rows(rows)
+            costs.rows[rows] = known + 0.2 * (float(np.median(times)) * scale - known)
+
+    def along_the_last(costs: MachineCosts, rows: int) -> float:
+        known = sorted(costs.rows)
+        after = min(max(bisect_left(known, rows), 1), len(known) - 1)
+        low, high = known[after - 1], known[after]
+        return costs.rows[low] + (costs.rows[high] - costs.rows[low]) * (rows - low) / (high - low)
+
+    monkeypatch.setattr(MachineCosts, "_correct", one_by_one)
+    monkeypatch.setattr(MachineCosts, "_of_rows", along_the_last)
+    monkeypatch.setattr(draft_length, "MEASURED_WEIGHT", 48.0)
+    speeds = speeds_of_copying(30)
+    assert np.mean(speeds[5:]) < 0.95 * 1.66
+    assert min(speeds) < 0.6
 
 
 def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:
