@@ -47,8 +47,9 @@ format: setup ## format the code
 lock: ## regenerate the lock files for every platform
 	@bash packaging/lock.sh
 
-wheel: setup ## build dist/draftlight-*.whl
-	@rm -f dist/draftlight-*.whl
+wheel: setup ## build dist/draftlight-*.whl, with the documentation in it if `make docs` has built it
+	@rm -rf dist/draftlight-*.whl assets/manual
+	@[ ! -d dist/docs ] || cp -r dist/docs assets/manual
 	@$(PY) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/draftlight-*.whl
 

@@ -1,0 +1,26 @@
+"""Where the documentation is on this computer, and opening it: nothing is fetched."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices
+
+_ROOT = Path(__file__).resolve().parents[2]
+PLACES = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
+"""Where `make docs` leaves it in a checkout, and where `make wheel` puts that into a package."""
+NONE_HERE = "This copy has no documentation. In a checkout, “make docs” builds it."
+
+
+@cache
+def documentation() -> Path | None:
+    """Its first page; None where it was not built."""
+    return next((place / "index.html" for place in PLACES if (place / "index.html").is_file()), None)
+
+
+def open_documentation() -> None:
+    """Shows its first page in the browser."""
+    if (page := documentation()) is not None:
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(page)))
