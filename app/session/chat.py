@@ -95,6 +95,7 @@ class Chat(QObject):
         super().__init__(parent)
         self.settings = settings
         self._settings_path = settings_path
+        self._written = {} if settings_path is None else stored.table_of(settings_path)
         self._usual: Settings | None = None  # of new chats, while one out of the store has its own
         self._own_target = ""
         self._there: tuple[str, str] | None = None  # models that were asked for, while others are in force
@@ -560,7 +561,7 @@ class Chat(QObject):
             if self._put_aside is not None and may_fit(self._put_aside, lasting.target):
                 lasting = replace(lasting, drafter=self._put_aside)
             try:
-                stored.save(self._settings_path, lasting)
+                self._written = stored.save(self._settings_path, lasting, self._written)
             except NotWritten as error:
                 self._say_unsaved(error)
         self.changed.emit()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import reprlib
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -209,6 +212,52 @@ def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
     return Settings(**kept), note
 
 
-def save(path: Path, settings: Settings) -> None:
-    """Writes the whole file or leaves the old one. Raises `engine.files.whole_file.NotWritten`."""
-    write_whole(path, json.dumps(asdict(settings), indent=2, ensure_ascii=False) + "\n", private=True)
+def save(path: Path, settings: Settings, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Writes the whole file or leaves the old one. Raises `engine.files.whole_file.NotWritten`.
+
+    Args:
+        before: what this window has written last, or found at its start. What it has not changed since stays as another window
+            has written it meanwhile; None writes everything.
+
+    Returns:
+        What is to be given as `before` the next time.
+    """
+    own = _as_table(settings)
+    with _alone(path.parent):
+        theirs = {} if before is None else _as_table(_from_table(table_of(path))[0])
+        known = {**_as_table(Settings()), **(before or {})}
+        kept = {name: value for name, value in theirs.items() if own[name] == known[name]}
+        write_whole(path, json.dumps(own | kept, indent=2, ensure_ascii=False) + "\n", private=True)
+    return own
+
+
+def table_of(path: Path) -> dict[str, Any]:
+    """What stands in a settings file, unchecked; empty where there is no sound one."""
+    try:
+        found = json_of(content_of(path))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _as_table(settings: Settings) -> dict[str, Any]:
+    """As it is read back from a file: with lists for tuples."""
+    table: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return table
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Other windows wait before they read and write the file in this folder; where nothing can be locked, nobody does."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -361,7 +361,8 @@ class ChatStore:
     ) -> int:
         """A new message behind `parent`, or one that opens the conversation; its number. It is the one that shows.
 
-        An edited message is a new one behind the same parent.
+        An edited message is a new one behind the same parent. A conversation that was deleted, in another window, say, is back
+        with it.
         """
         now = self._clock()
         with self._database.writing() as rows:
@@ -371,7 +372,9 @@ class ChatStore:
             number = self._insert_message(conversation, StoredMessage(0, parent, role, text, now, state, made))
             self._show(rows, conversation, parent, number)
             title = title_of(text) if role == "user" and not about["named"] and about["title"] == UNTITLED else about["title"]
-            rows.execute("UPDATE conversations SET updated = ?, title = ? WHERE id = ?", (now, _clean(title), conversation))
+            rows.execute(
+                "UPDATE conversations SET updated = ?, title = ?, deleted = NULL WHERE id = ?", (now, _clean(title), conversation)
+            )
             return number
 
     def _insert_message(self, conversation: int, message: StoredMessage) -> int:

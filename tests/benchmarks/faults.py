@@ -1,7 +1,8 @@
 """What becomes of chats, settings, traces and exports when the machine fails them: python -m tests.benchmarks.faults
 
 The disk fills up (a small file system in memory, as root), permissions are lost (as another user, as root), the clock jumps years
-forth and back, and two processes use one data folder at once. Each line says what was tried and whether all that had been saved
+forth and back, and two processes use one data folder at once: their stores, and two windows with chats, names, deletions and
+settings. Each line says what was tried and whether all that had been saved
 is still there, what could not be saved was said in words, and saving goes on once the fault is gone. Processes that are killed:
 `make bench-killed`.
 """
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from app.session.settings import Settings, load, save
@@ -185,11 +187,103 @@ def two_processes() -> list[tuple[str, bool, str]]:
     return [("two processes: every message of both is there and found", counts == [150, 150] and hits == 1, f"{counts}, {hits}")]
 
 
+ROUNDS = 12
+OWN_SETTING = {"one": "top_k", "other": "max_tokens"}
+
+
+def _uses_window(home: Path, name: str) -> tuple[dict[int, list[str]], list[int], list[str]]:
+    """A window in a process of its own: chats with many prompts, some renamed, some deleted, and settings.
+
+    Returns:
+        Prompts by chat, the chats that it has deleted, and whatever the window or the log complained of.
+    """
+    import logging
+    import time
+
+    os.environ.update(DRAFTLIGHT_HOME=str(home), QT_QPA_PLATFORM="offscreen")
+    from app.session.settings import settings_path
+    from app.window.launch import make_application
+    from app.window.window import Window
+    from engine.worker import Engine
+    from tests.engine.fakes import FakeBackend
+
+    complaints: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: complaints.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    application = make_application()
+    settings, note = load(settings_path())
+    window = Window(Engine(FakeBackend), settings, settings_path(), note, partial(ChatStore, wait=30.0))
+    window.chat.said.connect(lambda words, kind: complaints.append(words) if kind == "error" else None)
+    window.show()
+    window.sidebar.start()
+    window.chat.load_models()
+
+    def until(holds: Callable[[], object]) -> None:
+        began = time.monotonic()
+        while not holds():
+            application.processEvents()
+            time.sleep(0.002)
+            if time.monotonic() - began > 60:
+                raise TimeoutError(window.banner.words.text())
+
+    until(lambda: window.session.model is not None)
+    asked: dict[int, list[str]] = {}
+    deleted: list[int] = []
+    for turn in range(ROUNDS):
+        window.new_chat()
+        for part in range(3):
+            window.send(f"{name} {turn} {part}")
+            until(lambda: window.session.running is None)
+        until(lambda: window.chat.kept.number is not None and window.chat.keeper is not None)
+        number = window.chat.kept.number
+        assert number is not None and window.chat.keeper is not None
+        asked[number] = [f"{name} {turn} {part}" for part in range(3)]
+        if turn % 3 == 1:
+            window.chat.keeper.write(lambda store, number=number, turn=turn: store.rename(number, f"{name} renamed {turn}"))
+        if turn % 4 == 3:
+            window.chats.delete(number)
+            deleted.append(number)
+        window.set_setting(OWN_SETTING[name], 20 + turn)
+    window.close()
+    until(lambda: not window.isVisible())
+    return asked, deleted, complaints
+
+
+def two_windows() -> list[tuple[str, bool, str]]:
+    """Both begin with one data folder, without chats."""
+    names = tuple(OWN_SETTING)
+    with tempfile.TemporaryDirectory() as made:
+        home = Path(made)
+        save(home / "settings.json", Settings(max_tokens=12))
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            found = pool.starmap(_uses_window, [(home, name) for name in names])
+        with ChatStore(home) as store:
+            listed = {each.id: each.title for each in store.conversations()}
+            gone = {each.id for each in store.conversations(deleted=True)}
+            told = {number: [message.text for message in store.open(number).path if message.role == "user"] for number in listed}
+        settings = load(home / "settings.json")
+    asked = {number: prompts for each, _, _ in found for number, prompts in each.items()}
+    deleted = {number for _, numbers, _ in found for number in numbers}
+    complaints = [words for _, _, each in found for words in each]
+    kept = all(told.get(number) == prompts for number, prompts in asked.items() if number not in deleted)
+    renamed = sorted(title for title in listed.values() if "renamed" in title)
+    names_kept = sorted(f"{name} renamed {turn}" for name in names for turn in range(ROUNDS) if turn % 3 == 1 and turn % 4 != 3)
+    whole = len(asked) == 2 * ROUNDS and kept
+    final = settings[0].top_k, settings[0].max_tokens
+    return [
+        ("two windows: every prompt of both stands in its chat", whole, f"{len(listed)} chats"),
+        ("two windows: deleted and renamed is what was", gone == deleted and renamed == names_kept, ""),
+        ("two windows: the settings have what each has set", final == (19 + ROUNDS,) * 2 and not settings[1], f"{final}"),
+        ("two windows: neither complained", not complaints, "; ".join(complaints)),
+    ]
+
+
 def main() -> int:
     """Runs all; 1 if something was lost."""
     failed = 0
     as_root = sys.platform == "linux" and os.geteuid() == 0
-    for try_out in (jumping_clock, two_processes, *((full_disk, lost_permission) if as_root else ())):
+    for try_out in (jumping_clock, two_processes, two_windows, *((full_disk, lost_permission) if as_root else ())):
         for claim, holds, words in try_out():
             print(f"{'holds' if holds else 'FAILS'}  {claim}{f': “{words}”' if words else ''}")
             failed += not holds

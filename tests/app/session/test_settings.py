@@ -87,3 +87,18 @@ def test_what_a_target_recommended_is_remembered(tmp_path: Path) -> None:
     settings = Settings(temperature=0.6, recommended=(("temperature", 0.6),))
     stored.save(path, settings)
     assert stored.load(path) == (settings, "")
+
+
+def test_what_two_windows_change_is_kept_of_both(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    start = Settings()
+    one = other = stored.table_of(path)
+    one = stored.save(path, replace(start, temperature=0.4), one)
+    other = stored.save(path, replace(start, top_k=7, charts=("alpha",)), other)
+    assert stored.load(path) == (replace(start, temperature=0.4, top_k=7, charts=("alpha",)), "")
+    stored.save(path, replace(start, temperature=0.5), one)
+    stored.save(path, replace(start, top_k=7, charts=("alpha",), temperature=0.3), other)
+    assert stored.load(path)[0].temperature == 0.3, "who changes the same thing last"
+    path.write_text("damaged")
+    stored.save(path, replace(start, top_k=8), other)
+    assert stored.load(path)[0].top_k == 8

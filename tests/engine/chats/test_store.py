@@ -176,6 +176,15 @@ def test_what_was_deleted_comes_back(store: ChatStore, clock: Clock) -> None:
         store.restore(conversation)
 
 
+def test_a_chat_that_goes_on_in_another_window_is_no_longer_deleted(store: ChatStore, tmp_path: Path, clock: Clock) -> None:
+    conversation, (_, answer) = held(store, "Why?", "So.")
+    store.delete(conversation)
+    with ChatStore(tmp_path, clock=clock, wait=0.05) as other:
+        other.add_message(conversation, answer, "user", "And then?")
+    assert [each.id for each in store.conversations()] == [conversation] and not store.conversations(deleted=True)
+    assert [message.text for message in store.open(conversation).path] == ["Why?", "So.", "And then?"]
+
+
 def test_nothing_of_what_is_deleted_for_good_stays_in_the_files(store: ChatStore) -> None:
     conversation, _ = held(store, "the zanzibarian secret")
     other, _ = held(store, "something else")
@@ -387,6 +396,7 @@ def test_no_sequence_of_acts_loses_a_message(store: ChatStore, seed: int) -> Non
         assert store.open(conversation).by_id[number].text == text
         assert number in [message.id for message in store.open(conversation).path_to(number)]
         model.messages[number] = (conversation, parent, text)
+        model.conversations[conversation] = True
 
     def answer() -> None:
         conversation = some_conversation()
@@ -395,6 +405,7 @@ def test_no_sequence_of_acts_loses_a_message(store: ChatStore, seed: int) -> Non
             begun = store.begin_answer(conversation, parent, MADE)
             store.finish_answer(begun.message, "stopped", f"answer {begun.message}")
             model.messages[begun.message] = (conversation, parent, f"answer {begun.message}")
+            model.conversations[conversation] = True
 
     def delete() -> None:
         if alive := model.alive(some_conversation()):
