@@ -73,6 +73,7 @@ class LineLooks:
         self._codes: list[Code] = []
         self._open_codes: list[Code] = []
         self._lines = [""]  # those of the open block; the last one is open
+        self._behind: list[str] = []  # the rest of an open line beyond `LONG_LINE`, which every token would copy
         self._looks = [NO_LOOK]
         self._changed: dict[int, Look] = {}
         # The open block's kind; empty before its first letter. In an "unsure" one a line may go on with the text of an item or a
@@ -93,6 +94,9 @@ class LineLooks:
         """Text at the end, without line breaks."""
         self._open = True
         before = self._lines[-1]
+        if len(before) > LONG_LINE:
+            self._behind.append(text)
+            return
         line = self._lines[-1] = before + text
         if len(line) <= LONG_LINE and (len(before.lstrip()) < 8 or not _CLOSERS.isdisjoint(text)):
             self._set(len(self._lines) - 1, self._glance(line))
@@ -100,7 +104,7 @@ class LineLooks:
     def end_line(self) -> None:
         """The open line is complete, and another one is open."""
         self._open = True
-        line = self._lines[-1]
+        line = self._whole_line()
         self._set(len(self._lines) - 1, self._glance(line))
         if self.markdown:
             self._open_codes = []
@@ -117,7 +121,15 @@ class LineLooks:
         """Nothing more comes: the open block is read as a whole. It stays open, in case more comes after all."""
         if self.markdown and self._open:
             self._open = False
+            self._whole_line()
             self._open_codes = self._settle("\n".join(self._lines))
+
+    def _whole_line(self) -> str:
+        """The open line with all of its parts."""
+        if self._behind:
+            self._lines[-1] += "".join(self._behind)
+            self._behind.clear()
+        return self._lines[-1]
 
     def changes(self) -> dict[int, Look]:
         """The lines that look different since this was last asked, by their number in the text."""

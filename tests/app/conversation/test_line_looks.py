@@ -121,6 +121,25 @@ def test_what_is_read_at_a_token_does_not_grow_with_the_answer(monkeypatch: pyte
     assert max(costs) < 40 * len(RICH), "a line is read again only when something in it may have closed"
 
 
+def test_an_endless_line_is_not_copied_for_every_token_and_is_whole_in_the_end() -> None:
+    looks, longest = LineLooks(True), 0
+    for _ in range(4000):
+        looks.add("**bold** ")
+        longest = max(longest, len(looks._lines[-1]))
+    assert longest <= line_looks.LONG_LINE + 9
+    looks.finish()
+    looks.add("`more`")
+    looks.end_line()
+    looks.add("*next*")
+    looks.finish()
+    assert looks._lines == ["**bold** " * 4000 + "`more`", "*next*"]
+    short = LineLooks(True)
+    for _ in range(200):  # longer than is read while it grows, short enough to be read in the end
+        short.add("**bold** ")
+    short.finish()
+    assert short.changes()[0] == looks_of("**bold** " * 200)[0]
+
+
 def test_code_is_known_by_its_lines_as_soon_as_it_is_closed() -> None:
     looks = LineLooks(True)
     stream(looks, "a\n\n```py\nx = 1\n")
