@@ -1,4 +1,4 @@
-"""Prints a version's section of CHANGELOG.md, the notes of its release: python packaging/release_notes.py v0.1.0
+"""Prints a version's section of CHANGELOG.md, the notes of its release: python packaging/release_notes.py v0.2.0
 
 Fails unless the version is the one in pyproject.toml and has a section with something in it.
 """

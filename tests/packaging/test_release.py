@@ -12,6 +12,7 @@ from tests.packaging import REPOSITORY, script
 
 release_notes = script("release_notes.py")
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+KINDS = ("Added", "Changed", "Fixed", "Removed")
 CHANGELOG = """# Changes
 
 ## Unreleased
@@ -65,6 +66,19 @@ def test_a_version_without_a_section_is_refused(
     (repository / "pyproject.toml").write_text('[project]\nversion = "0.2"\n')
     assert notes("v0.2", monkeypatch) == 1
     assert "no section for 0.2" in capsys.readouterr().err
+
+
+def test_the_notes_of_this_version_are_all_that_stands_under_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tag of now could be pushed: the newest section is that of the version in pyproject.toml."""
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    sections = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    heading, newest = sections[0].split("\n", 1)
+    assert heading.partition(",")[0] == version and heading not in newest
+    assert notes(f"v{version}", monkeypatch) == 0
+    assert capsys.readouterr().out.strip() == newest.strip()
+    assert {line for line in newest.splitlines() if line.startswith("### ")} <= {f"### {kind}" for kind in KINDS}
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
