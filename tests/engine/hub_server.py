@@ -70,9 +70,12 @@ class Hub:
         if self.status != 200:
             return self._send(handler, b"", self.status)
         if path == "/api/models":
-            words = urllib.parse.parse_qs(query).get("search", [""])[0].lower()
+            words = urllib.parse.parse_qs(query).get("search", [""])[0].lower().split()
             return self._send(
-                handler, json.dumps([self._described(name) for name in self.files if words in name.lower()]).encode()
+                handler,
+                json.dumps(
+                    [self._described(name) for name in self.files if all(word in name.lower() for word in words)]
+                ).encode(),
             )
         if (found := re.fullmatch(r"/api/models/([\w.-]+/[\w.-]+)", path)) and found[1] in self.files:
             return self._send(handler, json.dumps(self._described(found[1], True)).encode())
