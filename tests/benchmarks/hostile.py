@@ -1,9 +1,10 @@
 """What hostile answers do to the window: python -m tests.benchmarks.hostile [NAME ...] [--tokens 1000000]
 
-A scripted engine answers with control characters, HTML, turned directions, lines without end, blanks without end, Markdown
-nested without end, bytes that are no characters, and as many tokens as asked for. Each answer comes into the token view, then is
-shown in the reading view, scrolled through and gone through with the keyboard; the longest time in which the window answered to
-nothing is printed for each, and the memory. A server on the loopback tells whether anything was fetched.
+The engine's thread, with a script for a model, answers with control characters, HTML, turned directions, lines without end,
+blanks without end, Markdown nested without end, bytes that are no characters, and as many tokens as asked for. Each answer
+comes into the token view, then is shown in the reading view, scrolled through and gone through with the keyboard; the longest
+time in which the window answered to nothing is printed for each, the memory, and the size of the trace, which is read back and
+has to hold every token. A server on the loopback tells whether anything was fetched.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -23,9 +27,12 @@ from PySide6.QtTest import QTest
 from app.session.settings import Settings
 from app.window.launch import make_application
 from app.window.window import Window
+from engine.trace import read
 from engine.types import Round
-from tests.app.fakes import FakeEngine, make_round
+from engine.worker import Engine
+from tests.app.fakes import make_round
 from tests.benchmarks.frames import Frames, Stretch
+from tests.engine.fakes import FakeBackend, FakeTarget
 from tests.listening import listening
 
 LINE = 1_000_000
@@ -81,9 +88,29 @@ def rounds_of(tokens: Iterator[str]) -> list[Round]:
         if len(batch) == 20:
             found.append(make_round(len(found), batch[:-1], batch[-1], [" no"], position=position, started=50.0 * len(found)))
             position, batch = position + 20, []
-    if batch:
-        found.append(make_round(len(found), batch[:-1], batch[-1], finish="eos", position=position, started=50.0 * len(found)))
+    found.append(make_round(len(found), batch, ".", finish="eos", position=position, started=50.0 * len(found)))
     return found
+
+
+class Scripted(FakeBackend):
+    """A model that answers with these rounds, whatever it is asked."""
+
+    def __init__(self, rounds: list[Round]) -> None:
+        super().__init__()
+        self.rounds = rounds
+
+    def load(self, *arguments: Any) -> FakeTarget:
+        target = super().load(*arguments)
+        target.context_length = 10**8
+        return target
+
+    def decode(
+        self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, *more: Any
+    ) -> Generator[Round, None, None]:
+        cache.tokens.extend(prompt[len(cache.tokens) : -1])
+        for round_ in self.rounds:
+            cache.tokens.extend([0] * len(round_.emitted))
+            yield round_
 
 
 def wait(until: Callable[[], bool], seconds: float = 900) -> bool:
@@ -104,7 +131,7 @@ def rest(milliseconds: int) -> None:
 
 
 def _answered(window: Window) -> bool:
-    return window.session.running is None and bool(window.session.turns)
+    return window.session.running is None and bool(window.session.turns) and window.session.turns[-1].answer.finish is not None
 
 
 def longest(stretches: list[Stretch]) -> float:
@@ -118,8 +145,11 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=50_000, help="of the answer that has nothing but many")
     arguments = parser.parse_args()
     make_application()
-    print(f"{'answer':24} {'tokens':>9} {'coming':>8} {'reading':>8} {'scroll':>8} {'keys':>8} {'resize':>8}   longest ms;  MB")
-    with listening() as (address, asked):
+    columns = ("tokens", "coming", "reading", "scroll", "keys", "resize")
+    print(f"{'answer':24} {' '.join(f'{name:>8}' for name in columns)}   longest ms, memory, trace")
+
+    with listening() as (address, asked), tempfile.TemporaryDirectory() as home:
+        os.environ["DRAFTLIGHT_HOME"] = home
         for name, make in answers(address, arguments.tokens).items():
             if not arguments.names or name in arguments.names:
                 go_through(name, rounds_of(make()), asked)
@@ -127,8 +157,7 @@ def main() -> None:
 
 def go_through(name: str, rounds: list[Round], asked: list[str]) -> None:
     """One answer in a window of its own; prints a line about it."""
-    engine = FakeEngine(rounds)
-    window = Window(engine, Settings(appearance="dark"))
+    window = Window(Engine(lambda: Scripted(rounds)), Settings(appearance="dark", max_tokens=10**8))
     window.resize(1280, 800)
     window.show()
     window.chat.load_models()
@@ -161,10 +190,14 @@ def go_through(name: str, rounds: list[Round], asked: list[str]) -> None:
     window.resize(900, 700)
     rest(300)
     told.append(longest(frames.stop()))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    told_of = window.session.trace_paths[-1] if came else ""
+    kept = sum(len(each.emitted) for each in read(told_of).rounds) if told_of else 0
+    megabytes = Path(told_of).stat().st_size / 1e6 if told_of else 0.0
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     count = sum(len(each.emitted) for each in rounds)
     print(
-        f"{name:24} {count:9,} " + " ".join(f"{value:8.0f}" for value in told) + f"   {memory:6.0f}"
+        f"{name:24} {count:8,} " + " ".join(f"{value:8.0f}" for value in told) + f"   {memory:6.0f} MB, trace {megabytes:.1f} MB"
+        f"{'' if kept == count else f'  THE TRACE HAS {kept:,}'}"
         f"{'' if came else '  did not come to its end'}{'  FETCHED ' + ' '.join(asked) if asked else ''}",
         flush=True,
     )
