@@ -122,7 +122,8 @@ def test_the_description_asks_for_what_the_check_demands() -> None:
     assert "requires" not in described  # the lock says what is in it (fill_packages.sh)
 
 
-def test_the_icon_has_the_sizes_that_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_icon_has_the_sizes_that_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qapp: object) -> None:
+    """It takes the application that there is: one of its own would be in the way of every later test of the window."""
     monkeypatch.setattr("sys.argv", ["make_icon.py", str(tmp_path / "icon" / "a.icns")])
     make_icon.main()
     data = (tmp_path / "icon" / "a.icns").read_bytes()
