@@ -48,6 +48,8 @@ from engine.types import (
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that act in the middle of an answer."""
+ELSEWHERE = ("separate_process",)
+"""Settings that say where models run."""
 MOST_RECENT = 6
 """Targets of the user's own that the list of targets offers."""
 
@@ -492,10 +494,23 @@ class Chat(QObject):
             changes["drafter"] = self._drafter_for(str(value))
             self._preset_due = str(value)
         self.keep(**changes)
+        if name in ELSEWHERE:
+            self._exchange_engine()
         self._change_own_settings(name)
         if self.session.running is not None and name in LIVE:
             self.link.update(**{name: value})  # type: ignore[arg-type]
         elif name in ("target", "drafter"):
+            self.load_models()
+
+    def _exchange_engine(self) -> None:
+        """Models run where the settings say; those that were loaded are loaded there."""
+        wanted = (self.session.model is not None or self.link.busy) and not self.waits_for_models
+        self._stop_measuring()
+        running = self.session.running
+        self.link.exchange(self.settings)
+        if running is not None and running.running and running.run_id is not None:  # its engine hangs
+            self._received([RunFailed(running.run_id, "The answer could not be ended in time, so it was cut off.")])
+        if wanted:
             self.load_models()
 
     def change_models(self, target: str, drafter: str) -> None:

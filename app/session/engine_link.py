@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
+from app.session.lazy_engine import LazyEngine
+from app.session.settings import Settings
 from engine.interface import EngineLike
 from engine.requests.bench import BenchRequest
 from engine.requests.compare import CompareRequest, SampleRequest
@@ -70,6 +72,13 @@ class EngineLink(QObject):
     def busy(self) -> bool:
         """Whether the engine still owes an answer to something."""
         return self._loads > 0 or self._running > 0
+
+    def exchange(self, settings: Settings) -> None:
+        """Has another engine serve, as these settings ask for. Whatever is under way ends before."""
+        if isinstance(self._engine, LazyEngine):
+            self._engine.exchange(settings)
+            self._drain()
+            self._loads, self._running, self._counting = 0, 0, None
 
     def load(self, target: str, drafter: str, anyway: str = "") -> None:
         """Asks for a target and a drafter; what comes of it arrives through `received`. `anyway`: which of them is loaded however

@@ -1,9 +1,11 @@
-"""An engine that is started when it is first asked for something: a window that shows a trace needs none."""
+"""An engine that is started when it is first asked for something, for a window that shows a trace needs none, and that can be
+exchanged for another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.session.settings import Settings
 from engine.drafter_kinds import NO_DRAFTER
 from engine.interface import EngineLike
 from engine.requests.bench import BenchRequest
@@ -13,18 +15,33 @@ from engine.types import Event, Gamma, ProveRequest, Request, Rule
 
 
 class LazyEngine:
-    """Stands in for an engine and hands everything on to it, once there is one."""
+    """Stands in for an engine and hands everything on to it, once there is one.
 
-    def __init__(self, make: Callable[[], EngineLike]) -> None:
+    Args:
+        make: makes the engine that settings ask for.
+    """
+
+    def __init__(self, make: Callable[[Settings], EngineLike], settings: Settings) -> None:
         self._make = make
+        self._settings = settings
         self._engine: EngineLike | None = None
+        self._last_words: list[Event] = []
 
     @property
     def engine(self) -> EngineLike:
         """The engine, started now at the latest."""
         if self._engine is None:
-            self._engine = self._make()
+            self._engine = self._make(self._settings)
         return self._engine
+
+    def exchange(self, settings: Settings) -> None:
+        """Ends the engine, answers under way as cancelled. The next one, started when it is needed, is what these settings ask
+        for. What the one before has said last is still among the events."""
+        if self._engine is not None:
+            self._engine.close()
+            self._last_words += self._engine.events()
+            self._engine = None
+        self._settings = settings
 
     def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
         """As `EngineLike.load`; starts the engine."""
@@ -83,6 +100,9 @@ class LazyEngine:
 
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
         """As `EngineLike.events`; empty before the engine is started."""
+        if self._last_words:
+            last_words, self._last_words = self._last_words, []
+            return last_words
         return [] if self._engine is None else self._engine.events(limit, budget)
 
     def wait(self, timeout: float) -> bool:

@@ -14,7 +14,7 @@ from app.session.settings import MAX_SCALE, MIN_SCALE
 from engine.lens.shared_wording import RULE_TITLES
 from engine.types import KV_BITS
 
-Section = Literal["Look", "Conversation", "Sampling", "Speculation"]
+Section = Literal["Look", "Conversation", "Sampling", "Speculation", "Models"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +215,14 @@ SETTINGS = (
         "Fewer bits for the target's keys and values take less memory in long chats, and change its text a little.",
         "Speculation",
         Choice((("Full precision", None), *((f"{bits} bits", bits) for bits in KV_BITS))),
+    ),
+    Described(
+        "separate_process",
+        "Separate process",
+        "Models run in a process of their own: if one crashes or hangs, its answer ends, and the window goes on. Takes some more "
+        "memory. Models are loaded again when you change this.",
+        "Models",
+        Switch(),
     ),
 )
 BY_NAME = {described.name: described for described in SETTINGS}

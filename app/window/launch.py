@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import logging
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +24,9 @@ from app.session.settings import Settings
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.drafter_kinds import default_drafter
+from engine.interface import EngineLike
+from engine.process.client import ProcessEngine
+from engine.process.launch import Launch
 from engine.trace import Trace
 from engine.worker import Engine
 
@@ -53,9 +58,8 @@ def make_window(arguments: argparse.Namespace) -> Window:
     is_new = not path.exists()
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
-    make = partial(Engine, measures=True)
-    engine = make() if trace is None else LazyEngine(make)
-    window = Window(engine, _with_arguments(settings, arguments), path, note, ChatStore)
+    settings = _with_arguments(settings, arguments)
+    window = Window(LazyEngine(partial(engine_for, itertools.count(1)), settings), settings, path, note, ChatStore)
     if trace is None:
         own_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))
         window.first_painted.connect(partial(window.chats.restore, own_models))
@@ -65,6 +69,13 @@ def make_window(arguments: argparse.Namespace) -> Window:
     else:
         window.replay_controller.show(trace)
     return window
+
+
+def engine_for(ids: Iterator[int], settings: Settings) -> EngineLike:
+    """The engine that settings ask for. `ids`: gives the numbers of runs, which no two engines of one window may share."""
+    if settings.separate_process:
+        return ProcessEngine(Launch(arguments={"measures": True}), ids=ids)
+    return Engine(measures=True, ids=ids)
 
 
 SWITCH_SECONDS = 0.0003

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from engine.drafter_kinds import NO_DRAFTER
@@ -282,7 +281,8 @@ class _Life:
                     events = unpacked(connection.recv_bytes())
                     self._signs += 1
                     if events:
-                        stopping = self._take([self._explained(event) for event in events])
+                        self._look_for_cause(events)
+                        stopping = self._take(events)
                         self.unheard = 0.0 if stopping else None
         except DraftlightError as error:
             message = str(error)
@@ -334,15 +334,16 @@ class _Life:
             time.sleep(0.05)
         return ""
 
-    def _explained(self, event: Event) -> Event:
-        """A failure whose cause is with the companions says so, and the process, which is of no more use, is ended."""
-        if self._companions is None or not isinstance(event, (RunFailed, TaskFailed, LoadFailed)):
-            return event
-        failure = self._failure()
-        if not failure:
-            return event
-        self._kill(failure)
-        return replace(event, message=failure + AGAIN)
+    def _look_for_cause(self, events: list[Event]) -> None:
+        """Raises DraftlightError, in whose words all that is open fails, if a failure among the events is one of the companions.
+        It is not handed on itself: whoever hears of it must not ask this process again."""
+        for place, event in enumerate(events):
+            if isinstance(event, (RunFailed, TaskFailed, LoadFailed)) and self._companions is not None:
+                if failure := self._failure():
+                    self._take(events[:place])
+                    self._kill(failure)
+                    raise DraftlightError(failure)
+                return
 
 
 def _end_in_words(status: int) -> str:

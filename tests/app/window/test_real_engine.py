@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
+import os
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +15,12 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.export.kinds import kind_named
+from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
+from app.window.launch import engine_for
 from app.window.window import Window
+from engine.chats import ChatStore
+from engine.process.client import ProcessEngine
 from engine.trace import read
 from engine.worker import Engine
 from tests.app.driving import ask, wait_for_answer
@@ -92,3 +100,42 @@ def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: Q
     ask(qtbot, window)
     window.close()
     assert engine.close(PATIENCE), "a busy machine may take longer than the window waits"
+
+
+def test_a_chat_goes_on_when_the_process_of_its_models_has_died(
+    qtbot: QtBot, home: Path, tiny: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = LazyEngine(partial(engine_for, itertools.count(1)), Settings(separate_process=True))
+    settings = Settings(target=tiny[0], drafter=tiny[1], seed=3, max_tokens=2500, separate_process=True)
+    window = Window(engine, settings, home / "settings.json", store=partial(ChatStore, wait=0.2))
+    qtbot.addWidget(window)
+    window.show()
+    window.chat.load_models()
+    ask(qtbot, window, "hello")
+    answer = window.session.turns[0].answer
+    qtbot.waitUntil(lambda: answer.tally.rounds > 3)
+    assert isinstance(engine.engine, ProcessEngine)
+    process = engine.engine.process_id
+    assert process is not None
+    os.kill(process, signal.SIGKILL)
+    qtbot.waitUntil(lambda: not answer.running)
+    assert answer.state == "failed" and "killed" in answer.message and answer.text.text
+    window.set_setting("max_tokens", 6)
+    ask(qtbot, window, "hello again")
+    wait_for_answer(qtbot, window)
+    assert window.session.turns[1].answer.tally.summary.emitted == 6
+    text = window.session.turns[1].answer.text.text
+    # The thread takes over in the middle of an answer, which it ends; the next one is the same text.
+    window.set_setting("max_tokens", 2500)
+    ask(qtbot, window, "on and on")
+    window.set_setting("separate_process", False)
+    assert isinstance(engine.engine, Engine)
+    assert window.session.turns[2].answer.finish == "cancelled"
+    window.chat.regenerate(at=1)
+    qtbot.waitUntil(lambda: window.session.answer is not None and len(window.session.answer.text.text) > len(text))
+    assert window.session.answer is not None and window.session.answer.text.text.startswith(text)
+    window.close()
+    assert engine.close(PATIENCE), "a busy machine may take longer than the window waits"
+    with ChatStore(wait=PATIENCE) as store:
+        messages = store.open(window.settings.conversation or 0).messages
+    assert [(message.text, message.state) for message in messages if message.state == "failed"] == [(answer.text.text, "failed")]

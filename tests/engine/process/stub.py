@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import os
 import signal
 import threading
@@ -23,6 +24,7 @@ from engine.types import (
     Request,
     Round,
     RoundFinished,
+    RunFailed,
     RunFinished,
     RunStarted,
 )
@@ -85,12 +87,17 @@ class StubEngine:
         self._events.put(RunStarted(number, DecodingOptions(seed=1), 1, "none", None))
         index = 0
         for word in prompt.split():
+            if word == "fail":
+                self._events.put(RunFailed(number, "A connection was lost."))
+                return
             if word in DEEDS:
                 DEEDS[word](self._stopped)
                 continue
             for letter in word:
-                self._events.put(RoundFinished(number, one_round(index, letter), 0.1))
+                self._events.put(RoundFinished(number, one_round(index, letter), time.perf_counter()))
                 index += 1
+                if word == "paced":
+                    time.sleep(0.002)
         finish = "cancelled" if self._stopped.is_set() else "eos"
         self._events.put(RunFinished(number, finish, "", index, 0.1, 0.0, 0.1, None))
 
@@ -126,3 +133,8 @@ def engine(ids: Iterator[int], locked: float | None = None) -> StubEngine:
         child.GRACE = 0.1  # type: ignore[misc]
         faulthandler.dump_traceback_later(locked, exit=True)
     return StubEngine(ids)
+
+
+def counting_engine() -> StubEngine:
+    """One that counts its runs itself."""
+    return StubEngine(itertools.count(1))

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,7 @@ class Ranks:
 
     def __init__(self) -> None:
         self.said = ""
+        self.asked_by = ""
         self.stops = 0
         self.made.append(self)
 
@@ -229,7 +231,7 @@ class Ranks:
         return {"MLX_RANK": "0"}
 
     def failure(self) -> str | None:
-        return self.said or None
+        return self.said if self.asked_by in threading.current_thread().name else None
 
     def stop(self) -> None:
         self.stops += 1
@@ -247,5 +249,11 @@ def test_companions_start_and_end_with_the_process(home: Path, caplog: pytest.Lo
     assert not is_alive(process) and Ranks.made[0].stops
     assert desk.until(RunFailed, run=desk.ask("x"))[0].message.startswith("The machine two cannot be reached.")
     assert Ranks.made[1].stops, "those that were started are ended"
+    # A failure of the answer itself is explained by theirs, and whoever hears of it asks a new process.
+    assert desk.until(RunFailed, run=desk.ask("abc fail"))[0].message == "A connection was lost."
+    Ranks.made[2].said, Ranks.made[2].asked_by = "Rank 2 has ended.", "draftlight-process"
+    run = desk.ask("abc fail")
+    assert desk.until(RunFailed, run=run)[0].message.startswith("Rank 2 has ended.")
+    assert desk.text(run) == "abc"
     desk.until(RunFinished, run=desk.ask("x"))
-    assert desk.engine.close(PATIENCE) and Ranks.made[2].stops
+    assert desk.engine.close(PATIENCE) and [ranks.stops > 0 for ranks in Ranks.made] == [True] * 4
