@@ -167,6 +167,7 @@ def _milliseconds(value: Mapping[str, Any]) -> Milliseconds:
         verify=_optional_number(value.get("verify")),
         judge=_optional_number(value.get("judge")),
         other=_optional_number(value.get("other")),
+        communication=_optional_number(value.get("communication")),
     )
 
 

@@ -116,12 +116,14 @@ def decode(
 
 @dataclass(frozen=True)
 class _Stages:
-    """Clock readings within one round, seconds; drafted and verified only in rounds evaluated in stages."""
+    """Clock readings within one round, seconds; drafted and verified only in rounds evaluated in stages. And what of the pass was
+    communication, of a target that is split."""
 
     began: float
     judged: float
     drafted: float | None = None
     verified: float | None = None
+    communication: float | None = None  # milliseconds
 
 
 class _Silence:
@@ -185,6 +187,7 @@ class _Run:
         self.answer_start = self.prompt_length - given
         self.cache = cache if cache is not None else self._empty_cache(loaded)
         self.queues = caches.can_hide(self.cache)
+        self.links: Any = getattr(self.model, "links", None)  # of a target that is split: what times its communication
         self.vocab_size = caches.logits_width(self.model)
         self.shaper = Shaper(self.options, _known_ids(loaded, self.vocab_size))
         assert self.options.seed is not None
@@ -343,8 +346,11 @@ class _Run:
 
         newest = mx.array(self.committed[-1:], dtype=mx.int32)
         inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
+        if self.links is not None:
+            self.links.timed = staged
         logits, features = self._forward(inputs)
         verified = self._evaluated(logits) if staged else None
+        communication = self.links.take() if self.links is not None and staged else None
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
             noise.prepare("shared", 0, int(inputs.shape[0]), logits)
 
@@ -356,7 +362,7 @@ class _Run:
         arrays = self._looked_at(p, proposals, judgement, margins, others)
         self._queue_plain(judgement, arrays)
         mx.eval(*arrays)  # the one synchronisation
-        stages = _Stages(began, self.clock(), drafted, verified)
+        stages = _Stages(began, self.clock(), drafted, verified, communication)
 
         later = others or self._later_draws(proposals, judgement, noise)
         verdict = self._verdict(position, p, proposals, judgement, margins, later)
@@ -582,4 +588,4 @@ def _milliseconds(stages: _Stages, ended: float) -> Milliseconds:
     draft = (stages.drafted - stages.began) * 1e3
     verify = (stages.verified - stages.drafted) * 1e3
     judge = (stages.judged - stages.verified) * 1e3
-    return Milliseconds(total, draft, verify, judge, total - draft - verify - judge)
+    return Milliseconds(total, draft, verify, judge, total - draft - verify - judge, stages.communication)

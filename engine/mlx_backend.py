@@ -46,13 +46,17 @@ class MlxBackend:
 
     def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> Any:
         """As in `Backend`; refuses a model that cannot be a target, even if it loads."""
-        model = self._models.load(name, progress, make_room=make_room)
+        model = self._load_target(name, progress, make_room)
         reason = self._models.target_reason(model)
         if reason is not None:
             raise DraftlightError(reason)
         self._target = (name, model)
         self._costs = (None, MachineCosts())
         return model
+
+    def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> Any:
+        """What `load` asks for; a target that is split over several processes is loaded in another way."""
+        return self._models.load(name, progress, make_room=make_room)
 
     def release(self) -> None:
         """As in `Backend`; it goes once nobody else holds it either, and `settle` was called."""

@@ -232,13 +232,19 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """Times of one round. The parts are None except in rounds evaluated in stages (`measured` is then True)."""
+    """Times of one round. The parts are None except in rounds evaluated in stages (`measured` is then True).
+
+    Attributes:
+        communication: of `verify`, what a target that is split over several ranks waited for the others' results; None for one
+            that is not split.
+    """
 
     total: float
     draft: float | None = None
     verify: float | None = None
     judge: float | None = None
     other: float | None = None
+    communication: float | None = None
 
     @property
     def measured(self) -> bool:

@@ -263,7 +263,8 @@ class Engine:
                 self._emit(EngineFailed(explain(error, "closing the engine")))
 
     def _next(self, backend: Backend | None, slots: ModelSlots | None) -> _Command:
-        """The next command; until there is one, the costs of the loaded pair are measured, a round at a time."""
+        """The next command; until there is one, the costs of the loaded pair are measured, a round at a time, and then a backend
+        that shares its target with other processes says now and then that there is nothing to do."""
         if self._measures and backend is not None and slots is not None and self._commands.empty() and (pair := slots.pair):
             try:
                 with contextlib.closing(backend.measure(*pair)) as steps:
@@ -272,6 +273,10 @@ class Engine:
             except Exception as error:  # an answer will say it to whom it concerns
                 explain(error, "measuring what rounds cost")
                 self._measures = False
+        pulse: Callable[[], float] | None = getattr(backend, "pulse", None)
+        while pulse is not None:
+            with contextlib.suppress(queue.Empty):
+                return self._commands.get(timeout=pulse())
         return self._commands.get()
 
     def _load(self, command: _Load, slots: ModelSlots) -> None:

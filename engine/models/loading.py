@@ -36,6 +36,8 @@ from engine.models.tokenizer_files import from_folder, read_json
 __all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
 
 Progress = Callable[[str, float | None], None]
+Split = Callable[[nn.Module, str], None]
+"""Takes away from a model of this name what another process is to hold, before its weights are in memory."""
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
 
@@ -46,6 +48,7 @@ def load(
     *,
     target: LoadedModel | None = None,
     make_room: MakeRoom | None = None,
+    split: Split | None = None,
 ) -> LoadedModel:
     """Load a model for the calling thread. What was loaded before stays usable if this fails.
 
@@ -58,6 +61,7 @@ def load(
         progress: called with the step in words and the fraction done, None where unknown.
         target: an already loaded target whose embedding a draft model cut from it shares instead of loading it again.
         make_room: called with what the model will need before any weight is read; raises to have it left alone.
+        split: called once the weights have the form they run in. A GGUF file has been read whole by then, a folder has not.
 
     Raises:
         DraftlightError: what is wrong with the model, or with the name, and what to do.
@@ -67,7 +71,7 @@ def load(
     if name_or_path == "builtin":
         path = builtin.fetch_builtin(report)
         report("loading the model", None)
-        return _load_gguf(path, builtin.NAME, ask)
+        return _load_gguf(path, builtin.NAME, ask, split)
     if name_or_path == SMALL_DRAFT:
         if not BUILTIN_DRAFT.is_dir():
             raise DraftlightError(
@@ -76,24 +80,27 @@ def load(
         return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target, ask)
     path = Path(name_or_path).expanduser()
     if path.is_dir():
-        return _load_folder(path, path.resolve().name, report, target, ask)
+        return _load_folder(path, path.resolve().name, report, target, ask, split)
     if path.is_file():
         if path.suffix.lower() != ".gguf" and not is_gguf(path):  # Ollama's files have no suffix
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
         report("loading the model", None)
-        return _load_gguf(path, path.stem, ask)
+        return _load_gguf(path, path.stem, ask, split)
     if not HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
         )
-    return _load_folder(hub.fetch(name_or_path, report, ask, runs_on_cpu()), name_or_path, report, target, ask)
+    return _load_folder(hub.fetch(name_or_path, report, ask, runs_on_cpu()), name_or_path, report, target, ask, split)
 
 
-def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
+def _load_gguf(path: Path, name: str, make_room: MakeRoom, split: Split | None) -> LoadedModel:
     header = read_header(path)
     make_room(need_of_gguf(name, header, gguf_model.read_config(path, header), runs_on_cpu()))
     tokenizer = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
     model, config, form = gguf_model.load_gguf(path, header, runs_on_cpu())
+    if split is not None:
+        split(model, name)
+        tree_map(mx.eval, model.parameters())
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -108,7 +115,9 @@ def _load_gguf(path: Path, name: str, make_room: MakeRoom) -> LoadedModel:
     )
 
 
-def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel | None, make_room: MakeRoom) -> LoadedModel:
+def _load_folder(
+    folder: Path, name: str, report: Progress, target: LoadedModel | None, make_room: MakeRoom, split: Split | None = None
+) -> LoadedModel:
     report("loading the model", None)
     adapter = None
     if (base := adapters.base_of(folder)) is not None:
@@ -136,7 +145,7 @@ def _load_folder(folder: Path, name: str, report: Progress, target: LoadedModel 
     if adapter is not None:
         adapters.put_on(model, adapter)
     tokenizer = from_folder(folder, width)
-    _prepare(model)
+    _prepare(model, name, split)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -192,8 +201,8 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
     )
 
 
-def _prepare(model: nn.Module) -> None:
-    """Bring the weights into the form they run in (see `load`) and into memory.
+def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> None:
+    """Bring the weights into the form they run in (see `load`), what of them stays if it is split, and into memory.
 
     One after the other: evaluated together, the intermediate results of all take up to a third of the model on top of it.
     """
@@ -202,6 +211,8 @@ def _prepare(model: nn.Module) -> None:
             _to_float32(model)
         else:
             _to_one_float_type(model)
+        if split is not None:
+            split(model, name)
         tree_map(mx.eval, model.parameters())
     except (ValueError, RuntimeError) as error:
         raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Download the model again.") from error

@@ -61,8 +61,13 @@ def tap(model: Any, layers: Sequence[int]) -> Taps:
     """The taps of these layers (counted from 0; -1 is the first one's input) of an mlx-lm model; the same ones when asked again.
 
     Raises:
-        DraftlightError: the model has no such layers.
+        DraftlightError: the model has no such layers, or they are spread over the machines of a pipeline.
     """
+    if getattr(model, "pipeline_size", 1) > 1:
+        raise DraftlightError(
+            "A drafter that was trained for its target reads layers of it, and in a pipeline these lie on other machines. Split "
+            "the target by tensors, or choose another drafter, such as ngram."
+        )
     wanted = tuple(layers)
     blocks: Sequence[Any] = getattr(model, "layers", ())
     count = len(blocks)

@@ -88,14 +88,25 @@ def _replaced(layer: Any) -> Any:
     return layer
 
 
+def part_of(model: Any) -> Any:
+    """What can be called without anybody else being told: of a model that is split over processes (`engine.cluster`) the part
+    that is here, else the model itself."""
+    return getattr(model, "part", model)
+
+
 def logits_width(model: Any) -> int:
     """Width of a model's logits: the shape of a lazy graph that is never evaluated."""
-    return int(model(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
+    return int(part_of(model)(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
 
 
 def logits_type(model: Any) -> str:
     """Type of a model's logits, as "float32", from a lazy graph that is never evaluated."""
-    return str(model(mx.array([[0]]), cache=make_prompt_cache(model)).dtype).rpartition(".")[2]
+    return str(part_of(model)(mx.array([[0]]), cache=make_prompt_cache(model)).dtype).rpartition(".")[2]
+
+
+def parameters_of(model: nn.Module) -> int:
+    """How many parameters a model has, quantised or not."""
+    return int(get_total_parameters(model))
 
 
 def chunk_size(model: Any) -> int:
@@ -104,7 +115,7 @@ def chunk_size(model: Any) -> int:
     A pass takes two operations for each parameter and token, so a chunk takes about `CHUNK_SECONDS` where the device has
     the speed to count on and the model is not so large that `SMALLEST_CHUNK` takes longer.
     """
-    parameters = get_total_parameters(model) if isinstance(model, nn.Module) else 0
+    parameters = parameters_of(model) if isinstance(model, nn.Module) else getattr(model, "parameter_count", 0)
     speed = CPU_SPEED if mx.default_device() == mx.Device(mx.cpu) else GPU_SPEED
     fitting = CHUNK_SECONDS * speed / (2 * max(1, parameters))
     return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, 2 ** round(math.log2(fitting))))
@@ -287,11 +298,15 @@ def read_prompt(
     if not total:
         return True
     size = chunk or chunk_size(model)
+    read = getattr(model, "read", None)  # of a split model, which has every rank evaluate the same
     while done < total:
         part = mx.array(list(tokens[done : done + size]))
-        output = model(part[None], cache=cache)
-        arrays = state_of(cache)
-        mx.eval(arrays if arrays else output)
+        if read is not None:
+            read(part[None], cache)
+        else:
+            output = model(part[None], cache=cache)
+            arrays = state_of(cache)
+            mx.eval(arrays if arrays else output)
         done = min(done + size, total)
         if not proceed(done, total):
             return False

@@ -1,0 +1,162 @@
+"""The backend of rank 0: as on one machine, but that its targets are split. MLX is imported by the constructor, as in
+`engine.mlx_backend`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from typing import Any
+
+from engine.cluster.hosts import Cluster
+from engine.cluster.rank import NAP
+from engine.errors import DraftlightError
+from engine.files.memory import MakeRoom, MemoryNeed
+from engine.mlx_backend import MlxBackend
+from engine.serving.backend import Progress
+from engine.types import Round
+from engine.wording import capitalised
+
+PULSE = NAP
+"""Seconds between two naps of the others while there is nothing to do: rank 0 comes when they wake."""
+
+
+class ClusterBackend(MlxBackend):
+    """Splits every target over the ranks of the group that the environment describes. Drafters are this rank's alone.
+
+    Args:
+        cluster: the ranks.
+
+    Raises:
+        DraftlightError: the ranks cannot be connected.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        from engine.cluster import group, orders, sharding, split_model
+
+        self._cluster = cluster
+        self._parts = (orders, sharding, split_model)
+        self._lost_type, self._lost_links = group.ClusterLost, group.lost_links
+        self._lost: str | None = None
+        self._split: Any = None  # the SplitModel of the target
+        self._group = group.join(cluster.backend)
+
+    def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> Any:
+        orders, sharding, split_model = self._parts
+        self._require_cluster()
+        counted = 0
+
+        def split(model: Any, called: str) -> None:
+            """Counts the parameters of the whole before most of them go."""
+            nonlocal counted
+            counted = self._cache.parameters_of(model)
+            sharding.split(model, called, self._group.mlx, self._cluster.sharding)
+
+        def room(need: MemoryNeed) -> None:
+            """Asks for what the ranks on this machine take."""
+            here = sum(host.is_local for host in self._cluster.hosts)
+            if make_room is not None:
+                share = here / self._cluster.size
+                make_room(replace(need, weights=round(need.weights * share), cache=round(need.cache * share)))
+
+        with self._told():
+            described = json.dumps({"name": name, "sharding": self._cluster.sharding}).encode()
+            self._say(orders.Order(orders.Kind.LOAD, length=len(described)))
+            self._group.send(self._numbers(described))
+            mark, reason = b"", "Rank 0 could not."
+            try:
+                loaded = self._models.load(name, progress, make_room=room, split=split)
+                mark, reason = sharding.fingerprint(loaded), ""
+                progress("waiting for the other ranks", None)
+            finally:
+                differing = sharding.agree(self._group, mark, reason)
+            if differing is not None:
+                self._say(orders.Order(orders.Kind.DROP))
+                raise DraftlightError(
+                    f"{capitalised(self._cluster.name_of(differing[0]))} cannot load the same model: {differing[1]} Each machine "
+                    "needs the same model at the same place; draftlight cluster doctor compares them."
+                )
+            self._split = split_model.SplitModel(loaded.model, self._group, self._cluster, counted)
+            return replace(loaded, model=self._split)
+
+    def _numbers(self, content: bytes) -> Any:
+        import numpy as np
+
+        return np.frombuffer(content, np.uint8).astype(np.int32)
+
+    def _say(self, order: Any) -> None:
+        if self._split is not None:
+            self._split.say(order)
+        else:
+            self._group.exchange(order.row())
+
+    def _require_cluster(self) -> None:
+        if self._lost is not None:
+            raise DraftlightError(self._lost)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Around all that the other ranks take part in; remembers that they are lost."""
+        self._require_cluster()
+        try:
+            with self._lost_links():
+                yield
+        except self._lost_type as error:
+            self._lost = str(error)
+            raise
+
+    def pulse(self) -> float:
+        """Has the others nap while there is nothing to do; returns after how many seconds to call it again."""
+        if self._lost is None:
+            with contextlib.suppress(DraftlightError), self._told():
+                orders = self._parts[0]
+                self._say(orders.Order(orders.Kind.NAP, length=1))
+        return PULSE if self._lost is None else 3600.0
+
+    def release(self) -> None:
+        """As in `Backend`; the others let go of their parts, too."""
+        super().release()
+        if self._split is not None and self._lost is None:
+            orders = self._parts[0]
+            with contextlib.suppress(DraftlightError), self._told():
+                self._say(orders.Order(orders.Kind.DROP))
+        self._split = None
+
+    def decode(self, target: Any, *arguments: Any, **named: Any) -> Generator[Round, None, None]:
+        """As in `Backend`; what the ranks hold is compared before each pass and after the last."""
+        with self._told():
+            yield from super().decode(target, *arguments, **named)
+            target.model.settle()
+
+    def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
+        """As in `Backend`."""
+        with self._told():
+            yield from super().measure(target, drafter)
+
+    def prove(self, *arguments: Any, **named: Any) -> Iterator[Any]:
+        """As in `Backend`."""
+        with self._told():
+            yield from super().prove(*arguments, **named)
+
+    def peer(self, *arguments: Any, **named: Any) -> Generator[Any, None, None]:
+        """As in `Backend`."""
+        with self._told():
+            yield from super().peer(*arguments, **named)
+
+    def train(self, *arguments: Any, **named: Any) -> Any:
+        """Refused: training has several texts read at once, and keeps what all layers put out."""
+        raise DraftlightError("A drafter cannot be trained for a target that is split. Train it on one machine, without --hosts.")
+
+    def device(self) -> str:
+        """As in `Backend`, with the number of ranks, on which times depend."""
+        return f"{super().device()}, {self._cluster.size} ranks ({self._cluster.sharding})"
+
+    def close(self) -> None:
+        """As in `Backend`; the other ranks end."""
+        if self._lost is None:
+            orders = self._parts[0]
+            with contextlib.suppress(DraftlightError), self._told():
+                self._say(orders.Order(orders.Kind.END))
+        super().close()

@@ -1,0 +1,249 @@
+"""The processes of the ranks other than 0: how they are started, watched and ended. No MLX.
+
+Those on this machine are children of whoever starts them, and end with its pipe to their standard input. The others are started
+by ssh, with a terminal, so that they are hung up on when ssh ends. Each says every half second that it lives
+(`engine.cluster.rank`); one that is stopped, or whose machine has gone, is silent. Which processes there are stands in a file of
+the data folder as long as they run, for `draftlight cluster status`.
+
+MLX is told who takes part by the variables that `mlx.launch` sets: `MLX_RANK`; `MLX_HOSTFILE` for the ring; `MLX_IBV_DEVICES`,
+`MLX_JACCL_COORDINATOR` and `MLX_JACCL_RING` for JACCL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.cluster.hosts import Cluster
+from engine.cluster.rank import FAILED, MARK, READY
+from engine.codec import plain
+from engine.errors import DraftlightError
+from engine.files.paths import data_folder
+from engine.files.whole_file import write_whole
+from engine.process.launch import Launch
+from engine.wording import capitalised
+
+MODULE = "engine.cluster.rank"
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from engine.cluster.rank import main; main()"
+_ROOT = Path(__file__).resolve().parents[2]
+FIRST_PORT = 32323
+"""What `mlx.launch` begins with, too."""
+SILENT, UNHEARD = 10.0, 60.0
+"""Seconds without a sign of life after which a rank is given up: one that has given some, and one that is still being started."""
+SSH = ("ssh", "-tt", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
+_KEPT_LINES = 8
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens at now."""
+    with contextlib.ExitStack() as opened:
+        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def addresses(cluster: Cluster) -> list[list[str]]:
+    """For each rank where it listens: ip:port for each of its addresses, numbered as `mlx.launch` does."""
+    count = sum(len(host.ips) for host in cluster.hosts)
+    if not cluster.port and all(host.is_local for host in cluster.hosts):
+        ports = free_ports(count)
+    else:
+        ports = [(cluster.port or FIRST_PORT) + index for index in range(count)]
+    taken = iter(ports)
+    return [[f"{ip}:{next(taken)}" for ip in host.ips] for host in cluster.hosts]
+
+
+def links_of(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:
+    """What every rank is told of the links: variables, and variables that name a file with this content."""
+    variables = dict(setting.partition("=")[::2] for setting in cluster.envs) | {"DRAFTLIGHT_LINKS": cluster.backend}
+    if cluster.backend == "ring":
+        return variables, {"MLX_HOSTFILE": json.dumps(addresses(cluster))}
+    variables["MLX_JACCL_COORDINATOR"] = f"{cluster.hosts[0].ips[0]}:{cluster.port or FIRST_PORT}"
+    if cluster.backend == "jaccl-ring":
+        variables["MLX_JACCL_RING"] = "1"
+    return variables, {"MLX_IBV_DEVICES": json.dumps([host.rdma for host in cluster.hosts])}
+
+
+def remote_script(python: str, rank: int, variables: Mapping[str, str], files: Mapping[str, str]) -> str:
+    """What the shell of another machine is to do to become a rank. The file of the links is removed once it was read."""
+    parts = ["stty -echo"]
+    parts += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    for name, content in files.items():
+        parts.append(f'{name}="$(mktemp)" && printf %s {shlex.quote(content)} > "${name}" && export {name}')
+    parts.append(f"export MLX_RANK={rank} DRAFTLIGHT_OWN_HOSTFILE=1")
+    parts.append(f"exec {shlex.quote(python)} -P -m {MODULE}")
+    return "; ".join(parts)
+
+
+class _Rank:
+    """One process, and the thread that reads what it says."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None) -> None:
+        self.name = name
+        self.failed: str | None = None
+        self.heard: float | None = None
+        self.is_ready = False
+        self._lines: list[str] = []
+        self._started = time.monotonic()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+        )
+        self._reader = threading.Thread(target=self._read, name=f"draftlight-{name}", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            words = line.decode(errors="replace").strip()
+            _, marked, said = words.partition(MARK)
+            if not marked:
+                self._lines = [*self._lines, words][-_KEPT_LINES:]
+                continue
+            self.heard = time.monotonic()
+            self.is_ready = self.is_ready or said == READY
+            if said.startswith(FAILED):
+                self.failed = said.removeprefix(FAILED)
+
+    def failure(self, silent: float) -> str | None:
+        """Why the rank is of no use any more, as a sentence; None if it is."""
+        name = capitalised(self.name)
+        if self.process.poll() is not None:
+            self._reader.join(1.0)
+            why = f": {self.failed or self._last_line()}" if self.failed or self._lines else ""
+            return f"{name} of the cluster has ended{why.rstrip('.')}."
+        quiet = time.monotonic() - (self.heard or self._started)
+        if quiet > (silent if self.heard else UNHEARD):
+            return f"{name} of the cluster has not answered for {quiet:.0f} s, so it was given up."
+        return None
+
+    def _last_line(self) -> str:
+        """The last that it printed, without what MLX's ring says again and again."""
+        own = [line for line in self._lines if line and not line.startswith("[ring]")]
+        return own[-1] if own else f"status {self.process.returncode}"
+
+    def end(self) -> None:
+        """Kills and reaps it, stopped or not."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(5.0)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+class Ranks:
+    """The followers of one cluster, as `engine.process.launch.Companions`.
+
+    Args:
+        silent: seconds without a sign of life after which a rank is given up.
+        python: the interpreter of those on this machine.
+    """
+
+    def __init__(self, cluster: Cluster, silent: float = SILENT, python: str = sys.executable) -> None:
+        self._cluster, self._silent, self._python = cluster, silent, python
+        self._ranks: list[_Rank] = []
+        self._files: list[Path] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the followers' processes here, those of ssh among them."""
+        return [rank.process.pid for rank in self._ranks]
+
+    def start(self) -> Mapping[str, str]:
+        """Starts them, without waiting for them, and returns the environment that rank 0 needs.
+
+        Raises:
+            DraftlightError: one cannot be started.
+        """
+        variables, files = links_of(self._cluster)
+        here = dict(variables)
+        for name, content in files.items():
+            descriptor, path = tempfile.mkstemp(prefix="draftlight-", suffix=".json")
+            self._files.append(Path(path))
+            with os.fdopen(descriptor, "w") as file:
+                file.write(content)
+            here[name] = path
+        try:
+            for rank, host in enumerate(self._cluster.hosts[1:], start=1):
+                command: list[str] = [self._python, "-P", "-c", _START, str(_ROOT)]
+                environment: Mapping[str, str] | None = {**os.environ, **here, "MLX_RANK": str(rank)}
+                if not host.is_local:
+                    command = [*SSH, host.ssh, remote_script(self._cluster.python, rank, variables, files)]
+                    environment = None
+                self._ranks.append(_Rank(self._cluster.name_of(rank), command, environment))
+            self._note()
+        except OSError as error:
+            self.stop()
+            raise DraftlightError(f"A rank of the cluster cannot be started: {error.strerror or error}.") from error
+        return {**here, "MLX_RANK": "0"}
+
+    def failure(self) -> str | None:
+        """Why the answer has to end; None as long as all ranks live. Those that failed by themselves are named first."""
+        failures = [(rank.failed is None, failure) for rank in self._ranks if (failure := rank.failure(self._silent)) is not None]
+        return min(failures, key=lambda entry: entry[0])[1] if failures else None
+
+    def stop(self) -> None:
+        """Kills all of them, and returns when none is left."""
+        while self._ranks:
+            self._ranks.pop().end()
+        while self._files:
+            self._files.pop().unlink(missing_ok=True)
+
+    def _note(self) -> None:
+        """Writes down who runs, for `running`; removed with the other files."""
+        path = _notes() / f"{os.getpid()}-{id(self)}.json"
+        self._files.append(path)
+        entry = {"starter": os.getpid(), "followers": self.pids, "began": time.time(), "cluster": plain(self._cluster)}
+        write_whole(path, json.dumps(entry), private=True)
+
+
+def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT) -> Launch:
+    """How an `engine.process.client.ProcessEngine` starts rank 0 and, with it, the others."""
+    return Launch(
+        engine="engine.cluster.rank_zero:engine",
+        arguments={"cluster": plain(cluster), "measures": measures},
+        companions=partial(Ranks, cluster, silent),
+    )
+
+
+def _notes() -> Path:
+    return data_folder() / "cluster"
+
+
+def running() -> list[dict[str, Any]]:
+    """The clusters that were started on this machine and not ended, oldest first: pid of the `starter`, of its `followers`, when
+    it `began` (seconds since 1970), its `cluster` as in a file of hosts, and the pids that are `alive`. Notes of the dead go."""
+    found = []
+    for path in sorted(_notes().glob("*.json")) if _notes().is_dir() else []:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            entry = json.loads(path.read_text())
+            entry["alive"] = [pid for pid in (entry["starter"], *entry["followers"]) if _is_alive(pid)]
+            if entry["alive"]:
+                found.append(entry)
+            else:
+                path.unlink(missing_ok=True)
+    return sorted(found, key=lambda entry: float(entry["began"]))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,133 @@
+"""What a rank other than 0 does: it runs the passes that rank 0 orders, and ends when that has gone.
+
+The environment says which rank it is and where the others are, as `mlx.launch` would. `engine.cluster.rank` starts it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine import garbage
+from engine.cluster.group import ClusterLost, Group, join, lost_links
+from engine.cluster.orders import Kind, Order, Report, checksum, probe_of
+from engine.cluster.rank import FAILED, NAP, READY, say
+from engine.cluster.sharding import agree, fingerprint, split
+from engine.cluster.split_model import evaluate_read, last_block_of
+from engine.errors import DraftlightError
+from engine.models import loading
+from engine.models.loaded import LoadedModel
+from engine.target.prompt_cache import make_prompt_cache, trim_to
+from engine.target.quantised_cache import make_quantised_cache
+
+
+class Follower:
+    """Obeys the orders of rank 0.
+
+    Args:
+        group: all ranks, this one among them.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._report: list[int] = []
+        self._drop()
+
+    def _drop(self) -> None:
+        self._loaded: LoadedModel | None = None
+        self._last_block: Any = None
+        self._caches: dict[int, list[Any]] = {}
+        self._texts: dict[int, list[int]] = {}
+        garbage.collect()
+        mx.clear_cache()
+
+    def serve(self) -> None:
+        """Obeys until rank 0 says that it is over. Raises ClusterLost when a rank is gone."""
+        while True:
+            order = Order.of(self._group.exchange(self._report)[0])
+            self._report = []
+            match order.kind:
+                case Kind.NAP:
+                    time.sleep(NAP * order.length)
+                case Kind.PASS | Kind.READ:
+                    self._run(order)
+                case Kind.LOAD:
+                    self._load(self._group.receive(order.length).astype(np.uint8).tobytes())
+                case Kind.DROP:
+                    self._drop()
+                case Kind.ECHO:
+                    self._group.receive(order.length)
+                case Kind.END:
+                    return
+
+    def _run(self, order: Order) -> None:
+        ids = self._group.receive(order.length) if order.is_long else order.ids
+        for number in order.gone:
+            self._caches.pop(number, None)
+            self._texts.pop(number, None)
+        if self._loaded is None:
+            raise DraftlightError("Rank 0 ordered a pass before it had said of which model.")
+        model, tokens = self._loaded.model, mx.array(ids)[None]
+        cache, text = self._of(order) if order.cache else (None, [])
+        text.extend(ids.tolist())
+        probe = 0.0
+        with lost_links():
+            if order.kind == Kind.READ:
+                evaluate_read(model, self._last_block, tokens, cache or [])
+            else:
+                logits = model(tokens, cache=cache)
+                shown = probe_of(logits)
+                mx.eval(logits, shown)
+                probe = float(np.asarray(shown))
+        self._report = Report(checksum(text), len(text), probe).row()
+
+    def _of(self, order: Order) -> tuple[list[Any], list[int]]:
+        """The cache of an order and its text, cut back to what the order says."""
+        if order.cache not in self._caches:
+            assert self._loaded is not None
+            model = self._loaded.model
+            made = make_quantised_cache(model, order.bits, self._loaded.name) if order.bits else make_prompt_cache(model)
+            self._caches[order.cache], self._texts[order.cache] = made, []
+        cache, text = self._caches[order.cache], self._texts[order.cache]
+        if order.start < len(text):
+            trim_to(cache, order.start, "target")
+            del text[order.start :]
+        return cache, text
+
+    def _load(self, described: bytes) -> None:
+        """Loads its part of a model, and tells everybody whether it could, and which model that is."""
+        wanted = json.loads(described)
+        self._drop()
+        mark, reason = b"", ""
+        try:
+            loaded = loading.load(
+                wanted["name"], split=lambda model, name: split(model, name, self._group.mlx, wanted["sharding"])
+            )
+            mark = fingerprint(loaded)
+            self._loaded, self._last_block = loaded, last_block_of(loaded.model)
+        except DraftlightError as error:
+            reason = str(error)
+        agree(self._group, mark, reason)
+
+
+def main() -> int:
+    """Runs this rank; returns the exit status."""
+    say(READY)
+    try:
+        group = join(os.environ.get("DRAFTLIGHT_LINKS", "ring"))
+        if os.environ.get("DRAFTLIGHT_OWN_HOSTFILE"):
+            Path(os.environ["MLX_HOSTFILE"]).unlink(missing_ok=True)
+        Follower(group).serve()
+    except ClusterLost as error:
+        say(f"{FAILED}{error}")
+        return 1
+    except Exception as error:  # whoever started this rank tells the user; nobody sees this terminal
+        say(f"{FAILED}{type(error).__name__}: {error}")
+        return 1
+    return 0

@@ -1,0 +1,123 @@
+"""Splitting a loaded model as mlx-lm does (`mlx_lm.utils.sharded_load`), and what keeps a model from being split.
+
+Tensor: the model's own `shard` leaves every rank a part of each attention and feed-forward layer; all have the same logits.
+Pipeline: each rank keeps some of the layers, rank 0 the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+from mlx_lm.tuner.lora import LoRALinear
+
+from engine.cluster.group import Group
+from engine.cluster.hosts import Sharding
+from engine.cluster.split_model import TOLD_CACHES
+from engine.errors import DraftlightError
+from engine.models.loaded import LoadedModel
+from engine.target.prompt_cache import leaves_of, make_prompt_cache
+from engine.wording import listed
+
+_READ_OF_GGUF = 2**16
+
+
+def split(model: nn.Module, name: str, group: mx.distributed.Group, sharding: Sharding) -> None:
+    """Leaves of a model what the calling rank is to hold; its weights may be lazy.
+
+    Raises:
+        DraftlightError: it cannot be split in this way over so many ranks, and what to do.
+    """
+    reason = refusal(model, name, group.size(), sharding)
+    if reason is not None:
+        raise DraftlightError(reason)
+    try:
+        if sharding == "tensor":
+            model.shard(group)
+        else:
+            model.model.pipeline(group)
+        model(
+            mx.array([[0]]), cache=make_prompt_cache(model)
+        )  # builds the graph and computes nothing: parts that do not fit show
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        raise DraftlightError(
+            f"{name} cannot be split over {group.size()} ranks: {error} Use another number of ranks, or a pipeline."
+        ) from error
+
+
+def refusal(model: nn.Module, name: str, ranks: int, sharding: Sharding) -> str | None:
+    """Why a model cannot be split over so many ranks, as sentences; None if it can, as far as its settings tell."""
+    others = sorted({type(leaf).__name__ for leaf in leaves_of(make_prompt_cache(model)) if type(leaf) not in TOLD_CACHES})
+    if others:
+        return (
+            f"{name} cannot be split: some of its layers keep something else than keys and values ({listed(others)}). "
+            "Use it on one machine."
+        )
+    if any(isinstance(module, LoRALinear) for module in model.modules()):
+        return f"{name} cannot be split: an adapter is applied to it. Fuse the adapter with mlx_lm.fuse first."
+    if sharding == "pipeline":
+        return _pipeline_refusal(model, name, ranks)
+    if not hasattr(model, "shard"):
+        other = " Use a pipeline." if hasattr(getattr(model, "model", None), "pipeline") else ""
+        return f"{name} cannot be split by tensors: mlx-lm has no way to split models of its kind.{other}"
+    heads = {
+        what: count
+        for what, entry in (("attention heads", "num_attention_heads"), ("key and value heads", "num_key_value_heads"))
+        if isinstance(count := getattr(getattr(model, "args", None), entry, None), int) and count
+    }
+    if all(count % ranks == 0 for count in heads.values()):
+        return None
+    common = math.gcd(*heads.values())
+    possible = [number for number in range(2, common + 1) if common % number == 0]
+    described = " and ".join(f"{count} {what}" for what, count in heads.items())
+    advice = f"Use {' or '.join(map(str, possible))} ranks" if possible else "It can only run on one rank"
+    return f"{name} cannot be split by tensors over {ranks} ranks: it has {described}. {advice}."
+
+
+def _pipeline_refusal(model: nn.Module, name: str, ranks: int) -> str | None:
+    if not hasattr(getattr(model, "model", None), "pipeline"):
+        other = " Split it by tensors." if hasattr(model, "shard") else ""
+        return f"{name} cannot be spread over a pipeline: mlx-lm has none for models of its kind.{other}"
+    layers = len(model.layers)
+    return None if layers >= ranks else f"{name} has {layers} layers, too few for a pipeline of {ranks} ranks."
+
+
+def fingerprint(model: LoadedModel) -> bytes:
+    """32 bytes that differ between different models: configuration, index, and names and sizes of the weight files.
+
+    It takes no time, so that every start can compare; the weights themselves are not read.
+    """
+    return fingerprint_of(Path(model.path), model.weight_files)
+
+
+def fingerprint_of(path: Path, weight_files: tuple[Path, ...]) -> bytes:
+    """As `fingerprint`, of a model that is not loaded."""
+    digest = hashlib.sha256()
+    for part in ("config.json", "model.safetensors.index.json"):
+        if path.is_dir() and (path / part).is_file():
+            digest.update((path / part).read_bytes())
+    for file in sorted(weight_files):
+        digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+        if file.suffix != ".safetensors":
+            with file.open("rb") as opened:
+                digest.update(opened.read(_READ_OF_GGUF))
+    return digest.digest()
+
+
+def agree(group: Group, mark: bytes, reason: str = "") -> tuple[int, str] | None:
+    """Has all ranks show the fingerprint of what they loaded, empty where they could not, and then for what reason.
+
+    Returns:
+        the first rank that could not load it, or loaded another model than rank 0, with its reason; None if all agree.
+    """
+    own = [int(number) for number in np.frombuffer(mark, np.int32)]
+    rows = group.exchange([len(mark), *own])
+    differing = [rank for rank in range(group.size) if not rows[rank][0] or (rows[rank] != rows[0]).any()]
+    if not differing:
+        return None
+    reasons = group.texts(reason)
+    return next(((rank, text) for rank, text in enumerate(reasons) if text), (differing[0], "It has another model there."))

@@ -1,0 +1,136 @@
+"""The target as rank 0's decode loop sees it: a model like any other, whose every pass the other ranks run too.
+
+A pass is told before it runs, and evaluated as far on rank 0 as on the others: a collective that one rank leaves out would be
+answered by the next one of another. So nothing here stays in a lazy graph that may be dropped. What is only asked for shapes is
+asked of the part that this rank holds (`part`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import KVCache, QuantizedKVCache
+
+from engine.cluster.group import ClusterLost, Group, Links, lost_links
+from engine.cluster.hosts import Cluster
+from engine.cluster.orders import MOST_GONE, Kind, Order, Report, checksum, probe_of
+from engine.errors import DraftlightError
+from engine.target.layer_taps import Taps
+from engine.target.prompt_cache import cache_length, leaves_of
+
+_TOLD_AS = "_draftlight_told_as"
+TOLD_CACHES = (KVCache, QuantizedKVCache)
+"""Layers whose length says all that the other ranks need to know of a roll-back."""
+
+
+class SplitModel:
+    """A callable (tokens (1, rows), cache=) -> logits (1, rows, width), of mlx-lm's kind.
+
+    Args:
+        part: what this rank holds of the model.
+        group: all ranks. cluster: who they are.
+        parameters: of the whole model; the size of a prompt's chunks follows from it, so it is the same on one machine and many.
+
+    Attributes:
+        part: as given. links: what times the collectives of a pass.
+        pipeline_size: over how many ranks the layers are spread; 1 where each rank has a part of each.
+    """
+
+    def __init__(self, part: Any, group: Group, cluster: Cluster, parameters: int) -> None:
+        self.part = part
+        self.links: Links = group.links
+        self.parameter_count = parameters
+        self.pipeline_size = group.size if cluster.sharding == "pipeline" else 1
+        self._group, self._cluster = group, cluster
+        self._texts: dict[int, list[int]] = {}
+        self._gone: list[int] = []
+        self._caches = 0
+        self._expected: tuple[int, int] | None = None
+        self._probe: mx.array | None = None
+        self._last_block = last_block_of(part)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["part"], name)
+
+    def __call__(self, tokens: mx.array, cache: Sequence[Any] | None = None) -> mx.array:
+        self._tell(Kind.PASS, tokens, cache)
+        with lost_links(), self.links.around():
+            logits: mx.array = self.part(tokens, cache=cache)
+            self._probe = probe_of(logits)
+            mx.async_eval(logits, self._probe)
+        return logits
+
+    def read(self, tokens: mx.array, cache: Sequence[Any]) -> None:
+        """Runs a pass over a chunk of a prompt (1, rows), without logits."""
+        self._tell(Kind.READ, tokens, cache)
+        with lost_links():
+            evaluate_read(self.part, self._last_block, tokens, cache)
+
+    def settle(self) -> None:
+        """Compares what the ranks hold after the last pass. Raises ClusterLost with the rank that differs."""
+        self.say(Order(Kind.NAP))
+
+    def say(self, order: Order) -> None:
+        """Gives an order that is no pass. Raises ClusterLost as `settle`."""
+        reports = self._group.exchange(order.row())
+        expected, self._expected = self._expected, None
+        probe, self._probe = self._probe, None
+        if expected is None:
+            return
+        own = Report(*expected, 0.0 if probe is None else float(np.asarray(probe)))
+        for rank in range(1, self._group.size):
+            if not Report.of(reports[rank]).agrees(own):
+                self._disagree(rank, own, Report.of(reports[rank]))
+
+    def _disagree(self, rank: int, own: Report, theirs: Report) -> NoReturn:
+        what = "holds another text" if (own.text, own.length) != (theirs.text, theirs.length) else "computes other logits"
+        raise ClusterLost(
+            f"The answer was stopped because {self._cluster.name_of(rank)} {what} than rank 0, so what came next could have been "
+            "wrong. Check with draftlight cluster doctor that all machines have the same model and versions."
+        )
+
+    def _tell(self, kind: Kind, tokens: mx.array, cache: Sequence[Any] | None) -> None:
+        ids = np.asarray(tokens, dtype=np.int32)
+        if ids.shape[0] != 1:
+            raise DraftlightError("A target that is split over several ranks reads one text at a time.")
+        number, start, bits = 0, 0, 0
+        if cache is not None:
+            leaf = leaves_of(cache)[0]
+            number, start = self._number_of(leaf), cache_length(cache) or 0
+            bits = getattr(leaf, "bits", 0)
+        text = self._texts.setdefault(number, []) if number else []
+        del text[start:]
+        gone, self._gone[:MOST_GONE] = tuple(self._gone[:MOST_GONE]), []
+        for each in gone:
+            self._texts.pop(each, None)
+        order = Order(kind, number, start, ids.shape[1], bits, checksum(text), gone, ids[0])
+        self.say(order)
+        if order.is_long:
+            self._group.send(ids[0])
+        text.extend(ids[0].tolist())
+        self._expected = checksum(text), len(text)
+
+    def _number_of(self, leaf: Any) -> int:
+        """The number under which the others know a cache, by its first layer; the layer's end is told them with a later pass."""
+        number: int = getattr(leaf, _TOLD_AS, 0)
+        if not number:
+            self._caches += 1
+            number = self._caches
+            setattr(leaf, _TOLD_AS, number)
+            weakref.finalize(leaf, self._gone.append, number).atexit = False
+        return number
+
+
+def last_block_of(part: Any) -> Taps:
+    """What the last layer of a part puts out, for `evaluate_read` alone."""
+    return Taps(part.layers, (len(part.layers) - 1,))
+
+
+def evaluate_read(part: Any, last_block: Taps, tokens: mx.array, cache: Sequence[Any]) -> None:
+    """Runs the blocks of a part over a chunk (1, rows), and evaluates what every rank evaluates: caches and the last output."""
+    part(tokens, cache=cache)
+    mx.eval([layer.state for layer in cache if getattr(layer, "keys", None) is not None], last_block.take_batch())

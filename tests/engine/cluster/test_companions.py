@@ -1,0 +1,143 @@
+"""How ranks are started and ended, with small scripts in their place: no MLX."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.cluster import companions
+from engine.cluster.companions import Ranks, addresses, launch_for, links_of, remote_script, running
+from engine.cluster.hosts import Cluster, Host, cluster_of, of_this_machine
+from engine.errors import DraftlightError
+from tests.engine.process.processes import is_alive, until
+
+SPREAD = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2", "10.1.0.2"))), python="/opt/a b/python")
+
+
+def script(tmp_path: Path, body: str) -> str:
+    """An interpreter that does something else than Python: a rank of this machine."""
+    path = tmp_path / "rank"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_rank_that_ends_is_named_with_what_it_said_last(home: Path, tmp_path: Path) -> None:
+    said = "echo noise; echo '[ring] Socket 3 was closed by the peer'; echo 'draftlight-rank failed The model is not there.'"
+    ranks = Ranks(of_this_machine(3), python=script(tmp_path, f'[ "$MLX_RANK" = 2 ] && {{ {said}; exit 1; }}; exec cat'))
+    try:
+        environment = ranks.start()
+        assert environment["MLX_RANK"] == "0"
+        assert [len(rank) for rank in json.loads(Path(environment["MLX_HOSTFILE"]).read_text())] == [1, 1, 1]
+        assert until(lambda: ranks.failure() is not None)
+        assert ranks.failure() == "Rank 2 (127.0.0.1) of the cluster has ended: The model is not there."
+        assert running()[0]["followers"] == ranks.pids
+    finally:
+        processes = ranks.pids
+        ranks.stop()
+    assert not Path(environment["MLX_HOSTFILE"]).exists()
+    assert not running()
+    assert not any(is_alive(process) for process in processes)
+    ranks.stop()
+
+
+def test_a_stopped_rank_is_missed_and_killed_all_the_same(home: Path, tmp_path: Path) -> None:
+    beats = "while :; do echo draftlight-rank beats; sleep 0.05; done"
+    ranks = Ranks(of_this_machine(2), silent=0.5, python=script(tmp_path, beats))
+    try:
+        ranks.start()
+        assert until(lambda: ranks._ranks[0].heard is not None)
+        assert ranks.failure() is None
+        (process,) = ranks.pids
+        os.kill(process, signal.SIGSTOP)
+        assert until(lambda: ranks.failure() is not None)
+        assert "Rank 1 (127.0.0.1) of the cluster has not answered for" in (ranks.failure() or "")
+    finally:
+        ranks.stop()
+    assert not is_alive(process)
+
+
+def test_what_cannot_be_started_leaves_nothing(home: Path, tmp_path: Path) -> None:
+    ranks = Ranks(of_this_machine(2), python=str(tmp_path / "missing"))
+    with pytest.raises(DraftlightError, match="A rank of the cluster cannot be started: No such file"):
+        ranks.start()
+    assert not ranks.pids and not running()
+
+
+def test_notes_of_clusters_whose_processes_died_are_swept(home: Path) -> None:
+    (home / "cluster").mkdir()
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    entry = {"starter": int(gone.stdout), "followers": [], "began": 1.0, "cluster": {}}
+    (home / "cluster" / "1.json").write_text(json.dumps(entry))
+    (home / "cluster" / "2.json").write_text("{")
+    assert running() == []
+    assert [path.name for path in (home / "cluster").iterdir()] == ["2.json"]
+
+
+def test_ports_are_free_ones_here_and_those_of_mlx_launch_elsewhere() -> None:
+    here = [int(place.rpartition(":")[2]) for rank in addresses(of_this_machine(4)) for place in rank]
+    assert len(set(here)) == 4
+    for port in here:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", port))
+    assert addresses(SPREAD) == [["10.0.0.1:32323"], ["10.0.0.2:32324", "10.1.0.2:32325"]]
+
+
+def test_another_machine_becomes_a_rank_by_its_shell(tmp_path: Path) -> None:
+    """The script is run by a real shell, with a stand-in for the interpreter that shows what it got."""
+    shown = tmp_path / "a 'b' python"
+    shown.write_text('#!/bin/sh\necho "$@"; echo "$MLX_RANK $DRAFTLIGHT_LINKS $QUOTED"; cat "$MLX_HOSTFILE"\n')
+    shown.chmod(0o755)
+    variables, files = links_of(SPREAD)
+    told = remote_script(str(shown), 1, {**variables, "QUOTED": "it's $HOME"}, files)
+    ran = subprocess.run(
+        ["sh", "-c", told], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    )
+    assert ran.stdout.splitlines() == ["-P -m engine.cluster.rank", "1 ring it's $HOME", json.dumps(addresses(SPREAD))]
+
+
+def test_jaccl_gets_the_variables_that_mlx_launch_sets() -> None:
+    hosts = [
+        {"ssh": "127.0.0.1", "ips": ["10.0.0.1"], "rdma": [None, "rdma_en5"]},
+        {"ssh": "mac2", "ips": [], "rdma": ["rdma_en5", None]},
+    ]
+    variables, files = links_of(cluster_of({"hosts": hosts, "backend": "jaccl-ring"}))
+    assert variables == {"DRAFTLIGHT_LINKS": "jaccl-ring", "MLX_JACCL_COORDINATOR": "10.0.0.1:32323", "MLX_JACCL_RING": "1"}
+    assert files == {"MLX_IBV_DEVICES": '[[null, "rdma_en5"], ["rdma_en5", null]]'}
+
+
+def test_another_machine_is_reached_by_ssh(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for ssh on the path runs what it is given in a shell here, as the other machine's would."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nfor last; do :; done\nexec sh -c "$last"\n')
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho draftlight-rank ready\necho draftlight-rank beats\nexec cat\n")
+    for program in (ssh, python):
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    ranks = Ranks(Cluster(SPREAD.hosts, python=str(python)))
+    try:
+        ranks.start()
+        assert until(lambda: ranks._ranks[0].is_ready)
+        assert ranks.failure() is None
+        assert (
+            (tmp_path / "arguments")
+            .read_text()
+            .startswith("-tt -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=10 mac2 stty")
+        )
+    finally:
+        ranks.stop()
+
+
+def test_a_launch_names_an_engine_that_can_be_made_from_json() -> None:
+    launch = launch_for(SPREAD)
+    assert cluster_of(json.loads(json.dumps(launch.arguments["cluster"]))) == SPREAD
+    assert launch.engine == "engine.cluster.rank_zero:engine"
+    assert launch.companions is not None and isinstance(launch.companions(), companions.Ranks)
