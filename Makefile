@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n auto --dist worksteal
 SOURCES := app engine shaders tests packaging
 
-.PHONY: help setup model run test test-full test-tools lint format lock wheel check-wheel self-test fuzz soak clean
+.PHONY: help setup model run test test-full test-tools lint lint-workflows format lock wheel check-wheel self-test fuzz soak clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ lint: setup ## check style, types and import contracts
 	$(PY) -m ruff format --check $(SOURCES)
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-cache
+
+lint-workflows: setup build/zizmor ## check the files of the workflows
+	@build/zizmor/bin/zizmor --offline --strict-collection --no-progress --quiet .github/workflows
+
+build/zizmor: packaging/workflows.lock
+	@$(PY) -m pip install --quiet --require-hashes --no-deps --target $@ --requirement packaging/workflows.lock && touch $@
 
 format: setup ## format the code
 	$(PY) -m ruff check --fix $(SOURCES)

@@ -12,7 +12,7 @@ compile() {
 }
 compile pyproject.toml --output-file packaging/runtime.lock
 compile pyproject.toml --extra dev --constraint packaging/runtime.lock --output-file packaging/development.lock
-compile --group docs --output-file packaging/docs.lock
+for group in docs workflows; do compile --group $group --output-file packaging/$group.lock; done
 
 if grep -En '^torch==|://' packaging/*.lock; then
     echo "The lock files must contain neither torch nor URLs." >&2
