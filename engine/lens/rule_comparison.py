@@ -249,10 +249,11 @@ def share(value: float) -> str:
 
 def positions_words(comparison: RuleComparison) -> str:
     """How many judged positions count, and how many were copied."""
-    if comparison.all_copied:
-        return f"{comparison.positions:,} judged positions, all copied"
     many = f"{comparison.positions:,} judged position{'s' * (comparison.positions != 1)}"
-    return f"{many}, plus {comparison.copied:,} copied ones that every rule accepts alike" if comparison.copied else many
+    if comparison.all_copied:
+        return f"{many}, {'all ' * (comparison.positions != 1)}copied"
+    copied = f"{comparison.copied:,} copied one{'s' * (comparison.copied != 1)}"
+    return f"{many}, plus {copied} that every rule accepts alike" if comparison.copied else many
 
 
 def comparison_sentence(comparison: RuleComparison) -> str:

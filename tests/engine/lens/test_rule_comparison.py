@@ -19,6 +19,7 @@ from engine.lens.rule_comparison import (
     difference_sentence,
     helps_to_warm,
     likeness,
+    positions_words,
     share,
     student_95,
 )
@@ -67,6 +68,13 @@ def test_copied_proposals_are_counted_apart() -> None:
         "At 2 judged positions, plus 2 copied ones that every rule accepts alike: Match .50 · Gumbel .80 · Rejection .90 expected"
         in comparison_sentence(found)
     )
+
+
+def test_one_position_is_counted_as_one() -> None:
+    certain = Expected(0.7, 0.7, 0.7)
+    assert positions_words(newest([judged(0, [certain], copied=(0,))])) == "1 judged position, copied"
+    found = newest([judged(0, [EASY, certain], copied=(1,))])
+    assert positions_words(found) == "1 judged position, plus 1 copied one that every rule accepts alike"
 
 
 def test_where_all_are_copied_they_are_shown_and_the_reason_is_given() -> None:
