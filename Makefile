@@ -62,7 +62,7 @@ wheel: setup ## build dist/draftlight-*.whl, with the documentation in it if `ma
 check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
 	@bash packaging/check_wheel.sh
 
-.PHONY: deb app bare-machine docs
+.PHONY: deb app bare-machine docs pictures
 
 deb: wheel ## build a Debian package of everything, for this machine's distribution (Debian 12, 13, Ubuntu 24.04)
 	@bash packaging/linux/build_deb.sh
@@ -74,6 +74,9 @@ docs: setup model ## build the documentation in dist/docs, with pictures and num
 	@[ build/docs/environment/bin/sphinx-build -nt packaging/docs.lock ] || { $(PY) -m venv --clear build/docs/environment && \
 		build/docs/environment/bin/python -m pip install --quiet --require-hashes --only-binary :all: --no-deps -r packaging/docs.lock; }
 	@$(PY) packaging/build_docs.py $(ARGS)
+
+pictures: setup model ## paint the pictures of README and of the documentation anew, with real answers; look at them
+	@$(PY) packaging/build_docs.py --pictures
 
 bare-machine: ## as root: install on a bare Debian, ask, open the window (ARGS=deb, uv, pipx or checkout; `make deb` first)
 	@bash packaging/bare_machine.sh $(ARGS)

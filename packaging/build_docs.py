@@ -1,7 +1,8 @@
 """Builds the documentation in dist/docs from assets/docs, with pictures and numbers that the program makes: make docs
 
 The pages are Markdown. What stands in << >> is filled in here, files of the repository and results of real answers, so that
-nothing shown can differ from what is. Pictures and answers are kept in build/docs until --fresh.
+nothing shown can differ from what is. Pictures and answers are kept in build/docs until --fresh. `make pictures` makes these
+anew, and README's, which alone are part of the repository.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = REPOSITORY / "assets" / "docs"
 WORK = REPOSITORY / "build" / "docs"
 SITE = REPOSITORY / "dist" / "docs"
+IN_README = {
+    f"mid-answer-{theme}.png": REPOSITORY / "assets" / "screenshots" / f"window-{theme}.png" for theme in ("dark", "light")
+}
+"""Pictures of the window that README shows, and where."""
 PROMPT = "Why is the sky blue?"
 ANSWER = {"seed": 7, "temperature": 0.8, "gamma": 4, "max-tokens": 96, "drafter": "builtin-draft"}
 RULES = ("match", "rejection", "gumbel", "block")
@@ -216,9 +221,10 @@ def main() -> int:
     """Exit status of Sphinx, which fails at a broken link or picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fresh", action="store_true", help="make pictures and answers anew")
+    parser.add_argument("--pictures", action="store_true", help="make all pictures anew, those of README too, and nothing else")
     parser.add_argument("--sphinx", default=str(WORK / "environment" / "bin" / "sphinx-build"), help="the generator")
     arguments = parser.parse_args()
-    if arguments.fresh:
+    if arguments.fresh or arguments.pictures:
         for name in ("pictures", "traces"):
             shutil.rmtree(WORK / name, ignore_errors=True)
     if not (WORK / "traces" / "plain.jsonl").is_file():
@@ -228,6 +234,10 @@ def main() -> int:
         shutil.rmtree(unfinished, ignore_errors=True)
         make_pictures(unfinished)
         unfinished.rename(WORK / "pictures")
+    if arguments.pictures:
+        for name, place in IN_README.items():
+            shutil.copyfile(WORK / "pictures" / name, place)
+        return 0
     source = WORK / "source"
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)

@@ -56,7 +56,8 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
         painted = []
         for appearance in ("light", "dark"):
             window.set_appearance(appearance)
-            application.processEvents()
+            for _ in range(2):  # words that have changed, then the room that they take
+                application.processEvents()
             image = window.grab().toImage()
             if screenshots is not None:
                 screenshots.mkdir(parents=True, exist_ok=True)

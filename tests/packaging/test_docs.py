@@ -49,13 +49,22 @@ def test_every_page_is_in_the_contents() -> None:
     assert {path.stem for path in PAGES} - {"index"} | {name.lower() for name in docs.ROOT_PAGES} == listed
 
 
+STATES = {"compare", "finished", "first-start", "loading", "mid-answer"}
+
+
 def test_pictures_are_those_of_the_self_test_and_the_charts() -> None:
     """tests/app/window/test_launch.py has the names that the self-test gives."""
-    states = {"compare", "finished", "first-start", "loading", "mid-answer"}
     text = "".join(path.read_text(encoding="utf-8") for path in PAGES)
     named = re.findall(r"pictures/([\w-]+)-(?:light|dark)\.png", text)
-    assert named and set(named) <= states
+    assert named and set(named) <= STATES
     assert text.count("-light.png") == text.count("-dark.png")
+
+
+def test_readmes_pictures_are_those_that_the_script_paints() -> None:
+    shown = re.findall(r"(?:src|srcset)=\"([^\"]+)\"", (REPOSITORY / "README.md").read_text(encoding="utf-8"))
+    assert sorted(REPOSITORY / path for path in shown) == sorted(docs.IN_README.values())
+    assert sorted(docs.IN_README.values()) == sorted((REPOSITORY / "assets" / "screenshots").iterdir())
+    assert {name.rpartition("-")[0] for name in docs.IN_README} <= STATES
 
 
 def test_a_newcomers_log_has_the_time_to_the_first_answer() -> None:
