@@ -10,6 +10,7 @@ Sun et al., "Block Verification Accelerates Speculative Decoding" (ICLR 2025).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ import numpy as np
 
 from engine.host import computes_on_host, on_host
 from engine.noise import NO_TOKEN, NoiseSource
+from engine.noise_reference import Stream
 from engine.target.distribution import Distribution, Floats, HostRows, OneHot
 from engine.types import MAX_GAMMA, Rule
 
@@ -40,11 +42,17 @@ class RoundNoise:
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `shared` noise of consecutive positions, from the round's `first`-th one on."""
+        if not self.lazy and rows.host is not None:  # there margins take time, and are left for later
+            return self._on_host(rows.host, rows.inverse_temperature, "shared", first)
         return self._drawn(rows, first)[0]
 
     def margins(self, rows: Distribution) -> mx.array:
         """(rows,) float32: how far the best score of each `shared` draw is above the second best."""
         return self._drawn(rows, 0)[1]
+
+    def shared_streams(self, count: int) -> list[Stream]:
+        """The `shared` noise of the round's first positions, for whoever draws from it later."""
+        return self.source.streams([self.position + index for index in range(count)])
 
     def _drawn(self, rows: Distribution, first: int) -> tuple[mx.array, mx.array]:
         """Ids and margins; the latest are kept, since a draw and its margin are asked for one after the other."""
@@ -54,17 +62,34 @@ class RoundNoise:
             self._latest = (rows, first, *drawn)
         return self._latest[2:]
 
-    def prepare(self, domain: Literal["shared", "draft"], first: int, count: int, logits: mx.array) -> None:
+    def prepare(
+        self, domain: Literal["shared", "draft"], first: int, count: int, logits: mx.array, stage: Literal["draft", "verify"]
+    ) -> None:
         """Where numpy makes the noise: makes what `count` positions of the round, from its `first`-th on, will need, while the
-        logits that are to meet it are being computed."""
-        if computes_on_host():
-            mx.async_eval(logits)
-            self.source.prepare([self.position + first + index for index in range(count)], domain, self.position)
+        logits that are to meet it are being computed. What is drawn in the graph takes all of it; else it is not made where
+        it would be ready later than the logits of this stage are."""
+        if not computes_on_host():
+            return
+        positions = [self.position + first + index for index in range(count)]
+        mx.async_eval(logits)
+        if self.lazy:
+            self.source.prepare(positions, domain, self.position)
+        else:
+            meanwhile = self.source.meanwhile[stage]
+            meanwhile.make(lambda: self.source.prepare(positions, domain, self.position), lambda: mx.eval(logits))
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
+        if rows.host is not None:
+            return self._on_host(rows.host, rows.inverse_temperature, "draft", first)
         positions = [self.position + first + index for index in range(rows.rows)]
         return self.source.argmax(rows.logits, rows.inverse_temperature, positions, "draft", self.position)
+
+    def _on_host(self, rows: HostRows, inverse_temperature: float, domain: str, first: int) -> mx.array:
+        """(rows,) ids, by numpy."""
+        positions = [self.position + first + index for index in range(len(rows.rows))]
+        logits = [row.logits for row in rows.rows]
+        return mx.array(self.source.draw_on_host(logits, inverse_temperature, positions, domain, self.position))
 
     def coins(self, count: int) -> mx.array:
         """(count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
@@ -75,6 +100,11 @@ class RoundNoise:
         known = on_host(index)
         positions = (index.astype(mx.uint32) + self.position).reshape(1) if known is None else [self.position + int(known)]
         return self.source.argmax(row.logits, row.inverse_temperature, positions, "residual", self.position)
+
+    def residual_of(self, logarithms: Floats, index: int) -> mx.array:
+        """() the same from (vocab,) logarithms of weights, where numpy has them."""
+        drawn = self.source.draw_on_host([logarithms], 1.0, [self.position + index], "residual", self.position)
+        return mx.array(drawn[0], mx.int32)
 
 
 @dataclass(frozen=True)
@@ -245,6 +275,13 @@ def _rows_after(q: Draft, first: int) -> Draft:
     return q.part(first, q.rows)
 
 
+CLOSE = 1e-3
+"""Coins that differ from what they are compared with by less than this share are compared with that to the last bit. Sums over a
+vocabulary in float32 are far better than that."""
+LEAST_LOGARITHM = -80.0
+"""Below it exponentials in float32 lose digits, and at last are 0."""
+
+
 class _HostRound:
     """A round that numpy judges: what the verdict does not need is not computed.
 
@@ -266,13 +303,13 @@ class _HostRound:
         q_rows = q.host if isinstance(q, Distribution) else None
         if drafted is None or p.host is None or (q_rows is None and isinstance(q, Distribution)):
             return None
-        return cls(p, q, p.host, q_rows, [int(token) for token in drafted])
+        return cls(p, q, p.host, q_rows, drafted.tolist())
 
     def rejection(self, coins: mx.array, noise: RoundNoise) -> Judgement:
         """As `rejection`: no row behind the first rejected proposal is looked at."""
         compared = np.asarray(coins)
         accepted = 0
-        while accepted < self.gamma and compared[accepted] < self._all_ratios(accepted + 1)[accepted]:
+        while accepted < self.gamma and self._stands(accepted, compared[accepted]):
             accepted += 1
         token = self._token(accepted, np.float32(1), noise)
 
@@ -302,46 +339,74 @@ class _HostRound:
             return mx.array(1 - np.cumprod(falling[::-1], dtype=np.float32)[::-1])
 
         accepted = self.gamma
-        while accepted and not compared[accepted - 1] < passes(accepted):
+        while accepted and not self._keeps(accepted, weights[accepted], compared[accepted - 1], passes):
             accepted -= 1
         return Judgement(mx.array(accepted), self._token(accepted, weights[accepted], noise), chances, coins=coins)
+
+    def _stands(self, index: int, coin: Float) -> bool:
+        """Whether a coin is below the ratio at a proposal, which need not be known to the last bit unless they are close."""
+        if index >= len(self._ratios):
+            target = self._logarithm(self.p_rows, index)
+            drafter = Float(0) if self.q_rows is None else self._logarithm(self.q_rows, index)
+            if min(target, drafter) > LEAST_LOGARITHM:
+                ratio = math.exp(min(float(target) - float(drafter), 1.0))
+                if abs(ratio - coin) > CLOSE * ratio:
+                    return bool(coin < ratio)
+        return bool(coin < self._all_ratios(index + 1)[index])
+
+    def _keeps(self, length: int, weight: Float, coin: Float, passes: Callable[[int], Float]) -> bool:
+        """As `_stands` of keeping so many proposals under block, which `passes` tells to the last bit."""
+        if length < self.gamma and self.q_rows is not None:
+            mass = float(np.maximum(self._excess(length, weight), 0).sum(dtype=np.float64))
+            total = mass + 1 - float(weight)
+            if mass > CLOSE and abs(mass / total - coin) > CLOSE * mass / total:
+                return bool(coin < mass / total)
+        return bool(coin < passes(length))
+
+    def _excess(self, length: int, weight: Float) -> Floats:
+        """(vocab,): what the weighted p has over q after so many proposals."""
+        assert self.q_rows is not None
+        return np.asarray(weight * self.p_rows.rows[length].probabilities - self.q_rows.rows[length].probabilities)
 
     def _passing(self, length: int, weight: Float) -> Float:
         """What p still has over q after so many proposals, of that and what the weight lacks."""
         if self.q_rows is None:
-            mass = weight * (np.float32(1) - self._probabilities(self.p_rows, [length])[0])
+            mass = weight * (np.float32(1) - self._exponentials([self._logarithm(self.p_rows, length)])[0])
         else:
-            excess = weight * self.p_rows.rows[length].probabilities() - self.q_rows.rows[length].probabilities()
-            mass = np.float32(np.asarray(mx.maximum(mx.array(excess), 0.0).sum()))
+            mass = np.float32(np.asarray(mx.maximum(mx.array(self._excess(length, weight)), 0.0).sum()))
         total = mass + np.float32(1) - weight
         return np.float32(mass / total if total > 0 else 1)
 
     def _all_ratios(self, count: int) -> Floats:
         """At least the first `count` of p over q, at the proposals."""
-        known = len(self._ratios)
-        if known < count:
-            target = self._probabilities(self.p_rows, range(known, count))
+        known = range(len(self._ratios), count)
+        if known:
+            logarithms = [self._logarithm(rows, index) for rows in (self.p_rows, self.q_rows) if rows for index in known]
+            target, drafter = np.split(self._exponentials(logarithms), [len(known)])
             with np.errstate(all="ignore"):
-                more = target if self.q_rows is None else target / self._probabilities(self.q_rows, range(known, count))
+                more = target if self.q_rows is None else target / drafter
             self._ratios = np.concatenate([self._ratios, more])
         return self._ratios
 
-    def _probabilities(self, rows: HostRows, indices: Sequence[int]) -> Floats:
-        """Of the proposals at these indices, in the rows of these indices."""
-        logarithms = np.array([rows.rows[index].logarithm(self.drafted[index]) for index in indices], np.float32)
-        return np.asarray(mx.exp(mx.array(logarithms)))
+    def _logarithm(self, rows: HostRows, index: int) -> Float:
+        """Of the probability of the proposal at an index, in the row of that index."""
+        return rows.rows[index].logarithm(self.drafted[index])
+
+    def _exponentials(self, logarithms: Sequence[Float]) -> Floats:
+        """As MLX makes them, in one call: each takes as long as a pass over a vocabulary."""
+        return np.asarray(mx.exp(mx.array(np.array(logarithms, np.float32))))
 
     def _token(self, accepted: int, scale: Float, noise: RoundNoise) -> mx.array:
         """As `_residual_or_bonus`, of which only the one that is wanted is drawn."""
         if accepted == self.gamma:
             return noise.shared(self.p.row(self.gamma), first=self.gamma).astype(mx.int32).reshape(())
-        p_known = self.p_rows.rows[accepted].probabilities()
+        p_known = self.p_rows.rows[accepted].probabilities
         over = scale * p_known
         if self.q_rows is None:
             over[self.drafted[accepted]] -= 1
         else:
-            over -= self.q_rows.rows[accepted].probabilities()
+            over -= self.q_rows.rows[accepted].probabilities
         np.maximum(over, 0, out=over)
         with np.errstate(divide="ignore"):
-            row = Distribution(mx.array(np.log(over if over.sum() > 0 else p_known))[None])
-        return noise.residual(row, mx.array(accepted)).astype(mx.int32).reshape(())
+            logarithms = np.log(over, out=over) if over.max() > 0 else np.log(p_known)
+        return noise.residual_of(logarithms, accepted)

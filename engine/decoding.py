@@ -35,6 +35,7 @@ from engine.host import computes_on_host
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
+from engine.noise_reference import Stream
 from engine.rounds.draft_length import AutoGamma, FixedGamma
 from engine.rounds.drafter_choice import DrafterChoice
 from engine.rounds.machine_costs import MachineCosts
@@ -352,7 +353,7 @@ class _Run:
         verified = self._evaluated(logits) if staged else None
         communication = self.links.take() if self.links is not None and staged else None
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
-            noise.prepare("shared", 0, int(inputs.shape[0]), logits)
+            noise.prepare("shared", 0, int(inputs.shape[0]), logits, "verify")
 
         drafted_ids = None if proposals is None else proposals.tokens
         p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)
@@ -469,10 +470,13 @@ class _Run:
         judge = greedy if self.shaper.greedy else JUDGES[self.options.rule]
         return judge(p, proposals.q, proposals.tokens, noise)
 
-    def _margins(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> mx.array | None:
-        """(rows,) margins of the draws with shared noise; None where the target's token is not such a draw."""
+    def _margins(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> mx.array | Sequence[Stream] | None:
+        """(rows,) margins of the draws with shared noise, or the noise of each row, where they are left to numpy; None where the
+        target's token is not such a draw."""
         drawn = proposals is None or self.options.rule in INVARIANT_RULES
-        return noise.margins(p) if self.options.analyse and drawn and not self.shaper.greedy else None
+        if not (self.options.analyse and drawn) or self.shaper.greedy:
+            return None
+        return noise.shared_streams(p.rows) if computes_on_host() else noise.margins(p)
 
     def _other_draws(
         self, p: Distribution, proposals: Proposals | None, judgement: Judgement, noise: RoundNoise
@@ -493,7 +497,7 @@ class _Run:
         p: Distribution,
         proposals: Proposals | None,
         judgement: Judgement,
-        margins: mx.array | None,
+        margins: mx.array | Sequence[Stream] | None,
         others: OtherDraws | None,
     ) -> list[mx.array]:
         """Everything that the host will look at."""
@@ -503,7 +507,7 @@ class _Run:
         if not self.options.analyse:
             return arrays
         arrays += [array for array in (p.logits, p.unfiltered) if array is not None]
-        arrays += [array for array in (margins, judgement.coins, judgement.draws) if array is not None]
+        arrays += [array for array in (margins, judgement.coins, judgement.draws) if isinstance(array, mx.array)]
         if judgement.coins is not None and isinstance(judgement.chances, mx.array):
             arrays.append(judgement.chances)
         if proposals is not None and isinstance(proposals.q, Distribution):
@@ -518,7 +522,7 @@ class _Run:
         p: Distribution,
         proposals: Proposals | None,
         judgement: Judgement,
-        margins: mx.array | None,
+        margins: mx.array | Sequence[Stream] | None,
         others: OtherDraws | HostDraws | None,
     ) -> EvaluatedRound:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]

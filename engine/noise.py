@@ -8,7 +8,8 @@ tokens on a GPU without ever writing the noise down. Nothing is evaluated here; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import mlx.core as mx
@@ -84,6 +85,34 @@ def coin(seed: int, position: int, round_position: int | None = None) -> float:
     return reference.coin(seed, position, round_position)
 
 
+class Meanwhile:
+    """Makes noise while a pass is computed, as long as passes take longer than that.
+
+    A pass that is over sooner is waited for first: then only the noise that its logits ask for is made.
+    """
+
+    def __init__(self) -> None:
+        self._pays = True
+        self._making = 0.0
+
+    def make(self, noise: Callable[[], object], wait: Callable[[], object]) -> None:
+        """Waits for the pass, before or after the noise is made, if it is made at all."""
+        began = time.perf_counter()
+        if not self._pays:
+            wait()
+            self._pays = time.perf_counter() - began > self._making
+            return
+        noise()
+        made = time.perf_counter()
+        wait()
+        self._making = made - began
+        self._pays = time.perf_counter() - made > STILL_WAITED * self._making
+
+
+STILL_WAITED = 0.1
+"""A pass is still under way when the noise was made if it is then waited for this share of the time that the noise took."""
+
+
 class NoiseSource:
     """The noise of one run, and the memory that draws each shared row once.
 
@@ -100,6 +129,7 @@ class NoiseSource:
         self._in_kernel = noise_kernel.available()
         self._shared: dict[int, reference.Stream] = {}
         self._drafts: dict[tuple[int, int], reference.Stream] = {}
+        self.meanwhile = {"draft": Meanwhile(), "verify": Meanwhile()}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
         """Gumbel noise: (rows, vocab) float32, one row per position."""
@@ -147,6 +177,10 @@ class NoiseSource:
             self._drafts.setdefault((position, round_position), self._stream(position, domain, round_position))
         reference.draw_words([self._drafts[position, round_position] for position in positions])
 
+    def streams(self, positions: Sequence[int]) -> list[reference.Stream]:
+        """The shared noise of these positions, for whoever draws with it later."""
+        return self._streams(positions, "shared", None)
+
     def kept(self) -> Mapping[int, reference.Stream]:
         """The shared streams that are known by now, by position; later ones do not come in."""
         return dict(self._shared)
@@ -168,6 +202,17 @@ class NoiseSource:
     ) -> mx.array:
         """As `gumbel_argmax`, with this run's seed: (rows,) int32."""
         return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position, lazy)[0]
+
+    def draw_on_host(
+        self,
+        logits: Sequence[reference.Floats],
+        inverse_temperature: float,
+        positions: Sequence[int],
+        domain: str,
+        the_round: int,
+    ) -> reference.Ids:
+        """As `argmax`, where numpy has the rows of logits already, (vocab,) float32 each; no margin is looked for."""
+        return reference.draw_ids(logits, inverse_temperature, self._streams(positions, domain, the_round))
 
     def argmax_and_margin(
         self,

@@ -132,6 +132,18 @@ def words_of(keys: Sequence[tuple[int, int]], vocab_size: int) -> Words:
     return drawn.reshape(len(keys), -1)[:, :vocab_size]
 
 
+def words_of_pairs(key: tuple[int, int], pairs: npt.NDArray[np.int64]) -> Words:
+    """The random words of both tokens of some pairs: (pairs, 2)."""
+    drawn = np.empty((len(pairs), 2), np.uint32)
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        first = pairs[None, start : start + _PAIRS_AT_ONCE].astype(np.uint32)
+        second = first + np.uint32(PAIR_OFFSET)
+        _threefry_in_place([key], first, second)
+        drawn[start : start + _PAIRS_AT_ONCE, 0] = first
+        drawn[start : start + _PAIRS_AT_ONCE, 1] = second
+    return drawn
+
+
 def words_at(key: tuple[int, int], tokens: npt.NDArray[np.int64]) -> Words:
     """The random words of some tokens: (tokens,) uint32."""
     first = (tokens >> 1).astype(np.uint32)[None]
@@ -277,6 +289,14 @@ class Stream:
         """(tokens,) of these alone."""
         return words_at(self.key, tokens) if self._words is None else self._words[tokens]
 
+    def few(self, tokens: npt.NDArray[np.int64]) -> Words:
+        """The same, one by one: for a handful."""
+        if self._words is not None:
+            return self._words[tokens]
+        return np.array(
+            [threefry(self.key, token >> 1, (token >> 1) + PAIR_OFFSET)[token & 1] for token in tokens.tolist()], np.uint32
+        )
+
 
 def draw_words(streams: Sequence[Stream]) -> None:
     """Draws all words of streams of one vocabulary, those that lack them, together."""
@@ -286,20 +306,32 @@ def draw_words(streams: Sequence[Stream]) -> None:
             stream._words = drawn
 
 
-def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream]) -> tuple[npt.NDArray[np.int32], Floats]:
-    """The tokens drawn, and by how much: (rows,) ids, ties to the lowest, NO_TOKEN where the best score is not finite, and
-    (rows,) margins over the second best score.
+Ids = npt.NDArray[np.int32]
+
+
+def draw_ids(logits: Sequence[Floats] | Floats, inverse_temperature: float, streams: Sequence[Stream]) -> Ids:
+    """The tokens drawn: (rows,) ids, ties to the lowest, NO_TOKEN where the best score is not finite.
 
     Args:
         logits: (rows, vocab) float32.
         streams: the noise of each row.
     """
-    ids, margins = np.empty(len(streams), np.int32), np.empty(len(streams), np.float32)
+    return np.array([id for id, _ in _drawn(logits, inverse_temperature, streams, 1)], np.int32)
+
+
+def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream]) -> tuple[Ids, Floats]:
+    """As `draw_ids`, and by how much: (rows,) margins over the second best score, which take a little longer to know."""
+    drawn = _drawn(logits, inverse_temperature, streams, 2)
+    return np.array([id for id, _ in drawn], np.int32), np.array([margin for _, margin in drawn], np.float32)
+
+
+def _drawn(
+    logits: Sequence[Floats] | Floats, inverse_temperature: float, streams: Sequence[Stream], wanted: int
+) -> list[tuple[int, np.float32]]:
+    """Of each row the winner and its margin; the margin is right where two are `wanted`."""
     with np.errstate(invalid="ignore", over="ignore"):
-        for row, stream in enumerate(streams):
-            scores = logits[row] * np.float32(inverse_temperature)
-            ids[row], margins[row] = _draw_from(scores, stream)
-    return ids, margins
+        scale = np.float32(inverse_temperature)
+        return [_draw_from(row * scale, stream, wanted) for row, stream in zip(logits, streams, strict=True)]
 
 
 RARE_NOISE = 5.0
@@ -307,54 +339,71 @@ RARE_WORD = int(2.0**32 * np.exp(-RARE_NOISE))
 """One token in 148 has a word of at most this, and noise of about RARE_NOISE or more."""
 SEARCHED_FROM = 4096
 """Shorter rows are given all of their noise."""
-LEAST_NOISE = 3.5
-"""No noise is below minus this."""
-FLAT_FROM = 1 / 8
-"""Where more of the tokens than this could win, to pick them takes longer than all of the noise."""
+NEAR = 3.0
+MOST_NEAR = 6
+"""Of the tokens whose scores are at most this far below the best one, so many are given their noise first, one by one."""
+FLAT_FROM = 0.7
+"""Where more of the pairs than this would have to be hashed, to pick them takes longer than to hash all."""
 
 
-def _draw_from(scores: Floats, stream: Stream) -> tuple[int, np.float32]:
-    """The winner and its margin over the second best, of (vocab,) logits times 1/T, which are overwritten.
+def _draw_from(scores: Floats, stream: Stream, wanted: int) -> tuple[int, np.float32]:
+    """The winner and its margin over the second best, of (vocab,) logits times 1/T, which may be overwritten.
 
-    Only what can win is given its noise. Where filters or a cold temperature leave few tokens near the best score, that is those,
-    and nothing is hashed for others: no noise is above `_most_noise`. Else all words are drawn, and it is the tokens near the
-    best score and those whose word is rare: the noise falls as the word grows, so that of the others is at most `_rarest_noise`.
+    Only what can be among the best `wanted` sums of score and noise is given its noise: the likeliest tokens first, and of the
+    others those that could still exceed what these reach.
     """
-    highest = scores.max()
-    if len(scores) >= SEARCHED_FROM and np.isfinite(highest):
-        found = None if stream.is_drawn else _drawn_near(scores, highest, stream, _most_noise(), None)
-        if found is None:
-            found = _drawn_near(scores, highest, stream, _rarest_noise(), stream.words <= RARE_WORD)
-        if found is not None:
-            return found
+    if len(scores) >= SEARCHED_FROM and np.isfinite(highest := scores.max()):
+        near = np.flatnonzero(scores > np.float32(highest - NEAR))
+        if len(near) < wanted:
+            near = np.append(near, _next_best(scores, near))
+        reached = sorted(scores[near[:MOST_NEAR]] + _in_float32(gumbel_units(stream.few(near[:MOST_NEAR]))))
+        return _drawn_above(scores, reached[-wanted], stream)
     scores += _in_float32(gumbel_units(stream.words))
     place, best, second = _two_best(scores)
     return place if np.isfinite(best) else NO_TOKEN, best - second
 
 
-def _drawn_near(
-    scores: Floats, highest: np.float32, stream: Stream, bound: np.float32, always: npt.NDArray[np.bool_] | None
-) -> tuple[int, np.float32] | None:
-    """As `_draw_from`, of the tokens near the `highest` score and those in `always`; None if these are many.
+def _next_best(scores: Floats, tokens: npt.NDArray[np.int64]) -> int:
+    """The likeliest token that is none of these."""
+    others = scores.copy()
+    others[tokens] = -np.inf
+    return int(others.argmax())
 
-    No noise of another token is above `bound`, so no sum of theirs is above the limit on scores plus that (sums in float32 grow
-    with their terms). If the two best sums are above it, they are the two best of all. The best always is: the likeliest token
-    has at least the least noise. The second best of a peaked row may not be: then the limit is lowered to where it must.
+
+def _drawn_above(scores: Floats, reached: np.float32, stream: Stream) -> tuple[int, np.float32]:
+    """As `_draw_from`, where as many sums as are wanted are known to be at least `reached`.
+
+    No noise is above `_most_noise`, and that of a word above RARE_WORD is not above `_rarest_noise`. Sums in float32 grow with
+    their terms, so what has a score that far below cannot reach as much; a little is allowed for the rounding of the limit.
     """
-    limit = np.float32(highest - (bound + LEAST_NOISE))
-    for _ in range(2):
-        chosen = scores > limit
-        if always is not None:
-            chosen |= always
-        candidates = np.flatnonzero(chosen)
-        if len(candidates) > FLAT_FROM * len(scores):
-            return None
-        sums = scores[candidates] + _in_float32(gumbel_units(stream.at(candidates)))
-        place, best, second = _two_best(sums)
-        if second > limit + bound or limit == -np.inf:
-            return int(candidates[place]), best - second
-        limit = np.float32(second - bound - np.float32(1e-3 + 1e-5 * abs(second)))
-    return None
+    reached = np.float32(reached - np.float32(1e-3 + 1e-5 * abs(reached)))
+    possible, likely = reached - _most_noise(), reached - _rarest_noise()
+    tokens: npt.NDArray[np.int64]
+    if not stream.is_drawn and len(pairs := _pairs_above(scores, possible)) <= FLAT_FROM * ((len(scores) + 1) // 2):
+        drawn = words_of_pairs(stream.key, pairs)
+        both = _pairs_of(scores).take(pairs).view(np.float32).reshape(-1, 2)
+        chosen = np.flatnonzero((drawn <= RARE_WORD) | (both > likely))
+        tokens = 2 * pairs.take(chosen >> 1) + (chosen & 1)
+        sums, noise = both.reshape(-1).take(chosen), drawn.reshape(-1).take(chosen)
+    else:
+        tokens = np.flatnonzero((stream.words <= RARE_WORD) | (scores > likely))
+        sums, noise = scores.take(tokens), stream.words.take(tokens)
+    sums += _in_float32(gumbel_units(noise))
+    place, best, second = _two_best(sums)
+    return int(tokens[place]), best - second
+
+
+def _pairs_of(scores: Floats) -> npt.NDArray[np.int64]:
+    """Two scores as one number of 64 bits each, so that they are taken together; of an odd number the last stands with -inf."""
+    return np.ascontiguousarray(scores if len(scores) % 2 == 0 else np.append(scores, np.float32(-np.inf))).view(np.int64)
+
+
+def _pairs_above(scores: Floats, limit: np.float32) -> npt.NDArray[np.int64]:
+    """Pairs of tokens of which at least one has a score above the limit."""
+    above = scores > limit
+    if len(above) % 2:
+        above = np.append(above, False)
+    return np.flatnonzero(above.view(np.uint16) != 0)
 
 
 def _two_best(sums: Floats) -> tuple[int, np.float32, np.float32]:

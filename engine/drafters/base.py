@@ -10,7 +10,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.acceptance import Draft, RoundNoise, likeliest
-from engine.host import computes_on_host
+from engine.host import computes_on_host, on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
 from engine.types import DrafterStatistics, Rule
 
@@ -171,7 +171,7 @@ class DraftPen:
         first = len(self._tokens)
         if first == 0 or first >= self._limit:
             count = max(1, self._limit - first)
-            self._noise.prepare("shared" if self._rule == "gumbel" else "draft", first, count, logits)
+            self._noise.prepare("shared" if self._rule == "gumbel" else "draft", first, count, logits, "draft")
 
     @property
     def is_free(self) -> bool:
@@ -236,7 +236,9 @@ class DraftPen:
         if len(self._placed) == len(self._tokens):
             tokens = mx.concatenate(self._tokens)
             return Proposals(tokens, OneHot(tokens, self.vocab_size))
-        return Proposals(mx.concatenate(self._tokens), Distribution.joined(self._rows), frozenset(self._placed))
+        known = [ids for token in self._tokens if (ids := on_host(token)) is not None]
+        tokens = mx.array(np.concatenate(known)) if len(known) == len(self._tokens) else mx.concatenate(self._tokens)
+        return Proposals(tokens, Distribution.joined(self._rows), frozenset(self._placed))
 
 
 @runtime_checkable

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 import mlx.core as mx
 import numpy as np
 
+from engine import noise_reference as reference
 from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
+from engine.noise_reference import Stream
 from engine.rounds import analysis
 from engine.rounds.other_draws import HostDraws, OtherDraws
 from engine.rounds.text_stream import AnswerText
@@ -32,6 +34,7 @@ class EvaluatedRound:
         drafted: the proposed ids.
         accepted: how many of them are kept.
         token: the correction, bonus or plain token after them.
+        margins: (rows,) of the target's draws, or the noise that they were made with; None where its tokens are no such draws.
         others: what other rules would compare; None without proposals or analysis.
     """
 
@@ -43,7 +46,7 @@ class EvaluatedRound:
     p: Distribution
     proposals: Proposals | None
     judgement: Judgement
-    margins: mx.array | None
+    margins: mx.array | Sequence[Stream] | None
     others: OtherDraws | HostDraws | None
 
     @property
@@ -96,7 +99,7 @@ class Sight:
         p: (gamma + 1, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without any.
         q: (gamma, vocab) float32 logits of the drafter; None where every proposal was placed.
         p_scale, q_scale: inverse temperatures.
-        margins: (gamma + 1,) of the target's draws, where its tokens are such.
+        margins: (gamma + 1,) of the target's draws, where its tokens are such, or the noise that they were made with.
         coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown.
         draws: (gamma + 1,) ids that were compared.
         others: what other rules would compare; None without proposals.
@@ -108,7 +111,7 @@ class Sight:
     unfiltered: analysis.Floats | None
     q: analysis.Floats | None
     q_scale: float
-    margins: analysis.Floats | None
+    margins: analysis.Floats | Sequence[Stream] | None
     coins: list[float] | None
     acceptance: list[float] | None
     draws: list[int] | None
@@ -129,7 +132,7 @@ class Sight:
             unfiltered=None if verdict.p.unfiltered is None else np.asarray(verdict.p.unfiltered),
             q=None if drawn is None else np.asarray(drawn.logits),
             q_scale=1.0 if drawn is None else drawn.inverse_temperature,
-            margins=None if verdict.margins is None else np.asarray(verdict.margins),
+            margins=np.asarray(verdict.margins) if isinstance(verdict.margins, mx.array) else verdict.margins,
             coins=None if coins is None else [float(value) for value in np.asarray(coins)],
             acceptance=None if chances is None else [min(1.0, float(value)) for value in chances],
             draws=None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
@@ -187,10 +190,13 @@ def _margins(sight: Sight, count: int) -> list[float | None]:
     """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
     if sight.greedy:
         gaps = [analysis.margin(row) for row in sight.p[:count]]
-    elif sight.margins is not None:
-        gaps = [float(gap) for gap in sight.margins[:count]]
-    else:
+    elif sight.margins is None:
         return [None] * count
+    else:
+        known = sight.margins
+        if not isinstance(known, np.ndarray):
+            known = reference.draw(sight.p[:count], sight.p_scale, known[:count])[1]
+        gaps = [float(gap) for gap in known[:count]]
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 

@@ -35,30 +35,31 @@ class HostRow:
     """One distribution where numpy computes with it; nothing is computed before it is asked for."""
 
     def __init__(self, logits: Floats, inverse_temperature: float) -> None:
-        self._logits = logits
+        self.logits = logits
         self._scale = np.float32(inverse_temperature)
 
     @cached_property
     def normaliser(self) -> np.float32:
         """The logarithm of the sum of all weights."""
         with np.errstate(all="ignore"):
-            scores = self._logits * self._scale
+            scores = self.logits * self._scale
             highest = scores.max()
             finite = highest if np.isfinite(highest) else np.float32(0)
             scores -= finite
             return np.float32(np.log(np.exp(scores, out=scores).sum()) + finite)
 
+    @cached_property
     def probabilities(self) -> Floats:
-        """(vocab,), made anew."""
+        """(vocab,), not to be changed."""
         with np.errstate(all="ignore"):
-            scores = self._logits * self._scale
+            scores = self.logits * self._scale
             scores -= self.normaliser
             return np.exp(scores, out=scores)
 
     def logarithm(self, token: int) -> np.float32:
         """Of the probability of one token."""
         with np.errstate(all="ignore"):
-            return np.float32(self._logits[token] * self._scale - self.normaliser)
+            return np.float32(self.logits[token] * self._scale - self.normaliser)
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Distribution:
         """(rows, vocab) float32."""
         if self.host is None:
             return mx.exp(self.scores - self.log_normaliser)
-        return mx.array(np.stack([row.probabilities() for row in self.host.rows]))
+        return mx.array(np.stack([row.probabilities for row in self.host.rows]))
 
     def probability_of(self, ids: mx.array) -> mx.array:
         """(rows,) float32: the probability of one id a row."""

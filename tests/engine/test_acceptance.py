@@ -17,7 +17,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import host, theory
+from engine import acceptance, host, theory
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.noise import NoiseSource, coin, gumbel
 from engine.target.distribution import Distribution, OneHot
@@ -408,6 +408,41 @@ def test_judging_is_the_same_with_exponentials_on_the_host(rule: str, one_hot: b
         assert int(by_numpy.accepted) == int(device.accepted)
         assert int(by_numpy.token) == int(device.token)
         assert np.array(by_numpy.acceptance) == pytest.approx(np.array(device.acceptance), abs=1e-5)
+
+
+class Tossed(RoundNoise):
+    """Coins that are given."""
+
+    def __init__(self, coins: list[float]) -> None:
+        super().__init__(NoiseSource(3, 50), 5)
+        self._coins = mx.array(coins, mx.float32)
+
+    def coins(self, count: int) -> mx.array:
+        """As in `RoundNoise`."""
+        return self._coins
+
+
+def differing_verdicts(close: float, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often numpy keeps others than where every coin is compared to the last bit; coins are a ratio or just beside it."""
+    generator = np.random.default_rng(5)
+    differing = 0
+    for _ in range(12):
+        p, q = generator.dirichlet(np.full(50, 0.5), 3), generator.dirichlet(np.full(50, 0.5), 2)
+        proposals = [int(generator.choice(50, p=row)) for row in q]
+        ratio = np.float32(p[0, proposals[0]]) / np.float32(q[0, proposals[0]])
+        for tossed in ratio * (1 + np.arange(-3, 4) * np.float32(2.0**-23)):
+            kept = []
+            for limit in (close, np.inf):
+                monkeypatch.setattr(acceptance, "CLOSE", limit)
+                kept.append(int(JUDGES["rejection"](mx.array(p), mx.array(q), proposals, Tossed([float(tossed), 0.5])).accepted))
+            differing += kept[0] != kept[1]
+    return differing
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU compares in the graph")
+def test_coins_next_to_their_ratio_are_compared_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert differing_verdicts(acceptance.CLOSE, monkeypatch) == 0
+    assert differing_verdicts(0.0, monkeypatch) > 0, "a verdict by rounded logarithms would be found out"
 
 
 # Hand cases, with the engine's own noise
