@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--start",
         metavar="FOLDER",
         type=Path,
-        help="continue this head, keeping its layers and vocabulary; a block drafter takes its vocabulary and fusion",
+        help="continue this head, keeping its layers and vocabulary; a block drafter begins with its first step",
     )
     block = parser.add_argument_group("block drafter")
     _number(block, "--layers", "layers", "layers")

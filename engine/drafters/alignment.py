@@ -113,10 +113,11 @@ def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: 
     stated, model.config = model.config, config
     try:
         slot = 0 if config.anchor_predicts else 1
-        tokens = mx.array(known[anchors])
-        rows = unroll(model, features[: int(anchors[-1])], mx.array(anchors), tokens, max(config.block_size, slot + 1))[:, slot]
+        tokens, last = mx.array(known[anchors]), int(anchors[-1])
+        slots = max(config.block_size, slot + 1)
+        rows = unroll(model, features[:last], mx.array(anchors), mx.array(known[: last + 1]), slots)[:, slot]
         logits = model.logits(rows)
-        if "markov_head" in model:
+        if "markov_head" in model and slot >= model.markov_from:
             logits = logits + model.markov_head(rows, tokens, None)[0]
         return _log_chances(logits, known[anchors + 1], model.column_of)
     finally:

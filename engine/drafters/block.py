@@ -83,7 +83,7 @@ class BlockDrafter(FeatureDrafter):
                 hidden, logits = filled[0][slot], filled[1][slot]
                 if pen.is_free and not self._block.is_confident(hidden, before):
                     break
-                logits, columns, state = self._block.walk(logits, hidden, before, state)
+                logits, columns, state = self._block.walk(slot, logits, hidden, before, state)
                 if copied is not None:
                     logits, columns = self._with_copy(logits, columns, copied, share, pen.inverse_temperature)
                 before = pen.draw(logits, columns)
@@ -119,26 +119,29 @@ class BlockDrafter(FeatureDrafter):
             return queued[1]
         self._absorb()
         anchor = mx.array(self._committed[-1:], dtype=mx.int32)
-        hidden = self._block.filled(self._block.embed(anchor, self._slots), self._rows, self._attend)[0]
+        newest = self._feature_rows(self._rows - 1, self._rows)
+        hidden = self._block.filled(anchor, newest, self._slots, self._rows, self._attend)[0]
         return hidden, self._block.logits(hidden)
 
     def _absorb(self) -> None:
         """Gives every row its keys and values in every layer."""
         start = int(self._caches[0].offset)
         if start < self._rows:
-            rows = self._feature_rows(start, self._rows)[None]
+            after = mx.array(self._committed[start + 1 : self._rows + 1], dtype=mx.int32)
+            rows = self._block.context(self._feature_rows(start, self._rows), after)[None]
             for layer, cache in zip(self._block.layers, self._caches, strict=True):
                 cache.update_and_fetch(*layer.self_attn.keys_and_values(rows, start))
 
     def _attend(self, index: int) -> Attend:
         """Attention of one layer to what it sees of the context, and of the block itself."""
         config, cache = self._block.config, self._caches[index]
-        mask = visible(self._rows, self._slots, config.causal[index], config.windows[index], config.window_follows_slot)
+        context, slots = self._block.stretch(index, self._rows, self._slots)
+        mask = visible(context, slots, config.causal[index], config.windows[index], config.window_follows_slot)
         first = 0 if mask is None else int(mask.any(axis=0).argmax())
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
             """As `Attend`, of one block."""
-            known = [part[:, :, first : self._rows] for part in (cache.keys, cache.values)]
+            known = [part[:, :, first:context] for part in (cache.keys, cache.values)]
             keys, values = (mx.concatenate([*parts], axis=2) for parts in zip(known, (keys, values), strict=True))
             attended: mx.array = mx.fast.scaled_dot_product_attention(
                 queries, keys, values, scale=config.head_dim**-0.5, mask=None if mask is None else mx.array(mask[:, first:])

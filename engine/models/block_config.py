@@ -9,7 +9,7 @@
   `sample_from_anchor`; shapes stand in `transformer_layer_config`; a vocabulary of its own.
 - SpecForge: `projector_type` dspark (all B slots predict) or domino (as `shift_label` says).
 - Draftlight: the model type draftlight_block. The layout of DFlash with a Markov head and some of the target's output rows; all B
-  slots predict.
+  slots predict. With `paired`, that of a draft head that fills a block (P-EAGLE).
 
 Every field is looked for inside first and at the top level then. Sources: Chen et al., DFlash (arXiv 2602.06036), and the
 descriptions of the projects named.
@@ -51,6 +51,9 @@ class BlockConfig:
             before the anchor.
         rope_scaling: as mlx-lm's `initialize_rope` takes it. rope_interleaved: whether pairs lie side by side.
         logit_cap: limit of a tanh over the logits, 0 for none. logit_scale: they are multiplied with it before.
+        paired: whether every layer reads features and a token side by side: at a place of the context those there and the token
+            after them, in a slot what was learned for it. Then layer 0 goes on from the newest features and gives the first slot,
+            the other layers go on from that in all other slots; queries and keys have no norm, the first slot no Markov head.
         conv_kernel_size, conv_group_size: of DFlash 2's convolutions, 0 without. selector_top_k: candidates of its selector.
         confidence_threshold: a slot whose confidence is below ends the draft, if there is a confidence head.
         target_sha256: digest of the weights of the target it was trained for; empty if the file does not say.
@@ -81,6 +84,7 @@ class BlockConfig:
     embedding_scale: float = 1.0
     logit_scale: float = 1.0
     logit_cap: float = 0.0
+    paired: bool = False
     conv_kernel_size: int = 0
     conv_group_size: int = 0
     selector_top_k: int = 0
@@ -192,6 +196,7 @@ class _Reader:
             embedding_scale=float(self.find("input_embedding_scale") or 1.0),
             logit_scale=float(self.find("output_multiplier") or 1.0),
             logit_cap=float(self.find("final_logit_softcapping") or 0.0),
+            paired=self.packaging == "Draftlight" and bool(self.find("paired")),
             target_sha256=str(self.find("target_sha256") or ""),
             confidence_threshold=CONFIDENCE_THRESHOLD if threshold is None else float(threshold),
             **self.second_version(),

@@ -9,6 +9,9 @@ What comes on top of it in some files: a Markov head, which adds to the logits o
 (DeepSpec); a confidence head; DFlash 2's convolutions over the slots and its selector, which scores the likeliest candidates of
 a slot by the token before.
 
+A paired one (`BlockConfig.paired`) begins as a draft head, as in `engine.models.head_model`: the head's first step is its first
+slot, and all others are filled from what that gives, in one pass as well (as P-EAGLE does).
+
 Embedding and output rows are the target's unless the file has its own. `engine.models.block_config` says what files there are.
 """
 
@@ -31,6 +34,7 @@ from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors
 from engine.models.block_config import BlockConfig, read_block_config
 from engine.models.drafter_folder import write_drafter
+from engine.models.loading import runs_on_cpu, to_float32
 from engine.models.model_folder import weight_files
 from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of
@@ -55,12 +59,13 @@ class _Attention(nn.Module):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         hidden, size, bias = config.hidden_size, config.head_dim, config.attention_bias
-        self.q_proj = nn.Linear(hidden, config.num_attention_heads * size, bias=bias)
-        self.k_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
-        self.v_proj = nn.Linear(hidden, config.num_key_value_heads * size, bias=bias)
+        width = 2 * hidden if config.paired else hidden
+        self.q_proj = nn.Linear(width, config.num_attention_heads * size, bias=bias)
+        self.k_proj = nn.Linear(width, config.num_key_value_heads * size, bias=bias)
+        self.v_proj = nn.Linear(width, config.num_key_value_heads * size, bias=bias)
         self.o_proj = nn.Linear(config.num_attention_heads * size, hidden, bias=bias)
-        self.q_norm = nn.RMSNorm(size, config.rms_norm_eps)
-        self.k_norm = nn.RMSNorm(size, config.rms_norm_eps)
+        self.q_norm = nn.Identity() if config.paired else nn.RMSNorm(size, config.rms_norm_eps)
+        self.k_norm = nn.Identity() if config.paired else nn.RMSNorm(size, config.rms_norm_eps)
         self._size = size
         self._rope = initialize_rope(
             size,
@@ -74,7 +79,7 @@ class _Attention(nn.Module):
         return array.reshape(*array.shape[:2], -1, self._size).swapaxes(1, 2)
 
     def keys_and_values(self, rows: mx.array, start: Any) -> tuple[mx.array, mx.array]:
-        """Of rows (blocks, rows, hidden) from position `start` on, an int or (blocks,): (blocks, kv heads, rows, head size)."""
+        """Of rows (blocks, rows, width) from position `start` on, an int or (blocks,): (blocks, kv heads, rows, head size)."""
         keys = self._rope(self.k_norm(self._split(_rows(self.k_proj, rows))), offset=start)
         return keys, self._split(_rows(self.v_proj, rows))
 
@@ -134,10 +139,11 @@ class _Layer(nn.Module):
             self.attention_conv = _Convolution(config)
             self.mlp_conv = _Convolution(config)
 
-    def __call__(self, x: mx.array, start: Any, attend: Attend) -> mx.array:
+    def __call__(self, x: mx.array, beside: mx.array | None, start: Any, attend: Attend) -> mx.array:
         def attention(normed: mx.array) -> mx.array:
             """The attention sub-layer of normed inputs."""
-            return self.self_attn(normed, start, attend)
+            joined = normed if beside is None else mx.concatenate([normed, beside], axis=-1)
+            return self.self_attn(joined, start, attend)
 
         normed = self.input_layernorm(x)
         x = x + (self.attention_conv.around(normed, attention) if "attention_conv" in self else attention(normed))
@@ -160,6 +166,11 @@ class _MarkovHead(nn.Module):
 
     def __call__(self, hidden: mx.array, before: mx.array, state: mx.array | None) -> tuple[mx.array, mx.array | None]:
         """What is added to logits (rows, columns), and the next state, from `hidden` (rows, hidden) and tokens before (rows,)."""
+        read, state = self.read(hidden, before, state)
+        return self.markov_w2(read), state
+
+    def read(self, hidden: mx.array, before: mx.array, state: mx.array | None) -> tuple[mx.array, mx.array | None]:
+        """As above, (rows, rank) before it is projected to columns."""
         embedded = self.markov_w1(before)
         if self._kind == "gated":
             embedded = mx.sigmoid(self.gate_proj(mx.concatenate([hidden, embedded], axis=-1))) * embedded
@@ -170,7 +181,7 @@ class _MarkovHead(nn.Module):
             gate = mx.sigmoid(gate)
             state = gate * state + (1 - gate) * mx.tanh(candidate)
             embedded = mx.tanh(output)
-        return self.markov_w2(embedded), state
+        return embedded, state
 
 
 class _ConfidenceHead(nn.Module):
@@ -220,6 +231,11 @@ class BlockModel(nn.Module):
         self.fc = nn.Linear(len(config.taps) * hidden, hidden, bias=False)
         self.hidden_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
         self.norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+        if config.paired:
+            self.embedding_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+            self.mask_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
+            self.mask_features = mx.zeros((config.block_size - 1, hidden))
+            self.mask_embeddings = mx.zeros((config.block_size - 1, hidden))
         self.about = _About()
         if "embed_tokens.weight" in shapes:
             self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
@@ -255,6 +271,11 @@ class BlockModel(nn.Module):
         hidden = self.config.hidden_size
         return (hidden, hidden + self.markov_head.rank) if "markov_head" in self else (hidden,)
 
+    @property
+    def markov_from(self) -> int:
+        """The first slot that a Markov head has a say in: the first of a paired block has read the token before it already."""
+        return int(self.config.paired)
+
     def column_of(self, token: int) -> int | None:
         """The column of a token of the target; None if there is none."""
         if self.target_ids is None:
@@ -265,6 +286,13 @@ class BlockModel(nn.Module):
     def _columns(self) -> dict[int, int]:
         assert self.target_ids is not None
         return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
+
+    @property
+    def output_rows(self) -> mx.array:
+        """(columns, hidden), its own or, where they are not all of the target's, those that `bind` took."""
+        rows = self.lm_head.weight if "lm_head" in self else self.about.matrix
+        assert rows is not None, "the block drafter is bound to its target"
+        return rows
 
     def require_target(self, target: LoadedModel) -> None:
         """Raises DraftlightError unless it may draft for this target."""
@@ -316,23 +344,59 @@ class BlockModel(nn.Module):
     # What it computes
 
     def fuse(self, features: mx.array) -> mx.array:
-        """(rows, hidden), what the layers make keys and values of, from tapped outputs (rows, taps x hidden)."""
-        fused: mx.array = self.hidden_norm(self.fc(features.astype(self.hidden_norm.weight.dtype)))
-        return fused
+        """(rows, hidden), what is kept of tapped outputs (rows, taps x hidden)."""
+        fused: mx.array = self.fc(features.astype(self.hidden_norm.weight.dtype))
+        return fused if self.config.paired else self._normed(fused)
 
-    def embed(self, tokens: mx.array, slots: int) -> mx.array:
-        """(blocks, slots, hidden): the blocks of these anchors (blocks,)."""
-        masks = mx.full((tokens.shape[0], slots - 1), self.config.mask_token_id, dtype=mx.int32)
-        block = mx.concatenate([tokens[:, None].astype(mx.int32), masks], axis=1)
-        embedded: mx.array = self.about.embedding(block).astype(self.norm.weight.dtype)
-        return embedded if self.config.embedding_scale == 1 else embedded * self.config.embedding_scale
-
-    def filled(self, embedded: mx.array, start: Any, attend: Callable[[int], Attend]) -> mx.array:
-        """The layers' output, normed. `start`: the anchors' position, an int or (blocks,); `attend`: by layer."""
-        for index, layer in enumerate(self.layers):
-            embedded = layer(embedded, start, attend(index))
-        normed: mx.array = self.norm(embedded)
+    def _normed(self, fused: mx.array) -> mx.array:
+        normed: mx.array = self.hidden_norm(fused)
         return normed
+
+    def context(self, fused: mx.array, after: mx.array) -> mx.array:
+        """(rows, width), what the layers make keys and values of, from `fuse` and the tokens after each row (rows,)."""
+        return mx.concatenate([self._normed(fused), self._embedded(after)], axis=-1) if self.config.paired else fused
+
+    def _embedded(self, tokens: mx.array) -> mx.array:
+        embedded: mx.array = self.about.embedding(tokens).astype(self.norm.weight.dtype)
+        if self.config.embedding_scale != 1:
+            embedded = embedded * self.config.embedding_scale
+        return self.embedding_norm(embedded) if self.config.paired else embedded
+
+    def filled(self, tokens: mx.array, newest: mx.array, slots: int, start: Any, attend: Callable[[int], Attend]) -> mx.array:
+        """The layers' output, normed.
+
+        Args:
+            tokens: (blocks,) the anchors. newest: (blocks, hidden) what `fuse` gave for the row before each.
+            start: the anchors' position, an int or (blocks,). attend: by layer.
+        """
+        if self.config.paired:
+            return self._filled_from_head(self._embedded(tokens)[:, None], newest[:, None], slots, start, attend)
+        masks = mx.full((tokens.shape[0], slots - 1), self.config.mask_token_id, dtype=mx.int32)
+        x = self._embedded(mx.concatenate([tokens[:, None].astype(mx.int32), masks], axis=1))
+        for index, layer in enumerate(self.layers):
+            x = layer(x, None, start, attend(index))
+        normed: mx.array = self.norm(x)
+        return normed
+
+    def stretch(self, layer: int, anchor: Any, slots: int) -> tuple[Any, int]:
+        """Where the slots that a layer fills stand: position of the first, which is also how many rows of context they see, and
+        how many they are. `anchor`: its position, a number or an array."""
+        if not self.config.paired:
+            return anchor, slots
+        return (anchor, slots - 1) if layer else (anchor - 1, 1)
+
+    def _filled_from_head(
+        self, tokens: mx.array, newest: mx.array, slots: int, anchor: Any, attend: Callable[[int], Attend]
+    ) -> mx.array:
+        first = self.layers[0](newest, tokens, anchor - 1, attend(0))
+        normed: mx.array = self.norm(first)
+        if slots == 1:
+            return normed
+        x = first + self.mask_features[: slots - 1]
+        beside = mx.broadcast_to(self.mask_embeddings[: slots - 1], x.shape)
+        for index, layer in enumerate(self.layers[1:], start=1):
+            x = layer(x, beside, anchor, attend(index))
+        return mx.concatenate([normed, self.mask_norm(x)], axis=1)
 
     def logits(self, hidden: mx.array) -> mx.array:
         """(..., columns) of normed outputs (..., hidden), before Markov head or selector."""
@@ -342,18 +406,21 @@ class BlockModel(nn.Module):
             logits = logits * config.logit_scale
         return mx.tanh(logits / config.logit_cap) * config.logit_cap if config.logit_cap else logits
 
-    def walk(self, logits: mx.array, hidden: mx.array, before: mx.array, state: Any) -> tuple[mx.array, mx.array | None, Any]:
+    def walk(
+        self, slot: int, logits: mx.array, hidden: mx.array, before: mx.array, state: Any
+    ) -> tuple[mx.array, mx.array | None, Any]:
         """One slot, left to right.
 
         Args:
-            logits: (columns,) and hidden: (hidden,), what `logits` and `filled` give for it. before: (1,) the token before what
-                it predicts. state: as returned for the slot before, None for the first.
+            slot: which. logits: (columns,) and hidden: (hidden,), what `logits` and `filled` give for it.
+            before: (1,) the token before what it predicts.
+            state: as returned for the slot before, None for the first.
 
         Returns:
             Logits (columns,), the target ids of the columns, None where they are the same, and the state for the next slot.
         """
         columns = self.target_ids
-        if "markov_head" in self:
+        if "markov_head" in self and slot >= self.markov_from:
             bias, state = self.markov_head(hidden[None], before, state)
             logits = logits + bias[0]
         if "candidate_selector" in self:
@@ -397,14 +464,15 @@ def block_reason(config: BlockConfig, target: LoadedModel) -> str | None:
 
 def save_block(model: BlockModel, folder: Path, config: Mapping[str, Any], card: str) -> None:
     """Write a drafter of our own packaging and its card, weights as float16. Raises DraftlightError as `write_drafter`."""
-    arrays = {name: array.astype(mx.float16) for name, array in dict(tree_flatten(model.trainable_parameters())).items()}
+    arrays = {name: array.astype(mx.float16) for name, array in dict(tree_flatten(model.parameters())).items()}
     if model.target_ids is not None:
         arrays["target_ids"] = model.target_ids.astype(mx.int32)
     write_drafter(folder, arrays, config, card)
 
 
 def load_block(folder: Path) -> BlockModel:
-    """A block drafter of any packaging that `engine.models.block_config` knows, in float32; on a GPU in bfloat16.
+    """A block drafter of any packaging that `engine.models.block_config` knows, in float32; on a GPU as stored where it is
+    quantised, else in bfloat16.
 
     Raises:
         DraftlightError: a file is missing or damaged, or its arrays are not exactly those that its configuration asks for.
@@ -452,8 +520,10 @@ def _assembled(
         model.about.target_ids = target_ids.astype(mx.int32)
         _require_vocabulary(model, known, folder)
     model.about.files = files
-    if quantised is None:
-        model.set_dtype(mx.float32 if mx.default_device().type == mx.DeviceType.cpu else mx.bfloat16)
+    if runs_on_cpu():
+        to_float32(model)
+    elif quantised is None:
+        model.set_dtype(mx.bfloat16)
     mx.eval(model.parameters())
     model.eval()
     return model
@@ -507,4 +577,6 @@ def config_to_write(config: BlockConfig) -> dict[str, Any]:
         "head_dim", "rms_norm_eps", "vocab_size", "max_position_embeddings", "rope_theta",
     )  # fmt: skip
     stated = {name: value for name, value in asdict(config).items() if name in same}
+    if config.paired:
+        stated["paired"] = True
     return {"model_type": BLOCK_FOLDER, **stated, "is_causal": config.causal[0], "dflash_config": inside}

@@ -16,26 +16,27 @@ from engine.models.block_model import Attend, BlockModel
 _NEVER = -1e9
 
 
-def unroll(model: BlockModel, features: mx.array, anchors: mx.array, tokens: mx.array, slots: int) -> mx.array:
+def unroll(model: BlockModel, features: mx.array, anchors: mx.array, text: mx.array, slots: int) -> mx.array:
     """The normed outputs of the blocks of one text.
 
     Args:
         features: (rows, taps x hidden) of the target at positions 0 to rows - 1; all that are before the last anchor.
-        anchors: (blocks,) int32 positions, at least 1. tokens: (blocks,) the tokens there. slots: of each block.
+        anchors: (blocks,) int32 positions, at least 1. text: its tokens, up to the last anchor at least. slots: of each block.
 
     Returns:
         (blocks, slots, hidden).
     """
     config = model.config
-    rows = model.fuse(features)[None]
+    fused = model.fuse(features)
+    rows = model.context(fused, text[1 : features.shape[0] + 1])[None]
     context = [layer.self_attn.keys_and_values(rows, 0) for layer in model.layers]
     positions = mx.arange(features.shape[0])[None, None]
-    own = anchors[:, None, None] + mx.arange(slots)[None, :, None]
 
     def attend(index: int) -> Attend:
         """Attention of one layer."""
         keys, values = (part[0] for part in context[index])
-        masks = _masks(config, index, positions, anchors[:, None, None], own)
+        start, count = model.stretch(index, anchors, slots)
+        masks = _masks(config, index, positions, start[:, None, None], count)
 
         def attended(queries: mx.array, block_keys: mx.array, block_values: mx.array) -> mx.array:
             """As `Attend`, of all blocks."""
@@ -43,19 +44,21 @@ def unroll(model: BlockModel, features: mx.array, anchors: mx.array, tokens: mx.
 
         return attended
 
-    return model.filled(model.embed(tokens, slots), anchors, attend)
+    return model.filled(text[anchors], fused[anchors - 1], slots, anchors, attend)
 
 
-def _masks(config: BlockConfig, index: int, positions: mx.array, anchors: mx.array, own: mx.array) -> tuple[mx.array, mx.array]:
-    """What is added to the scores of context (blocks, slots, rows) and block (blocks, slots, slots), of one layer."""
+def _masks(config: BlockConfig, index: int, positions: mx.array, first: mx.array, slots: int) -> tuple[mx.array, mx.array]:
+    """What is added to the scores of context (blocks, slots, rows) and block (blocks, slots, slots), of one layer whose slots
+    stand at `first` (blocks, 1, 1) and after."""
+    own = first + mx.arange(slots)[None, :, None]
     window = config.windows[index]
     inside = own.swapaxes(1, 2)
-    sees, sees_inside = mx.broadcast_to(positions < anchors, (*own.shape[:2], positions.shape[-1])), inside >= anchors
+    sees, sees_inside = mx.broadcast_to(positions < first, (*own.shape[:2], positions.shape[-1])), inside >= first
     if config.causal[index]:
         sees_inside = sees_inside & (inside <= own)
     if window is not None:
-        first = own - window + 1 if config.window_follows_slot else anchors - window
-        sees, sees_inside = sees & (positions >= first), sees_inside & (inside >= first)
+        oldest = own - window + 1 if config.window_follows_slot else first - window
+        sees, sees_inside = sees & (positions >= oldest), sees_inside & (inside >= oldest)
     return mx.where(sees, 0.0, _NEVER), mx.where(sees_inside, 0.0, _NEVER)
 
 

@@ -208,7 +208,8 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
     """
     try:
         if runs_on_cpu():
-            _to_float32(model)
+            to_float32(model)
+            adapters.add(model)
         else:
             _to_one_float_type(model)
         if split is not None:
@@ -223,12 +224,11 @@ def runs_on_cpu() -> bool:
     return bool(mx.default_device().type == mx.DeviceType.cpu)
 
 
-def _to_float32(model: nn.Module) -> None:
+def to_float32(model: nn.Module) -> None:
     """Dequantise and widen in place. Scales are widened first, so that no product is rounded to half precision."""
     model.set_dtype(mx.float32)
     mlx_lm.utils.dequantize_model(model)
     model.set_dtype(mx.float32)
-    adapters.add(model)
 
 
 def _to_one_float_type(model: nn.Module) -> None:

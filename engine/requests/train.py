@@ -47,7 +47,7 @@ class TrainRequest:
         batch_tokens: padded tokens of one step, which bounds the memory.
         longest: records are cut to this many tokens.
         patience: measurements without a better one, in the second half, after which training stops early; 0 never does.
-        start: a head of the same target and taps to go on from (a block drafter takes its fusion of the taps), or None.
+        start: a head of the same target and taps to go on from (a block drafter's first slot is its first step), or None.
         work: where text, features and checkpoints lie; None is the output's name with `.work`.
         stage: run this one alone; None runs all four.
         command: as it was given, for the card.

@@ -17,10 +17,15 @@ from engine.target.layer_taps import dense, embedding_of
 from engine.training.features import Example
 from engine.training.head_start import config_for, copy_where_it_fits, norm_weight
 
-MARKOV_RANK = 32
+MARKOV_RANK, PAIRED_RANK = 32, 128
+"""Of the Markov head; that of a paired block drafter also keeps what it has seen of the draft."""
+SMALL = 0.02
+"""Spread of weights that begin at random."""
 
 
-def block_config_for(target: LoadedModel, taps: Sequence[int], layers: int, size: int, causal: bool, mask: int) -> BlockConfig:
+def block_config_for(
+    target: LoadedModel, taps: Sequence[int], layers: int, size: int, causal: bool, mask: int, paired: bool = False
+) -> BlockConfig:
     """A block drafter of our own packaging whose layers have the shape of the target's."""
     like = config_for(target, taps)
     return BlockConfig(
@@ -45,6 +50,7 @@ def block_config_for(target: LoadedModel, taps: Sequence[int], layers: int, size
         whole_blocks=False,
         causal=(causal,) * layers,
         windows=(None,) * layers,
+        paired=paired,
         target_sha256=like.target_sha256,
     )
 
@@ -64,10 +70,14 @@ def fresh_block(
     """An untrained block drafter in float32: copies of the target's last layers and norm where their shapes allow, else random.
 
     The newest tap is the context at first, normed as the copied layer would norm it, so that its keys and values of the context
-    are about the target's. With a trained head of the same target and taps, its fusion and norm of the features are taken. The
-    Markov head says nothing at first; its embedding is the target's on its main directions.
+    are about the target's. The Markov head says nothing at first; its embedding is the target's on its main directions.
+
+    One that is paired begins as a trained head of the same target and taps, as `_from_head` says.
     """
     mx.random.seed(seed)
+    if config.paired:
+        assert head is not None, "a paired block drafter begins as a head"
+        return _from_head(target, config, head)
     rank = min(MARKOV_RANK, config.hidden_size)
     shapes = {"markov_head.markov_w1.weight": (config.vocab_size, rank), "markov_head.markov_w2.weight": (len(target_ids), rank)}
     block = BlockModel(config, shapes)
@@ -80,19 +90,72 @@ def fresh_block(
         _copy_layer(layer, source)
     copy_where_it_fits(block.hidden_norm, norm_weight(getattr(list(model.layers)[-count:][0], "input_layernorm", None)))
     copy_where_it_fits(block.norm, norm_weight(getattr(getattr(model, "model", model), "norm", None)))
-    if head is not None:
-        copy_where_it_fits(block.fc, head.fc.weight)
-        copy_where_it_fits(block.hidden_norm, head.feature_norm.weight)
-    embedding = np.array(dense(embedding_of(target.model)))
-    centred = embedding - embedding.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T @ centred)
-    main = centred @ directions[:, -rank:]
-    block.markov_head.markov_w1.weight = mx.array((main / main.std()).astype(np.float32))
+    block.markov_head.markov_w1.weight = _main_directions(target, rank)
     block.markov_head.markov_w2.weight = mx.zeros_like(block.markov_head.markov_w2.weight)
     block.set_dtype(mx.float32)
     block.bind(target.model)
     mx.eval(block.parameters())
     return block
+
+
+def _from_head(target: LoadedModel, config: BlockConfig, head: HeadModel) -> BlockModel:
+    """A paired block drafter whose first slot gives what the head's first step gives, and stays so.
+
+    The second layer begins as the head's too, as if the first slot were the target's features. Layers after it change nothing at
+    first, nor does the Markov head, which keeps a state.
+    """
+    columns, hidden = len(head.target_ids), config.hidden_size
+    rank = min(PAIRED_RANK, hidden)
+    shapes = {
+        "lm_head.weight": (columns, hidden),
+        "markov_head.markov_w1.weight": (config.vocab_size, rank),
+        "markov_head.markov_w2.weight": (columns, rank),
+        "markov_head.joint_proj.weight": (3 * rank, 2 * rank + hidden),
+    }
+    block = BlockModel(config, shapes)
+    block.about.target_ids = head.target_ids
+    for own, one in (("fc", "fc"), ("hidden_norm", "feature_norm"), ("embedding_norm", "embedding_norm")):
+        copy_where_it_fits(block[own], head[one].weight)
+    for norm in (block.norm, block.mask_norm):
+        copy_where_it_fits(norm, head.norm.weight)
+    copy_where_it_fits(block.lm_head, head.head.weight)
+    queries = config.num_attention_heads * config.head_dim
+    keys = queries + config.num_key_value_heads * config.head_dim
+    parts = mx.split(head.qkv.weight, [queries, keys])
+    for index, layer in enumerate(block.layers):
+        for name, part in zip(("q_proj", "k_proj", "v_proj"), parts, strict=True):
+            copy_where_it_fits(layer.self_attn[name], part)
+        for name, part in zip(("gate_proj", "up_proj"), mx.split(head.gate_up.weight, 2), strict=True):
+            copy_where_it_fits(layer.mlp[name], part)
+        copy_where_it_fits(layer.self_attn.o_proj, head.output.weight * (index < 2))
+        copy_where_it_fits(layer.mlp.down_proj, head.down.weight * (index < 2))
+        copy_where_it_fits(layer.input_layernorm, head.feature_norm.weight)
+        copy_where_it_fits(layer.post_attention_layernorm, head.mlp_norm.weight)
+    block.set_dtype(mx.float32)
+    block.bind(target.model)
+    for given in (block.fc, block.hidden_norm, block.embedding_norm, block.layers[0], block.norm, block.lm_head):
+        given.freeze()
+    usual = head.embedding_norm(embedding_of(target.model)(head.target_ids).astype(mx.float32)).mean(axis=0)
+    masks = block.mask_features.shape
+    block.mask_features = mx.random.normal(masks) * SMALL
+    block.mask_embeddings = usual + mx.random.normal(masks) * SMALL
+    markov = block.markov_head
+    markov.markov_w1.weight = _main_directions(target, rank)
+    markov.markov_w2.weight = block.lm_head.weight @ (mx.random.normal((hidden, rank)) * SMALL)
+    joint = mx.random.normal(markov.joint_proj.weight.shape) * SMALL
+    markov.joint_proj.weight = joint * (mx.arange(3 * rank) < 2 * rank)[:, None]
+    markov.joint_proj.bias = mx.zeros_like(markov.joint_proj.bias)
+    mx.eval(block.parameters())
+    return block
+
+
+def _main_directions(target: LoadedModel, rank: int) -> mx.array:
+    """(vocabulary, rank) the target's embedding, centred, on its main directions; of spread 1."""
+    embedding = np.array(dense(embedding_of(target.model)).astype(mx.float32))
+    centred = embedding - embedding.mean(axis=0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    main = centred @ directions[:, -rank:]
+    return mx.array((main / main.std()).astype(np.float32))
 
 
 def _copy_layer(layer: Any, source: nn.Module) -> None:

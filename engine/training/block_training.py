@@ -24,7 +24,8 @@ MEASURED_ANCHORS = 24
 """Of a held-out record."""
 
 Laid = tuple[mx.array, mx.array, mx.array]
-"""Features (rows, taps x hidden) of a record, its anchors (blocks,) and the tokens there (blocks,)."""
+"""Features (rows, taps x hidden) of a record, its anchors (blocks,) and its tokens, those of the last block
+included."""
 
 
 def memory_needed(config: BlockConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
@@ -66,18 +67,17 @@ class BlockTraining(DrafterTraining):
             read, ids, logs = features.load(example)
             laid.append(self._laid(example, read, anchors))
             block, slot = np.nonzero(anchors[:, None] + np.arange(self._slots) < len(example) - 1)
-            before = anchors[block] + slot
+            places = anchors[block] + slot
             weights = np.exp(-slot / REACH).astype(np.float32)
             if self.plan.copied < 1:
-                weights[self.lessons.copies_in(example)[before + 1]] *= self.plan.copied
+                weights[self.lessons.copies_in(example)[places + 1]] *= self.plan.copied
             rows = offset + block * self._slots + slot
-            parts.append((rows, example.tokens[before], weights, ids[before].astype(np.int64), logs[before].astype(np.float32)))
+            parts.append((rows, weights, ids[places].astype(np.int64), logs[places].astype(np.float32)))
             offset += len(anchors) * self._slots
-        rows, before, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
+        rows, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
         columns = self.lessons.column[all_ids]
         labels = np.where(columns >= 0, softmax(all_logs * SHARPNESS), np.float32(0))
-        arrays = rows.astype(np.int32), before.astype(np.int32), columns, labels, weights / weights.sum()
-        return laid, *(mx.array(array) for array in arrays)
+        return laid, *(mx.array(array) for array in (rows.astype(np.int32), columns, labels, weights / weights.sum()))
 
     def _anchors(self, example: Example) -> np.ndarray:
         """Every place of an anchor in the answer of a record."""
@@ -85,36 +85,44 @@ class BlockTraining(DrafterTraining):
 
     def _laid(self, example: Example, read: np.ndarray, anchors: np.ndarray) -> Laid:
         before = mx.array(np.asarray(read[: anchors[-1]], np.float32))
-        return before, mx.array(anchors.astype(np.int32)), mx.array(example.tokens[anchors])
+        return before, mx.array(anchors.astype(np.int32)), mx.array(example.tokens[: anchors[-1] + self._slots])
 
-    def _loss(
-        self, laid: Sequence[Laid], rows: mx.array, before: mx.array, columns: mx.array, labels: mx.array, weights: mx.array
-    ) -> mx.array:
-        hidden = self._hidden(laid)[rows]
-        markov = self.block.markov_head
-        matrix = self.block.about.matrix
-        assert matrix is not None, "the block drafter is bound to its target"
-        base = hidden * self.block.config.logit_scale, matrix
-        embedded = markov.markov_w1(before)
-        return soft_loss(embedded, markov.markov_w2.weight, columns, labels, weights, SHARPNESS, self.plan.variation, base)
+    def _loss(self, laid: Sequence[Laid], rows: mx.array, columns: mx.array, labels: mx.array, weights: mx.array) -> mx.array:
+        pairs = [self._filled(of_record) for of_record in laid]
+        hidden, read = (
+            mx.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])[rows] for parts in zip(*pairs, strict=True)
+        )
+        base = hidden * self.block.config.logit_scale, self.block.output_rows
+        projected = self.block.markov_head.markov_w2.weight
+        return soft_loss(read, projected, columns, labels, weights, SHARPNESS, self.plan.variation, base)
 
-    def _hidden(self, laid: Sequence[Laid]) -> mx.array:
-        """(all slots, hidden)."""
-        parts = [unroll(self.block, *of_record, self._slots) for of_record in laid]
-        return mx.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
+    def _filled(self, laid: Laid) -> tuple[mx.array, mx.array]:
+        """(blocks, slots, hidden) outputs, and (blocks, slots, rank) what the Markov head reads off the tokens of the text before
+        each."""
+        _, anchors, text = laid
+        hidden, state = unroll(self.block, *laid, self._slots), None
+        said = []
+        for slot in range(self._slots):
+            if slot < self.block.markov_from:
+                said.append(mx.zeros((len(anchors), self.block.markov_head.rank)))
+                continue
+            before = text[mx.minimum(anchors + slot, len(text) - 1)]
+            one, state = self.block.markov_head.read(hidden[:, slot], before, state)
+            said.append(one)
+        return hidden, mx.stack(said, axis=1)
 
     def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
         for example in batch:
             every = self._anchors(example)
             anchors = every[:: max(1, len(every) // MEASURED_ANCHORS)]
             read, ids, logs = features.load(example)
-            hidden = unroll(self.block, *self._laid(example, read, anchors), self._slots)
+            hidden, said = self._filled(self._laid(example, read, anchors))
             for slot in range(self._positions):
                 kept = np.flatnonzero(anchors + slot < len(example) - 1)
                 before = anchors[kept] + slot
-                rows = hidden[mx.array(kept), slot]
-                bias, _ = self.block.markov_head(rows, mx.array(example.tokens[before]), None)
-                logits = np.array(self.block.logits(rows) + bias)
+                rows = mx.array(kept)
+                bias = self.block.markov_head.markov_w2(said[rows, slot])
+                logits = np.array(self.block.logits(hidden[rows, slot]) + bias)
                 yield slot, logits, ids[before].astype(np.int64), logs[before].astype(np.float32)
 
     def _multiply(self, factor: float) -> None:

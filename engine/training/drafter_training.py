@@ -244,7 +244,7 @@ class DrafterTraining:
 
     def save_weights(self, file: Path) -> None:
         """Write the weights alone."""
-        _write(file, dict(tree_flatten(self.model.trainable_parameters())), {})
+        _write(file, dict(tree_flatten(self.model.parameters())), {})
 
     def load_weights(self, file: Path) -> None:
         """Take weights that `save_weights` wrote."""

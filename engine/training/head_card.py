@@ -122,6 +122,12 @@ def _layers(config: HeadConfig | BlockConfig) -> str:
     if not isinstance(config, BlockConfig):
         return "One layer"
     sees = "each sees those before it" if config.causal[0] else "all see each other"
+    if config.paired:
+        return (
+            f"A head's layer gives the first place, and {config.num_hidden_layers - 1} more fill the others of a block of "
+            f"{config.block_size} places from it ({sees}) in one pass; a recurrent Markov head. Layer of the first place and "
+            "output rows are the head's, and stay; the embedding is the target's"
+        )
     return (
         f"{config.num_hidden_layers} layers that fill a block of {config.block_size} places ({sees}) in one pass, and a Markov "
         "head. Output rows and embedding are the target's"

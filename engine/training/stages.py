@@ -113,7 +113,8 @@ class _Run:
     def _block_config(self, taps: Sequence[int]) -> BlockConfig:
         """What fills the block is chosen when the text is known."""
         request = self.request
-        return block_config_for(self.target, taps, request.layers, request.block_size, not request.both_ways, mask=0)
+        paired = self.start is not None
+        return block_config_for(self.target, taps, request.layers, request.block_size, not request.both_ways, 0, paired)
 
     def stages(self) -> Trained:
         """Runs the stages that were asked for, in their order.
@@ -226,8 +227,7 @@ class _Run:
             ids = frequent_tokens(train, min(request.vocabulary, self.vocabulary), self.vocabulary)
         else:
             ids = np.array(self.start.target_ids)
-            taken = "its layers" if request.kind == "head" else "its reading of the features"
-            self.tell(f"Starting from {request.start}, with its {len(ids):,} tokens and {taken}.")
+            self.tell(f"Starting from {request.start}, with its {len(ids):,} tokens.")
         plan = self._plan()
         work.settle("train", self._settings(plan, examples, ids))
         training = self._fresh(plan, ids, train, held_out)
@@ -333,8 +333,7 @@ class _Run:
         layers = "layer" if self.request.kind == "head" or self.request.layers == 1 else f"{self.request.layers} layers"
         origin = f"copied from the target's last {layers} where shapes allow, otherwise random"
         if start is not None:
-            begun = f"the head with SHA-256 {file_sha256(start / 'model.safetensors')}"
-            origin = begun if self.request.kind == "head" else f"the reading of the features of {begun}; the layers {origin}"
+            origin = f"the head with SHA-256 {file_sha256(start / 'model.safetensors')}"
         return head_card.Facts(
             target=self.target.name,
             config=self.config,

@@ -33,7 +33,7 @@ SHAPES = {
     "model_type": "qwen3",
 }
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64}
-FOUR_BITS = {"group_size": 32, "bits": 4}
+FOUR_BITS, EIGHT_BITS = {"group_size": 32, "bits": 4}, {"group_size": 32, "bits": 8}
 INSIDE = {"mask_token_id": MASK, "target_layer_ids": [0, 2], "block_size": 5}
 
 
@@ -139,6 +139,20 @@ PACKAGED = {
         first=0,
         reading={"causal": (True, True)},
     ),
+    "draftlight, paired": Packaged(
+        {**SHAPES, "model_type": "draftlight_block", "is_causal": True, "paired": True, "dflash_config": INSIDE},
+        ("paired", "own rows", "markov", "rnn", "target ids"),
+        first=0,
+        reading={"causal": (True, True), "paired": True},
+    ),
+    "draftlight, paired, 8-bit": Packaged(
+        {**SHAPES, "model_type": "draftlight_block", "is_causal": True, "paired": True, "dflash_config": INSIDE}
+        | {"quantization": EIGHT_BITS},
+        ("paired", "own rows", "markov", "rnn", "target ids"),
+        first=0,
+        quantised=True,
+        reading={"causal": (True, True), "paired": True},
+    ),
 }
 
 
@@ -153,12 +167,14 @@ def written(folder: Path, packaged: Packaged, seed: int = 3) -> dict[str, np.nda
     }
     for layer in range(2):
         name = f"layers.{layer}"
-        attention = {"q_proj": (HEADS * SIZE, HIDDEN), "k_proj": (KV_HEADS * SIZE, HIDDEN), "v_proj": (KV_HEADS * SIZE, HIDDEN)}
+        width = 2 * HIDDEN if "paired" in parts else HIDDEN
+        attention = {"q_proj": (HEADS * SIZE, width), "k_proj": (KV_HEADS * SIZE, width), "v_proj": (KV_HEADS * SIZE, width)}
         for part, shape in {**attention, "o_proj": (HIDDEN, HEADS * SIZE)}.items():
             shapes[f"{name}.self_attn.{part}.weight"] = shape
             if "bias" in parts:
                 shapes[f"{name}.self_attn.{part}.bias"] = shape[:1]
-        shapes |= {f"{name}.self_attn.{part}_norm.weight": (SIZE,) for part in "qk"}
+        if "paired" not in parts:
+            shapes |= {f"{name}.self_attn.{part}_norm.weight": (SIZE,) for part in "qk"}
         shapes |= {f"{name}.mlp.{part}_proj.weight": (MLP, HIDDEN) for part in ("gate", "up")}
         shapes |= {f"{name}.mlp.down_proj.weight": (HIDDEN, MLP)}
         shapes |= {f"{name}.{part}_layernorm.weight": (HIDDEN,) for part in ("input", "post_attention")}
@@ -168,6 +184,12 @@ def written(folder: Path, packaged: Packaged, seed: int = 3) -> dict[str, np.nda
                 shapes[f"{name}.{part}.kernel_projection.weight"] = (2 * 3 * HIDDEN // 32, HIDDEN)
     columns = COLUMNS if parts & {"draft vocabulary", "target ids"} else VOCAB
     optional: dict[str, dict[str, tuple[int, ...]]] = {
+        "paired": {
+            "embedding_norm.weight": (HIDDEN,),
+            "mask_norm.weight": (HIDDEN,),
+            "mask_features": (packaged.size - 1, HIDDEN),
+            "mask_embeddings": (packaged.size - 1, HIDDEN),
+        },
         "own rows": {"lm_head.weight": (columns, HIDDEN)},
         "embedding": {"embed_tokens.weight": (VOCAB, HIDDEN)},
         "markov": {"markov_head.markov_w1.weight": (VOCAB, RANK), "markov_head.markov_w2.weight": (columns, RANK)},
@@ -198,8 +220,9 @@ def written(folder: Path, packaged: Packaged, seed: int = 3) -> dict[str, np.nda
         for name in [
             name for name in weights if name.endswith("weight") and weights[name].ndim == 2 and len(weights[name]) % 32 == 0
         ]:
-            small, scales, biases = mx.quantize(mx.array(weights[name]), group_size=32, bits=4)
-            weights[name] = np.array(mx.dequantize(small, scales, biases, group_size=32, bits=4))
+            bits = packaged.config["quantization"]["bits"]
+            small, scales, biases = mx.quantize(mx.array(weights[name]), group_size=32, bits=bits)
+            weights[name] = np.array(mx.dequantize(small, scales, biases, group_size=32, bits=bits))
             stored |= {name: np.array(small), name.replace("weight", "scales"): np.array(scales)}
             stored[name.replace("weight", "biases")] = np.array(biases)
     save_file({prefix + name: array for name, array in {**stored, **extra}.items()}, folder / "model.safetensors")

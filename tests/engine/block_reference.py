@@ -20,6 +20,7 @@ class Reading:
     """How a checkpoint is meant.
 
     Attributes:
+        paired: whether layers read features and the token after them side by side.
         causal, windows: of each layer. from_anchor: a window is counted from the anchor, not from the slot.
         yarn: factor and original length.
     """
@@ -39,6 +40,7 @@ class Reading:
     yarn: tuple[float, int] | None = None
     interleaved: bool = False
     top_k: int = 0
+    paired: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -103,7 +105,7 @@ def attention(weights: Weights, name: str, layer: int, how: Reading, context: np
 
     def rotated(rows: np.ndarray, which: str, start: int) -> np.ndarray:
         heads = linear(weights, f"{name}.{which}_proj", rows).reshape(len(rows), -1, how.size)
-        normed = rms(heads, weights[f"{name}.{which}_norm.weight"], how.eps)
+        normed = heads if how.paired else rms(heads, weights[f"{name}.{which}_norm.weight"], how.eps)
         return np.stack([[rotate(head, start + index, how) for head in row] for index, row in enumerate(normed)])
 
     queries = rotated(x, "q", anchor)
@@ -130,13 +132,34 @@ def attention(weights: Weights, name: str, layer: int, how: Reading, context: np
 
 
 def hidden_and_logits(
-    weights: Weights, how: Reading, features: np.ndarray, block: np.ndarray, rows: np.ndarray
+    weights: Weights, how: Reading, features: np.ndarray, block: np.ndarray, rows: np.ndarray, after: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Normed outputs and logits of every slot, from features (anchor, taps x hidden) of all rows before the anchor, the embedded
-    block (slots, hidden) and the output rows (columns, hidden)."""
-    context = rms(linear(weights, "fc", features), weights["hidden_norm.weight"], how.eps)
-    x = block * how.embedding_scale
-    for layer in range(len(how.windows)):
+    block (slots, hidden), the output rows (columns, hidden) and the embeddings (anchor, hidden) of the token after each row."""
+    fused = linear(weights, "fc", features)
+    context = rms(fused, weights["hidden_norm.weight"], how.eps)
+    layers = range(len(how.windows))
+    if not how.paired:
+        hidden = rms(through(weights, how, layers, context, block * how.embedding_scale), weights["norm.weight"], how.eps)
+    else:
+        after = rms(after * how.embedding_scale, weights["embedding_norm.weight"], how.eps)
+        context = np.concatenate([context, after], axis=1)
+        first = through(weights, how, layers[:1], context[:-1], fused[-1:], after[-1:])
+        others = len(block) - 1
+        rest = first + weights["mask_features"][:others]
+        rest = through(weights, how, layers[1:], context, rest, weights["mask_embeddings"][:others]) if others else rest
+        normed = rms(first, weights["norm.weight"], how.eps), rms(rest, weights["mask_norm.weight"], how.eps)
+        hidden = np.concatenate(normed)
+    logits = hidden @ rows.T * how.multiplier
+    return hidden, how.cap * np.tanh(logits / how.cap) if how.cap else logits
+
+
+def through(
+    weights: Weights, how: Reading, layers: Sequence[int], context: np.ndarray, x: np.ndarray, beside: np.ndarray | None = None
+) -> np.ndarray:
+    """What these layers make of slots (slots, hidden), from context (rows, width) and what each slot reads beside itself."""
+    beside = np.zeros((len(x), 0)) if beside is None else beside
+    for layer in layers:
         name = f"layers.{layer}"
 
         def attend(normed: np.ndarray, name: str = name, layer: int = layer) -> np.ndarray:
@@ -146,13 +169,11 @@ def hidden_and_logits(
             gate = linear(weights, f"{name}.mlp.gate_proj", normed)
             return linear(weights, f"{name}.mlp.down_proj", gate * sigmoid(gate) * linear(weights, f"{name}.mlp.up_proj", normed))
 
-        normed = rms(x, weights[f"{name}.input_layernorm.weight"], how.eps)
+        normed = np.concatenate([rms(x, weights[f"{name}.input_layernorm.weight"], how.eps), beside], axis=1)
         x = x + around(weights, f"{name}.attention_conv", how, normed, attend)
         normed = rms(x, weights[f"{name}.post_attention_layernorm.weight"], how.eps)
         x = x + around(weights, f"{name}.mlp_conv", how, normed, feed_forward)
-    hidden = rms(x, weights["norm.weight"], how.eps)
-    logits = hidden @ rows.T * how.multiplier
-    return hidden, how.cap * np.tanh(logits / how.cap) if how.cap else logits
+    return x
 
 
 def markov(weights: Weights, hidden: np.ndarray, before: int, state: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:

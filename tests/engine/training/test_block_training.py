@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -12,6 +13,7 @@ import pytest
 
 from engine.decoding import DecodingOptions, decode
 from engine.drafters.block import BlockDrafter
+from engine.drafters.feature_head import FeatureHead
 from engine.models.block_model import BlockModel
 from engine.models.block_unroll import unroll
 from engine.models.loaded import LoadedModel
@@ -21,6 +23,7 @@ from engine.training.block_start import block_config_for, fresh_block
 from engine.training.block_training import BlockTraining
 from engine.training.drafter_training import Plan
 from engine.training.features import Example
+from engine.training.head_start import config_for, fresh_head
 from engine.training.reading import TargetReader
 from tests.engine.block_files import random_block
 from tests.engine.small_models import VOCAB, emitted_ids, tiny_llama
@@ -44,13 +47,13 @@ def features_of(target: nn.Module, text: list[int]) -> mx.array:
 
 
 def unrolled(block: BlockModel, features: mx.array, text: list[int], anchors: list[int], slots: int) -> np.ndarray:
-    tokens = mx.array([text[anchor] for anchor in anchors])
-    return np.array(unroll(block, features[: max(anchors)], mx.array(anchors), tokens, slots))
+    return np.array(unroll(block, features[: max(anchors)], mx.array(anchors), mx.array(text), slots))
 
 
-LAYERS = {
+LAYERS: dict[str, dict[str, Any]] = {
     "two ways": {"is_causal": False},
     "causal": {"is_causal": True},
+    "paired": {"is_causal": True, "paired": True},
     "windows": {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 6, "is_causal": None},
 }
 
@@ -93,45 +96,72 @@ def examples(target: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> lis
     """What the tiny target itself writes after one prompt, thrice: a text to be learned by heart."""
     folder = tmp_path_factory.mktemp("work")
     options = DecodingOptions(temperature=0.0, max_tokens=40, analyse=False)
-    text = np.array([5, 9, 2, *emitted_ids(decode(target, [5, 9, 2], None, options))], np.uint32)
+    text = np.array([5, 9, 2, *emitted_ids(list(decode(target, [5, 9, 2], None, options)))], np.uint32)
     texts.save(folder / "given-00000.npz", [texts.TextRecord(text, 3, group) for group in (1, 2, 3)])
     features.cache(TargetReader(target, TAPS), texts.files(folder), folder, VOCAB, lambda done: None)
     return features.examples(texts.files(folder), folder)
 
 
-@pytest.fixture(scope="module")
-def by_heart(target: nn.Module, examples: list[Example]) -> BlockModel:
-    """A block drafter that knows one text."""
-    config = block_config_for(loaded(target), TAPS, layers=2, size=4, causal=True, mask=0)
-    block = fresh_block(loaded(target), config, np.arange(VOCAB, dtype=np.int32), seed=1)
+def begun(target: nn.Module, paired: bool, layers: int, size: int) -> BlockModel:
+    """A block drafter before its training."""
+    ids = np.arange(VOCAB, dtype=np.int32)
+    config = block_config_for(loaded(target), TAPS, layers, size, causal=True, mask=0, paired=paired)
+    head = fresh_head(loaded(target), config_for(loaded(target), TAPS), ids, seed=1) if paired else None
+    return fresh_block(loaded(target), config, ids, 1, head)
+
+
+def test_a_paired_block_begins_with_the_first_step_of_the_head_it_comes_from(target: nn.Module) -> None:
+    head = fresh_head(loaded(target), config_for(loaded(target), TAPS), np.arange(VOCAB, dtype=np.int32), seed=1)
+    config = block_config_for(loaded(target), TAPS, layers=2, size=3, causal=True, mask=0, paired=True)
+    block = BlockDrafter(fresh_block(loaded(target), config, np.arange(VOCAB, dtype=np.int32), 1, head), target, copies=False)
+    first = FeatureHead(head, target, copies=False)
+    for drafter in (block, first):
+        drafter.listen(target, TEXT)
+        assert drafter.begin(TEXT)
+    block._slots = 3
+    hidden, logits = block._fill()
+    logits, _, _ = block._block.walk(0, logits[0], hidden[0], mx.array(TEXT[-1:]), None)
+    np.testing.assert_allclose(np.array(logits), np.array(first._first_step()[1]), atol=1e-4)
+
+
+def test_a_block_drafter_that_knows_a_text_by_heart_has_whole_blocks_accepted(target: nn.Module, examples: list[Example]) -> None:
+    block = begun(target, paired=False, layers=2, size=4)
     plan = replace(PLAN, steps=100, anchors=40, learning_rate=5e-3)
     losses = list(BlockTraining(plan, block, embedding_of(target), examples[:1], examples[1:2]).run())
     assert losses[-1] < 0.5 * losses[0]
-    return block
-
-
-def test_a_block_drafter_that_knows_a_text_by_heart_has_whole_blocks_accepted(
-    target: nn.Module, examples: list[Example], by_heart: BlockModel
-) -> None:
     text = examples[0].tokens.tolist()
     options = DecodingOptions(temperature=0.0, gamma=4, max_tokens=40, analyse=False)
-    rounds = list(decode(target, text[:3], BlockDrafter(by_heart, target, copies=False), options))
+    rounds = list(decode(target, text[:3], BlockDrafter(block, target, copies=False), options))
     assert emitted_ids(rounds) == text[3:]
     assert [current.accepted for current in rounds[:-1]] == [4] * (len(rounds) - 1)
 
 
-def test_an_interruption_changes_nothing(target: nn.Module, examples: list[Example], tmp_path: Path) -> None:
-    def begun(steps: int) -> BlockTraining:
-        config = block_config_for(loaded(target), TAPS, layers=1, size=3, causal=True, mask=0)
-        block = fresh_block(loaded(target), config, np.arange(VOCAB, dtype=np.int32), seed=1)
+def test_behind_a_head_the_other_slots_are_learned_and_the_first_stays(target: nn.Module, examples: list[Example]) -> None:
+    block = begun(target, paired=True, layers=2, size=3)
+    plan = replace(PLAN, steps=50, steps_back=3, anchors=40, learning_rate=5e-3)
+    training = BlockTraining(plan, block, embedding_of(target), examples[:1], examples[1:2])
+    before = training.measure().agreement
+    list(training.run())
+    after = training.measure().agreement
+    assert after[0] == before[0] < 0.5 < 0.9 < min(after[1:]), (before, after)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_an_interruption_changes_nothing(target: nn.Module, examples: list[Example], paired: bool, tmp_path: Path) -> None:
+    def training(steps: int) -> BlockTraining:
+        block = begun(target, paired, layers=1, size=3)
         plan = replace(PLAN, steps=steps, steps_back=3, anchors=4)
         return BlockTraining(plan, block, embedding_of(target), examples[:1], examples[1:2])
 
-    whole, first = begun(4), begun(4)
+    whole, first = training(4), training(4)
     expected = list(whole.run())
     parts = [loss for _, loss in zip(range(2), first.run(), strict=False)]
     first.save(tmp_path / "checkpoint.safetensors")
-    second = begun(4)
+    second = training(4)
     second.resume(tmp_path / "checkpoint.safetensors")
     assert parts + list(second.run()) == expected
     assert whole.measure() == second.measure()
+    whole.save_weights(tmp_path / "best.safetensors")
+    third = training(4)
+    third.load_weights(tmp_path / "best.safetensors")
+    assert whole.measure().overlap == third.measure().overlap
