@@ -145,11 +145,13 @@ _MARKS = str.maketrans({"\n": "⏎", "\r": "⏎", "\t": "⇥"})
 _CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: "\N{SYMBOL FOR DELETE}"}
 _CONTROLS |= {code: f"‹{code:02X}›" for code in (*range(0x80, 0xA0), 0x202D, 0x202E)}
 """The last two turn the direction of all that follows, letters of any script, so that a line reads as another one."""
+LONGEST_TOKEN = 200
+"""Letters that are shown of a token by itself. No vocabulary has one as long; one of a million would hold the window up."""
 
 
 def visible(text: str, data: bytes = b"", running: bool = False) -> str:
     """A token on one line with everything to be seen: blanks as dots, line breaks and tabs as arrows, control characters as their
-    pictures or numbers, half characters as bytes. Never empty.
+    pictures or numbers, half characters as bytes. Never empty, and never longer than anybody reads.
 
     Args:
         data: the token's bytes, where they are known; a token that completes a character has only part of it.
@@ -160,7 +162,9 @@ def visible(text: str, data: bytes = b"", running: bool = False) -> str:
             text = data.decode()
         except UnicodeDecodeError:
             if not text or "\N{REPLACEMENT CHARACTER}" in text:
-                return f"‹{data.hex(' ').upper()}›"
+                return f"‹{data[:LONGEST_TOKEN].hex(' ').upper()}{'…' * (len(data) > LONGEST_TOKEN)}›"
+    if len(text) > LONGEST_TOKEN:
+        text = f"{text[:LONGEST_TOKEN]}…"
     text = without_controls(text.replace("\r\n", "\n").translate(_MARKS))
     if not running or not text.strip():
         text = text.replace(" ", "·")

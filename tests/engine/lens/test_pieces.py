@@ -18,6 +18,7 @@ from app.session.answer_pieces import AnswerPieces
 from engine.export import read_traces, to_html
 from engine.lens.pieces import (
     GHOSTS,
+    LONGEST_TOKEN,
     Piece,
     Spot,
     fold_of,
@@ -55,6 +56,15 @@ SEEN = [
 def test_everything_in_a_token_can_be_seen(text: str, data: bytes, alone: str, running: str) -> None:
     assert visible(text, data) == alone
     assert visible(text, data, running=True) == running
+
+
+def test_a_token_by_itself_is_no_longer_than_anybody_reads() -> None:
+    for data in (b"", b"x" * 10**6):
+        for running in (False, True):
+            assert visible("x" * 10**6, data, running) == "x" * LONGEST_TOKEN + "…"
+    halves = visible("\ufffd" * 10**6, b"\xf0\x9f" * 10**6)
+    assert halves.startswith("‹F0 9F") and halves.endswith("…›") and len(halves) < 4 * LONGEST_TOKEN
+    assert visible("x" * LONGEST_TOKEN) == "x" * LONGEST_TOKEN
 
 
 def test_half_a_character_of_which_only_the_id_is_known_is_told_by_its_id() -> None:
