@@ -11,9 +11,13 @@ from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
 from app.cli.progress import ProgressBar
 from engine.bench.report import Results, document, text_of
+from engine.cluster.companions import launch_for
+from engine.cluster.hosts import Cluster
 from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
+from engine.interface import EngineLike
+from engine.process.client import ProcessEngine
 from engine.requests.bench import BenchRequest
 from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskFailed
 from engine.worker import Engine
@@ -22,13 +26,23 @@ SAVE_EVERY = 30.0
 """Seconds between two versions of the JSON file, so that others can look at it meanwhile."""
 
 
-def bench(request: BenchRequest, json_path: Path | None = None, html_path: Path | None = None, *, anyway: bool = False) -> int:
+def bench(
+    request: BenchRequest,
+    json_path: Path | None = None,
+    html_path: Path | None = None,
+    *,
+    anyway: bool = False,
+    cluster: Cluster | None = None,
+) -> int:
     """Measure and print which drafter to use, and the table; returns the exit status: 0, or 130 if it was interrupted.
+
+    Args:
+        cluster: over which the target is split.
 
     Raises:
         DraftlightError: why it could not go on. What was measured before is printed and written all the same.
     """
-    engine = Engine()
+    engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
     if anyway:
         engine.ignore_memory()
     progress = ProgressBar()

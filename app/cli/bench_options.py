@@ -5,7 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.cli.shared_options import add_anyway, add_kv_bits, add_seed, add_target, gamma, listed, output_file, request_of
+from app.cli.shared_options import (
+    add_anyway,
+    add_hosts,
+    add_kv_bits,
+    add_seed,
+    add_target,
+    gamma,
+    hosts_of,
+    listed,
+    output_file,
+    request_of,
+)
 from engine.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.drafter_kinds import benched
 from engine.files.paths import data_folder
@@ -24,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     add_target(parser)
     add_anyway(parser)
+    add_hosts(parser)
     parser.add_argument(
         "--drafters",
         metavar="A,B",
@@ -97,4 +109,4 @@ def run(arguments: argparse.Namespace) -> int:
         minutes=arguments.minutes or None,
         journals=str(data_folder() / "bench"),
     )
-    return bench(request, arguments.json_path, arguments.html_path, anyway=arguments.anyway)
+    return bench(request, arguments.json_path, arguments.html_path, anyway=arguments.anyway, cluster=hosts_of(arguments))

@@ -11,11 +11,15 @@ from types import FrameType
 
 from app.cli.saved_answer import SavedAnswer
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
+from engine.cluster.companions import launch_for
+from engine.cluster.hosts import Cluster
+from engine.interface import EngineLike
 from engine.lens.outlook_words import resting, weighed
 from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import left_out, no_template
 from engine.metrics import Totals
+from engine.process.client import ProcessEngine
 from engine.types import (
     DrafterReady,
     DrafterRefused,
@@ -45,14 +49,16 @@ def chat(
     thoughts: bool = True,
     json_lines: bool = False,
     anyway: bool = False,
+    cluster: Cluster | None = None,
     saving: SavedAnswer | None = None,
 ) -> int:
     """Stream the answer to standard output and a line of figures to standard error; returns the exit status.
 
     Args:
+        cluster: over which the target is split.
         saving: what keeps the answer in its conversation; None keeps nothing but its trace.
     """
-    engine = Engine()
+    engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
     if anyway:
         engine.ignore_memory()
     try:
@@ -80,7 +86,7 @@ def chat(
 
 
 def follow(
-    engine: Engine, run_id: int, take: Callable[[Event], None], interrupted: Callable[[], bool] = lambda: False
+    engine: EngineLike, run_id: int, take: Callable[[Event], None], interrupted: Callable[[], bool] = lambda: False
 ) -> RunFinished | RunFailed:
     """Hand on the engine's events until the run has ended; an interruption stops the run and waits for its end."""
     stopping = False

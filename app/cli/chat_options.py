@@ -7,7 +7,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from app.cli.shared_options import add_anyway, add_kv_bits, add_models, changed_by, gamma
+from app.cli.shared_options import add_anyway, add_hosts, add_kv_bits, add_models, changed_by, gamma, hosts_of
 from engine.drafter_kinds import default_drafter
 from engine.errors import DraftlightError
 from engine.files import recommended_sampling
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-save", dest="save", action="store_false", help="do not keep the conversation")
     add_models(parser)
     add_anyway(parser)
+    add_hosts(parser)
     parser.add_argument("--system", metavar="TEXT", help="system prompt")
     parser.add_argument(
         "--thinking",
@@ -137,6 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
             thoughts=arguments.thoughts,
             json_lines=arguments.json_lines,
             anyway=arguments.anyway,
+            cluster=hosts_of(arguments),
             saving=saving,
         )
 

@@ -13,6 +13,7 @@ from app.cli import (
     bench_options,
     chat_options,
     chats_options,
+    cluster_options,
     export_options,
     models_options,
     prove_options,
@@ -57,6 +58,7 @@ COMMANDS: dict[str, Options] = {
     "replay": window_options,
     "rejudge": rejudge_options,
     "models": models_options,
+    "cluster": cluster_options,
     "self-test": self_test_options,
 }
 """The commands, in the order of the help."""

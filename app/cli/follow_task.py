@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from app.cli.chat import interruptions
 from app.cli.progress import ProgressBar
+from engine.interface import EngineLike
 from engine.types import BenchFinished, Event, TaskFailed, TaskFinished, TrainingFinished
-from engine.worker import Engine
 
 _TICK = 0.1
 End = TypeVar("End", BenchFinished, TaskFinished, TrainingFinished)
@@ -19,7 +19,7 @@ def _nothing(*_: object) -> None:
 
 
 def until_end(
-    engine: Engine,
+    engine: EngineLike,
     submit: Callable[[], int],
     progress: ProgressBar,
     kind: type[End],

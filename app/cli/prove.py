@@ -11,9 +11,13 @@ from app.cli.chat import INTERRUPTED
 from app.cli.follow_task import until_end
 from app.cli.progress import ProgressBar
 from engine import provenance
+from engine.cluster.companions import launch_for
+from engine.cluster.hosts import Cluster
 from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
+from engine.interface import EngineLike
+from engine.process.client import ProcessEngine
 from engine.proof.plants import DESCRIPTIONS
 from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
@@ -24,10 +28,10 @@ _HEADINGS = ("check", "rule", "at", "sample", "statistic", "p-value", "detectabl
 _NUMBERS = ("sample", "statistic", "p-value", "detectable")
 
 
-def prove(request: ProveRequest, json_path: Path | None = None, *, anyway: bool = False) -> int:
+def prove(request: ProveRequest, json_path: Path | None = None, *, anyway: bool = False, cluster: Cluster | None = None) -> int:
     """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed, and 3 if none did
-    though a defect had been planted."""
-    engine = Engine()
+    though a defect had been planted. `cluster`: over which the target is split."""
+    engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
     if anyway:
         engine.ignore_memory()
     progress = ProgressBar()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.shared_options import add_anyway, add_models, add_seed, output_file, request_of
+from app.cli.shared_options import add_anyway, add_hosts, add_models, add_seed, hosts_of, output_file, request_of
 from engine.types import PLANTS, ProveRequest
 
 HELP = "check that decoding with a pair of models is exact"
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options, but for the command that they belong to."""
     add_models(parser)
     add_anyway(parser)
+    add_hosts(parser)
     add_seed(parser)
     amount = parser.add_mutually_exclusive_group()
     amount.add_argument(
@@ -38,4 +39,4 @@ def run(arguments: argparse.Namespace) -> int:
     """The command, with the arguments of `add_arguments`."""
     from app.cli.prove import prove
 
-    return prove(request_of(ProveRequest, arguments), arguments.json_path, anyway=arguments.anyway)
+    return prove(request_of(ProveRequest, arguments), arguments.json_path, anyway=arguments.anyway, cluster=hosts_of(arguments))

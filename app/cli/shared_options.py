@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.drafter_kinds import BY_PATH, DRAFTERS
 from engine.types import KV_BITS, MAX_GAMMA, DecodingOptions, Gamma, option_names
 
@@ -30,6 +31,32 @@ def add_models(parser: argparse.ArgumentParser, default: str | None = argparse.S
 def add_anyway(parser: argparse.ArgumentParser) -> None:
     """The option `--anyway`; whoever takes it calls `Engine.ignore_memory`."""
     parser.add_argument("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
+
+
+def add_hosts(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """The options `--hosts` and `--sharding`, see `hosts_of`. Of a command within a command, the outer one's values stay."""
+    parser.add_argument(
+        "--hosts",
+        metavar="FILE",
+        type=Path,
+        required=required,
+        default=argparse.SUPPRESS,
+        help="split the target over the machines in this file, in the format of mlx.launch",
+    )
+    parser.add_argument(
+        "--sharding",
+        choices=SHARDINGS,
+        default=argparse.SUPPRESS,
+        help="by tensors (default) or as a pipeline, unless the file of hosts says it",
+    )
+
+
+def hosts_of(arguments: argparse.Namespace) -> Cluster | None:
+    """The machines over which the target is to be split; None for this one alone. Raises DraftlightError."""
+    if getattr(arguments, "hosts", None) is None:
+        return None
+    cluster = read_hosts(arguments.hosts)
+    return replace(cluster, sharding=getattr(arguments, "sharding", cluster.sharding))
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -64,10 +66,15 @@ def refusal(model: nn.Module, name: str, ranks: int, sharding: Sharding) -> str 
     if not hasattr(model, "shard"):
         other = " Use a pipeline." if hasattr(getattr(model, "model", None), "pipeline") else ""
         return f"{name} cannot be split by tensors: mlx-lm has no way to split models of its kind.{other}"
+    return heads_reason(name, vars(model.args) if hasattr(model, "args") else {}, ranks)
+
+
+def heads_reason(name: str, config: Mapping[str, Any], ranks: int) -> str | None:
+    """Why the heads that a model's settings state cannot be shared out to so many ranks; None if they can."""
     heads = {
         what: count
         for what, entry in (("attention heads", "num_attention_heads"), ("key and value heads", "num_key_value_heads"))
-        if isinstance(count := getattr(getattr(model, "args", None), entry, None), int) and count
+        if isinstance(count := config.get(entry), int) and count
     }
     if all(count % ranks == 0 for count in heads.values()):
         return None

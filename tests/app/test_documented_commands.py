@@ -137,6 +137,8 @@ class Place:
             case "chats":
                 self._succeeds(["chats", "import", self._named("FILE", "chats")])
                 self._succeeds([*words, "lighthouse"] if words[1] == "search" else words)
+            case "cluster":
+                self._succeeds(words) if words[1] == "status" else self._understands(words)
             case "export" | "rejudge":
                 words += [str(TRACE)] * (len(words) == 1) + ["--output", "out.html"] * ("html" in words)
                 self._succeeds(words)

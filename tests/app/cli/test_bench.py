@@ -298,7 +298,7 @@ def test_drafters_that_fit_are_the_default(
     target: list[str], drafters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, backend: BenchedBackend
 ) -> None:
     requests: list[Any] = []
-    monkeypatch.setattr("app.cli.bench.bench", lambda request, *paths, anyway: requests.append(request) or 0)
+    monkeypatch.setattr("app.cli.bench.bench", lambda request, *paths, anyway, cluster: requests.append(request) or 0)
     assert main(["bench", *target]) == 0
     assert requests[0].drafters == drafters
     assert requests[0].gammas == (2, "auto")

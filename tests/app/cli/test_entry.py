@@ -302,7 +302,20 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 
 
 CHAT_ONLY = {
-    *("prompt", "target", "drafter", "system", "raw", "thinking", "thoughts", "ghosts", "json_lines", "anyway"),
+    *(
+        "prompt",
+        "target",
+        "drafter",
+        "system",
+        "raw",
+        "thinking",
+        "thoughts",
+        "ghosts",
+        "json_lines",
+        "anyway",
+        "hosts",
+        "sharding",
+    ),
     *("continued", "save", "overflow"),
 }
 
@@ -315,8 +328,8 @@ CHAT_ONLY = {
             DecodingOptions,
             CHAT_ONLY,
         ),
-        ("prove", ProveRequest, {"json_path", "anyway"}),
-        ("bench", BenchRequest, {"limit", "json_path", "html_path", "anyway"}),
+        ("prove", ProveRequest, {"json_path", "anyway", "hosts", "sharding"}),
+        ("bench", BenchRequest, {"limit", "json_path", "html_path", "anyway", "hosts", "sharding"}),
         ("train-drafter", TrainRequest, {"anyway"}),
     ],
 )

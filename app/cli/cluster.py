@@ -1,0 +1,43 @@
+"""`draftlight cluster`: what `doctor` and `status` print."""
+
+from __future__ import annotations
+
+import time
+
+from engine.cluster.companions import running
+from engine.cluster.doctor import check
+from engine.cluster.hosts import Cluster, cluster_of
+from engine.wording import duration, listed
+
+_SIGNS = {"good": "ok", "bad": "BAD", "unknown": "?"}
+
+
+def doctor(cluster: Cluster, target: str) -> int:
+    """Print what is found, a line each; returns 1 if something is bad."""
+    found = check(cluster, target)
+    for finding in found:
+        print(f"{_SIGNS[finding.state]:3}  {finding.words}")
+    bad = sum(finding.state == "bad" for finding in found)
+    if bad:
+        print(f"\n{bad} of {len(found)} findings have to be put right before the model can be split over these machines.")
+    else:
+        print("\nThe model can be split over these machines.")
+    return 1 if bad else 0
+
+
+def show_running() -> int:
+    """Print the clusters that run, with their processes on this machine."""
+    clusters = running()
+    if not clusters:
+        print("No cluster was started on this machine.")
+    for entry in clusters:
+        cluster = cluster_of(entry["cluster"])
+        hosts = listed([host.ssh for host in cluster.hosts])
+        since = duration(time.time() - entry["began"])
+        print(f"{cluster.size} ranks ({cluster.backend}, {cluster.sharding}) on {hosts}, for {since}")
+        if entry["starter"] in entry["alive"]:
+            print(f"  started by process {entry['starter']}; ranks here and their ssh: {', '.join(map(str, entry['followers']))}")
+        else:
+            left = ", ".join(map(str, entry["alive"]))
+            print(f"  whoever started it has gone, but of its ranks there still are: {left}. End them with: kill -9 {left}")
+    return 0

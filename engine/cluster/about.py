@@ -1,0 +1,71 @@
+"""What one machine says of itself for `engine.cluster.doctor`: `python -m engine.cluster.about QUESTION`, a line of JSON.
+
+The question names a model and the addresses at which this machine's ranks would listen.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.cluster.doctor import ABOUT
+from engine.errors import DraftlightError
+from engine.files import builtin
+from engine.files.gguf_header import is_gguf, read_header
+from engine.files.memory import MemoryNeed, available_memory, need_of_folder, need_of_gguf
+from engine.files.safetensors_header import check_safetensors
+from engine.provenance import versions
+
+
+def about(target: str, places: Sequence[str]) -> dict[str, Any]:
+    """Versions, free memory in bytes, which of `places` (ip:port) are not to be had, and of the model `found_as` (a fingerprint),
+    its `need` in bytes and its `config`; or the `problem` with it."""
+    said: dict[str, Any] = {"versions": versions(), "memory": available_memory(), "taken": [p for p in places if not _is_free(p)]}
+    try:
+        need, config, mark = _model(target)
+        said |= {"found_as": mark, "need": need.total, "config": config}
+    except DraftlightError as error:
+        said["problem"] = str(error)
+    return said
+
+
+def _is_free(place: str) -> bool:
+    """Whether this machine can listen at ip:port."""
+    ip, _, port = place.rpartition(":")
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET) as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((ip, int(port)))
+    except OSError:
+        return False
+    return True
+
+
+def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
+    """What a model needs, its configuration, and its fingerprint. Nothing is fetched and no weights are read."""
+    from engine.cluster.sharding import fingerprint_of
+    from engine.models import gguf_model
+    from engine.models.loading import runs_on_cpu
+    from engine.models.model_folder import weight_files
+    from engine.models.tokenizer_files import read_json
+
+    path = builtin.builtin_path() if target == "builtin" else Path(target).expanduser()
+    if path.is_dir():
+        files = weight_files(path)
+        config = read_json(path / "config.json")
+        need = need_of_folder(path.name, [check_safetensors(file) for file in files], config, runs_on_cpu())
+        return need, config, fingerprint_of(path, files).hex()
+    if not path.is_file() or not is_gguf(path):
+        raise DraftlightError(f"There is no model at {path}.")
+    header = read_header(path)
+    config = gguf_model.read_config(path, header)
+    return need_of_gguf(path.name, header, config, runs_on_cpu()), config, fingerprint_of(path, (path,)).hex()
+
+
+if __name__ == "__main__":
+    question = json.loads(sys.argv[1])
+    sys.stdout.write(f"{ABOUT}{json.dumps(about(question['target'], question['places']), default=str)}\n")

@@ -1,0 +1,198 @@
+"""Whether a cluster can run a target: each machine is asked, the answers are compared, and the links are measured. No MLX here.
+
+What needs MLX runs in processes of its own: `engine.cluster.about` on every machine, `engine.cluster.probe` as rank 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.cluster.companions import SSH, Ranks, addresses
+from engine.cluster.hosts import Cluster
+from engine.errors import DraftlightError
+from engine.wording import capitalised, size
+
+ASKED, MEASURED = 60.0, 90.0
+"""Seconds after which a machine that does not answer, or links that are not measured yet, are given up."""
+_ROOT = Path(__file__).resolve().parents[2]
+_PACKAGES = ("draftlight", "python", "mlx", "mlx-lm")
+ABOUT, LINKS = "draftlight-about ", "draftlight-links "
+NOT_REACHED = 255
+"""What ssh ends with where it could not connect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        rank: whose it is; None where it concerns all.
+        state: unknown where it could not be found out.
+        words: what was found, in a sentence, and what to do where it is bad.
+    """
+
+    rank: int | None
+    state: Literal["good", "bad", "unknown"]
+    words: str
+
+
+def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
+    """All findings, machine by machine; takes some seconds, or a minute where one does not answer.
+
+    Args:
+        target: builtin, or the path of a model, the same on every machine.
+        links: whether to measure the links too, once nothing else is bad.
+    """
+    places = addresses(cluster)
+    with ThreadPoolExecutor(cluster.size) as together:
+        ranks = range(cluster.size)
+        answers = list(together.map(lambda rank: _ask(cluster, rank, target, places[rank]), ranks))
+    found: list[Finding] = []
+    own = answers[0]
+    for rank, answer in enumerate(answers):
+        if isinstance(answer, str):
+            found.append(Finding(rank, "bad", f"{capitalised(cluster.name_of(rank))} {answer}"))
+        else:
+            found += _of_one(cluster, rank, answer, own if isinstance(own, dict) else answer)
+    if isinstance(own, dict) and "config" in own:
+        found += _of_the_model(cluster, target, own["config"])
+    if links:
+        found += _of_the_links(cluster) if all(finding.state != "bad" for finding in found) else [_not_measured()]
+    return found
+
+
+def _ask(cluster: Cluster, rank: int, target: str, places: Sequence[str]) -> dict[str, Any] | str:
+    """What `engine.cluster.about` says on a machine, or why it does not, as the rest of a sentence that names the rank."""
+    host = cluster.hosts[rank]
+    question = json.dumps({"target": target, "places": list(places) if cluster.backend == "ring" else []})
+    if host.is_local:
+        command = [sys.executable, "-P", "-c", _run("about"), str(_ROOT), question]
+    else:
+        told = f"exec {shlex.quote(cluster.python)} -P -m engine.cluster.about {shlex.quote(question)}"
+        command = [*(word for word in SSH if word != "-tt"), host.ssh, told]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=ASKED, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return f"did not answer within {ASKED:.0f} s. Look whether the machine is awake."
+    except OSError as error:
+        return f"cannot be asked: {error.strerror or error}. Install ssh."
+    answer = _marked(ran.stdout, ABOUT)
+    if answer is not None:
+        return answer
+    last = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if ran.returncode == NOT_REACHED:
+        return f"is not reached by ssh ({last}). `ssh {host.ssh}` has to work without a password: use ssh-copy-id."
+    if "No module named" in last or "not found" in last:
+        return f'has no Draftlight ({last}). Install it there, and give the path of its Python as "python" in the file of hosts.'
+    return f"could not be asked ({last})."
+
+
+def _run(module: str) -> str:
+    """For Python: a module of this folder as the main one, with the arguments behind the root of the code."""
+    return (
+        f"import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('engine.cluster.{module}', None, '__main__')"
+    )
+
+
+def _marked(printed: str, mark: str) -> dict[str, Any] | None:
+    for line in printed.splitlines():
+        if line.startswith(mark):
+            answer: dict[str, Any] = json.loads(line.removeprefix(mark))
+            return answer
+    return None
+
+
+def _of_one(cluster: Cluster, rank: int, answer: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Finding]:
+    name = capitalised(cluster.name_of(rank))
+    versions = {package: answer["versions"].get(package) for package in _PACKAGES}
+    described = ", ".join(f"{package} {number or 'missing'}" for package, number in versions.items())
+    others = [package for package in _PACKAGES if versions[package] != own["versions"].get(package)]
+    if others:
+        yield Finding(rank, "bad", f"{name} has other versions than rank 0 ({described}). Install the same on all machines.")
+    else:
+        yield Finding(rank, "good", f"{name} has {described}.")
+    if answer["taken"]:
+        yield Finding(
+            rank,
+            "bad",
+            f"{name} cannot listen at {', '.join(answer['taken'])}: another program does, or the machine does not have that "
+            'address. Change "ips" or "port" in the file of hosts.',
+        )
+    if "problem" in answer:
+        yield Finding(
+            rank, "bad", f"{name} cannot read the model: {answer['problem']} It has to be at the same place everywhere."
+        )
+        return
+    if answer["found_as"] != own.get("found_as"):
+        yield Finding(rank, "bad", f"{name} has another model there than rank 0. Copy rank 0's.")
+    else:
+        yield Finding(rank, "good", f"{name} has the model.")
+    yield _of_memory(cluster, rank, answer)
+
+
+def _of_memory(cluster: Cluster, rank: int, answer: Mapping[str, Any]) -> Finding:
+    """What the ranks of a machine need against what it has; that each keeps the embedding whole is not counted."""
+    name = capitalised(cluster.name_of(rank))
+    there = sum(host.ssh == cluster.hosts[rank].ssh for host in cluster.hosts)
+    need, free = answer["need"] * there / cluster.size, answer["memory"]
+    ranks = f"its {there} ranks need" if there > 1 else "it needs"
+    if free is None:
+        return Finding(rank, "unknown", f"{name} does not say how much memory is free; {ranks} about {size(need)}.")
+    if need > free:
+        return Finding(rank, "bad", f"{name} has {size(free)} of memory free, but {ranks} about {size(need)}. Add a machine.")
+    return Finding(rank, "good", f"{name} has {size(free)} of memory free; {ranks} about {size(need)}.")
+
+
+def _of_the_model(cluster: Cluster, target: str, config: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether its heads, or its layers, can be shared out."""
+    layers = config.get("num_hidden_layers")
+    if cluster.sharding == "pipeline":
+        if isinstance(layers, int) and layers < cluster.size:
+            yield Finding(None, "bad", f"The model has {layers} layers, too few for a pipeline of {cluster.size} ranks.")
+        return
+    heads = [config.get(name) for name in ("num_attention_heads", "num_key_value_heads")]
+    if any(isinstance(count, int) and count % cluster.size for count in heads):
+        yield Finding(
+            None,
+            "bad",
+            f"The model has {heads[0]} attention heads and {heads[1]} key and value heads, which {cluster.size} ranks cannot "
+            "share. Use a number of ranks that divides both, or a pipeline.",
+        )
+
+
+def _not_measured() -> Finding:
+    return Finding(None, "unknown", "The links were not measured, because the ranks could not be started as things are.")
+
+
+def _of_the_links(cluster: Cluster) -> Iterator[Finding]:
+    ranks = Ranks(cluster)
+    try:
+        environment = {**os.environ, **ranks.start()}
+        command = [sys.executable, "-P", "-c", _run("probe"), str(_ROOT)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=MEASURED, env=environment, stdin=subprocess.DEVNULL)
+        measured = _marked(ran.stdout, LINKS)
+        failure = ranks.failure() or (ran.stderr.strip().splitlines() or ["Nothing was said."])[-1]
+    except (subprocess.TimeoutExpired, DraftlightError) as error:
+        failed = isinstance(error, DraftlightError)
+        measured, failure = None, str(error) if failed else f"The ranks did not connect within {MEASURED:.0f} s."
+    finally:
+        ranks.stop()
+    if measured is None:
+        yield Finding(None, "bad", f"The links could not be measured. {failure} A firewall may be in the way.")
+        return
+    (small, first), (large, last) = ((int(length), seconds) for length, seconds in measured.items() if length.isdigit())
+    speed = 4 * (large - small) / max(1e-9, last - first)
+    yield Finding(
+        None,
+        "good",
+        f"An exchange between all ranks takes {1e6 * measured['exchange']:,.0f} µs, and they sum {size(speed)} a second.",
+    )

@@ -1,0 +1,60 @@
+"""Rank 0 of a cluster without a model, which measures the links: `python -m engine.cluster.probe`, a line of JSON.
+
+Times are those of collectives of all ranks, which is what a pass waits for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from engine.cluster.doctor import LINKS
+from engine.cluster.group import Group, join
+from engine.cluster.orders import Kind, Order
+
+TIMES = {2**10: 100, 2**20: 5}
+"""How often numbers of 4 bytes are summed, by how many there are; as often as that in each series."""
+SERIES = 5
+
+
+def measure(group: Group) -> dict[str, float]:
+    """Seconds of an `exchange`, and of a sum for each of `TIMES`: those of the fastest series."""
+    found = {"exchange": _shortest(lambda: group.exchange(Order(Kind.NAP).row()), max(TIMES.values()))}
+    for length, times in TIMES.items():
+        numbers, order = np.zeros(length, np.int32), Order(Kind.ECHO, length=length).row()
+
+        def both(numbers: np.ndarray = numbers, order: list[int] = order) -> None:
+            """An order, and what it announces."""
+            group.exchange(order)
+            group.send(numbers)
+
+        found[str(length)] = _shortest(both, times) - found["exchange"]
+    return found
+
+
+def _shortest(act: Callable[[], object], times: int) -> float:
+    shortest = float("inf")
+    for _ in range(SERIES):
+        began = time.perf_counter()
+        for _ in range(times):
+            act()
+        shortest = min(shortest, (time.perf_counter() - began) / times)
+    return shortest
+
+
+def main() -> None:
+    """Measures, and has the others end."""
+    group = join(os.environ.get("DRAFTLIGHT_LINKS", "ring"))
+    sys.stdout.write(f"{LINKS}{json.dumps(measure(group))}\n")
+    sys.stdout.flush()
+    group.exchange(Order(Kind.END).row())
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # MLX's ring may still wait in a thread of its own
