@@ -70,6 +70,8 @@ class TimeShares:
     judge: float
     other: float
     rounds: int
+    communication: float | None = None
+    """What of `verify` was waiting for other ranks; None where the target was not split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ class Totals:
         self.jointly_judged = False
         self._seconds = 0.0
         self._phases = [0.0, 0.0, 0.0, 0.0]
+        self._communication: float | None = None
         self._measured = 0
 
     def add(self, round: Round | RoundCounts) -> None:
@@ -193,6 +196,8 @@ class Totals:
             self._measured += 1
             for place, value in enumerate((times.draft, times.verify, times.judge, times.other)):
                 self._phases[place] += value or 0.0
+            if times.communication is not None:
+                self._communication = (self._communication or 0.0) + times.communication
 
     def summary(self) -> Summary:
         """The figures so far."""
@@ -269,7 +274,8 @@ class Totals:
         if not whole > 0:
             return None
         draft, verify, judge, other = (part / whole for part in self._phases)
-        return TimeShares(draft, verify, judge, other, self._measured)
+        waiting = None if self._communication is None else self._communication / whole
+        return TimeShares(draft, verify, judge, other, self._measured, waiting)
 
 
 @dataclass(frozen=True, slots=True)

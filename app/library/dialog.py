@@ -1,4 +1,4 @@
-"""The window of models: those on this machine, and those of the Hugging Face Hub."""
+"""The window of models: those on this machine, those of the Hugging Face Hub, and the machines that can share one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QStackedWidget, QTabBar, QVBoxLayout, QWi
 
 from app.library.background import Background
 from app.library.downloads import Downloads
+from app.library.hosts_page import HostsPage
 from app.library.hub_page import HubPage
 from app.library.machine_page import MachinePage
 from app.look.placing import at_most_the_screen
@@ -30,12 +31,18 @@ class ModelsDialog(QDialog):
         self.setWindowTitle("Models")
         self.machine = MachinePage(background, settings)
         self.hub = HubPage(background, downloads, lambda: self.machine.repositories)
+        self.hosts = HostsPage(background, settings)
         self.tabs = QTabBar()
-        named(self.tabs, "panelTabs", "Where models are", "Left and Right switch between this machine and the Hub.")
+        named(
+            self.tabs,
+            "panelTabs",
+            "Where models are",
+            "Left and Right switch between models here, the Hub, and machines.",
+        )
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
         self.pages = QStackedWidget()
-        for title, page in (("On this machine", self.machine), ("Hugging Face Hub", self.hub)):
+        for title, page in (("On this machine", self.machine), ("Hugging Face Hub", self.hub), ("Machines", self.hosts)):
             self.tabs.addTab(title)
             self.pages.addWidget(page)
         column = spaced(QVBoxLayout(self), 12, (18, 10, 18, 16))
@@ -50,6 +57,8 @@ class ModelsDialog(QDialog):
         self.pages.setCurrentIndex(at)
         if self.pages.currentWidget() is self.hub and self.hub.is_unread:
             self.hub.read()
+        elif self.pages.currentWidget() is self.hosts:
+            self.hosts.read()
 
     @Slot(str)
     def fetch(self, repository: str) -> None:
@@ -60,12 +69,13 @@ class ModelsDialog(QDialog):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.machine.read()
-        page = self.machine if self.tabs.currentIndex() == 0 else self.hub
-        page.search.setFocus(Qt.FocusReason.OtherFocusReason)
+        first = (self.machine.search, self.hub.search, self.hosts.where)[self.tabs.currentIndex()]
+        first.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the lists and makes room for larger text."""
         self.machine.set_look(theme, scale)
         self.hub.set_look(theme, scale)
+        self.hosts.set_look(theme, scale)
         wanted = QSize(round(SIZE.width() * scale), round(SIZE.height() * scale))
         self.resize(at_most_the_screen(self, wanted))

@@ -214,7 +214,11 @@ def _times(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     if shares is None:
         return ("No round has been timed by phase yet.",)
     parts = ", ".join(f"{name} {getattr(shares, name):.0%}" for name in PHASES)
-    return (f"{parts}, over {shares.rounds:,} of {answer.tally.rounds:,} rounds",)
+    waiting = shares.communication
+    return (
+        f"{parts}, over {shares.rounds:,} of {answer.tally.rounds:,} rounds",
+        "" if waiting is None else f"{waiting:.0%} of the time, in verify, was communication between machines",
+    )
 
 
 def _first_token(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from app.session import settings as stored
 from app.session import stored_chat
 from app.session.chat_keeper import ChatKeeper
 from app.session.engine_link import EngineLink
-from app.session.plain_baseline import FEWEST_TOKENS, plain_request
+from app.session.machines import number_of_machines
+from app.session.plain_baseline import FEWEST_TOKENS, Baselines, plain_request
 from app.session.presets import preset_of, with_preset, without
 from app.session.session import Answer, Session, Turn
 from app.session.session import Path as Way
@@ -48,7 +49,7 @@ from engine.types import (
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that act in the middle of an answer."""
-ELSEWHERE = ("separate_process",)
+ELSEWHERE = ("separate_process", "split")
 """Settings that say where models run."""
 MOST_RECENT = 6
 """Targets of the user's own that the list of targets offers."""
@@ -113,6 +114,7 @@ class Chat(QObject):
         self._plain: tuple[int, Answer] | None = None
         self.session = Session()
         self.session.drafter = settings.drafter
+        self.session.machines = number_of_machines() if settings.split else 1
         self.session.loading = settings.target  # the window asks for it as soon as it stands
         self.link = EngineLink(engine, self)
         self.link.received.connect(self._received)
@@ -508,6 +510,9 @@ class Chat(QObject):
         self._stop_measuring()
         running = self.session.running
         self.link.exchange(self.settings)
+        self.session.model = None
+        self.session.machines = number_of_machines() if self.settings.split else 1
+        self.session.baselines = Baselines()  # plain answers take another time there
         if running is not None and running.running and running.run_id is not None:  # its engine hangs
             self._received([RunFailed(running.run_id, "The answer could not be ended in time, so it was cut off.")])
         if wanted:

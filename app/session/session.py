@@ -297,6 +297,7 @@ class Session:
         drafter: name of the drafter that was made ready last.
         replay_words: how far a replay has come.
         baselines: the plain runs that were measured; `measuring` while another is made only to be measured.
+        machines: over how many the target is split.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -313,6 +314,7 @@ class Session:
         self.drafter = NO_DRAFTER
         self.baselines = Baselines()
         self.measuring = False
+        self.machines = 1
         self._distributions: dict[str, bool] = {}
         self.replay_words = ""
         self._aside: list[Turn] | None = None

@@ -229,6 +229,7 @@ BY_NAME = {described.name: described for described in SETTINGS}
 REMEMBERED = (
     *("target", "drafter", "recommended", "conversation"),  # chosen in the header and the list of chats
     "recent_models",  # the same for models
+    "split",  # with the machines
     *("presets", "model_presets"),  # with the sampling options
     *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # as they were left
 )

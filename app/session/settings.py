@@ -53,6 +53,7 @@ class Settings:
         conversation: number of the chat that is shown again at the next start; None begins with an empty one.
         sidebar: whether the list of chats is shown, where there is room for it.
         separate_process: models run in a process of their own.
+        split: targets run on all the machines of the file of hosts (`app.session.machines`).
         recent_models: targets that were used last, the latest first.
         model_presets: (target, name of a preset) what is used as soon as a target is chosen.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
@@ -88,6 +89,7 @@ class Settings:
     conversation: int | None = None
     sidebar: bool = True
     separate_process: bool = False
+    split: bool = False
     recent_models: tuple[str, ...] = ()
     presets: tuple[Preset, ...] = ()
     model_presets: tuple[tuple[str, str], ...] = ()
@@ -107,7 +109,7 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "compare_ghosts"):
             _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
-        for name in ("reading", "side_panel", "raw", "sidebar", "separate_process"):
+        for name in ("reading", "side_panel", "raw", "sidebar", "separate_process", "split"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(
             isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale

@@ -20,6 +20,7 @@ from app.conversation import screen_reader
 from app.look import theme as themes
 from app.session import settings as stored
 from app.session.lazy_engine import LazyEngine
+from app.session.machines import split_launch
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.chats import ChatStore
@@ -73,6 +74,8 @@ def make_window(arguments: argparse.Namespace) -> Window:
 
 def engine_for(ids: Iterator[int], settings: Settings) -> EngineLike:
     """The engine that settings ask for. `ids`: gives the numbers of runs, which no two engines of one window may share."""
+    if settings.split:
+        return ProcessEngine(split_launch(), ids=ids)
     if settings.separate_process:
         return ProcessEngine(Launch(arguments={"measures": True}), ids=ids)
     return Engine(measures=True, ids=ids)

@@ -44,6 +44,7 @@ class ModelsController(QObject):
             self.dialog.machine.used.connect(self._use)
             self.dialog.machine.pair_used.connect(self._use_pair)
             self.dialog.machine.check_wanted.connect(self._check)
+            self.dialog.hosts.split_wanted.connect(partial(self._chat.change, "split"))
             self._chat.link.checked.connect(self.dialog.machine.show_check)
             self.downloads.look()
             if self._look is not None:
@@ -107,6 +108,7 @@ class ModelsController(QObject):
         """Marks the models in use."""
         if self.dialog is not None and self.dialog.isVisible():
             self.dialog.machine.refresh()
+            self.dialog.hosts.refresh()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the dialog, now or when it is made."""

@@ -77,7 +77,7 @@ def phase_text(session: Session) -> str:
             return loading
         if answer is not None:
             return "Waiting for the engine"
-        return "Ready" if session.model is not None else "No model loaded: choose a target above"
+        return f"Ready{_machines(session)}" if session.model is not None else "No model loaded: choose a target above"
     match answer.state:
         case "reading":
             done, total = answer.prefill
@@ -85,7 +85,7 @@ def phase_text(session: Session) -> str:
             return f"Reading the prompt, {done:,} of {total:,} tokens, {clock}"
         case "generating":
             rests = resting(answer.rounds[-1]) if answer.rounds else ""
-            return f"Generating, round {answer.tally.rounds:,}{f', {rests}' if rests else ''}"
+            return f"Generating, round {answer.tally.rounds:,}{f', {rests}' if rests else ''}{_machines(session)}"
         case "failed":
             return "Stopped by an error"
     if answer.foreign or answer.edited:
@@ -94,6 +94,11 @@ def phase_text(session: Session) -> str:
         return loading or answer.ending.capitalize()
     words = FINISH_WORDS[answer.finish or "eos"]
     return loading or (words.capitalize() if answer.finish == "cancelled" else f"Done: {words}")
+
+
+def _machines(session: Session) -> str:
+    """On how many machines the target is, where that is more than one; behind other words."""
+    return f", target on {session.machines} machines" if session.machines > 1 else ""
 
 
 def _loading_text(session: Session) -> str:

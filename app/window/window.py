@@ -376,10 +376,17 @@ class Window(QMainWindow):
 
     @Slot(str, str)
     def say(self, message: str, tone: str = "error") -> None:
-        """A message, beside it the way to have a model loaded for which there may not be memory enough."""
+        """A message, beside it the way to have a model loaded for which there may not be memory enough, or to do without other
+        machines."""
         self.banner.show_message(message, tone)
         if self.chat.may_load_anyway(message):
             self.banner.offer("Load anyway", self._load_anyway)
+        elif self.settings.split and tone == "error":
+            self.banner.offer("Use this machine alone", self._leave_machines)
+
+    def _leave_machines(self) -> None:
+        self.banner.hide()
+        self.chat.change("split", False)
 
     def _load_anyway(self) -> None:
         self.banner.hide()

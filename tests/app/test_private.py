@@ -128,6 +128,8 @@ DOORS = {
     "engine/files/hub.py": "a model of the Hugging Face Hub",
     "engine/models/hub.py": "a model of the Hugging Face Hub",
     "app/conversation/link_question.py": "a link in an answer, a model's page on the Hub",
+    "engine/cluster/about.py": "machines that share a target",
+    "engine/cluster/companions.py": "machines that share a target",
     "app/library/hub_page.py": "a link in an answer, a model's page on the Hub",
 }
 """The files with a call that reaches another machine, and the row of the table that tells of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -87,6 +88,8 @@ def test_a_run_worked_out_by_hand() -> None:
     assert found.seconds == pytest.approx(0.2)
     assert found.throughput == pytest.approx(45)
     assert found.shares == TimeShares(0.2, 0.6, 0.1, 0.1, 1)
+    times = Milliseconds(50, 10, 30, 5, 5, communication=15)
+    assert summarise([*rounds, replace(rounds[1], milliseconds=times)]).shares == TimeShares(0.2, 0.6, 0.1, 0.1, 2, 0.15)
     assert found.by_position == (
         PositionCounts(1, 3, 2, 1),
         PositionCounts(2, 3, 1, 1),

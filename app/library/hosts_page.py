@@ -1,0 +1,324 @@
+"""The machines that a target can be split over: which there are, whether they are ready, and whether they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.library.background import Background
+from app.library.entries import Entry
+from app.library.entry_list import EntryList
+from app.look.fields import keep_from_wheel
+from app.look.theme import Theme
+from app.look.widgets import named, spaced
+from app.session.machines import hosts_path, kept_cluster
+from app.session.settings import Settings
+from engine.cluster.doctor import Finding, check
+from engine.cluster.hosts import LOOPBACK, Cluster, Host, cluster_of, read_hosts, write_hosts
+from engine.codec import plain
+from engine.errors import DraftlightError
+from engine.files.whole_file import NotWritten
+from engine.wording import capitalised
+
+WORDS = (
+    "A target that is too large for this machine can be split over several. Each needs the same version of Draftlight and the "
+    "same model, and ssh has to reach it without asking for a password."
+)
+IN_USE = "These machines are in use. To change them, choose “this machine alone” first."
+ALL_GOOD = "These machines can share the target in use."
+ANY_OTHER = Host(LOOPBACK, ("192.0.2.1",))
+"""This machine at an address that stands for any, for checking another machine by itself."""
+FILES = "Files of hosts (*.json);;All files (*)"
+
+
+class HostsPage(QWidget):
+    """Signals:
+    split_wanted: (bool) whether targets are to run on all the machines.
+    """
+
+    split_wanted = Signal(bool)
+
+    def __init__(self, background: Background, settings: Callable[[], Settings]) -> None:
+        super().__init__()
+        self._background, self._settings = background, settings
+        self._cluster = Cluster((Host(LOOPBACK),))
+        self._problem = ""
+        self._findings: tuple[Finding, ...] = ()
+        self._testing = 0
+        self.where = _choice("Where targets run", (("this machine alone", False), ("all of these machines", True)))
+        self.how = _choice("How targets are split", (("a part of every layer", "tensor"), ("some of the layers", "pipeline")))
+        self.list = EntryList("Machines", "Delete removes the machine.")
+        self.state = _label("entryAbout")
+        self.own_address = _field("Address of this machine", "such as 10.0.0.1")
+        self.name = _field("Name for ssh", "Name for ssh, such as ada@studio2.local")
+        self.address = _field("Its address", "Its address, such as 10.0.0.2")
+        self.python = _field("Python on the other machines", "python3")
+        self.add = _button("Add", self._add)
+        self.test = _button("Test", self._test)
+        self.open = _button("Open file…", self._open, "A file of hosts, as mlx.distributed_config writes it, for JACCL, too")
+        self.remove = _button("Remove", partial(self._remove, ""))
+        self._arrange()
+        self.where.currentIndexChanged.connect(self._choose)
+        self.how.currentIndexChanged.connect(self._change_how)
+        self.own_address.editingFinished.connect(self._change_own)
+        self.python.editingFinished.connect(self._change_python)
+        for edit in (self.name, self.address):
+            edit.returnPressed.connect(self._add)
+            edit.textChanged.connect(lambda _: self._enable())
+        self.list.deleted.connect(self._remove)
+        self.list.moved.connect(lambda _: self._enable())
+
+    def _arrange(self) -> None:
+        words = _label("entryAbout")
+        words.setText(WORDS)
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setVerticalSpacing(3)
+        titles = ("Targets run on", "Each machine has", "Address of this machine", "Python on the others")
+        for place, (title, control) in enumerate(zip(titles, (self.where, self.how, self.own_address, self.python), strict=True)):
+            label = QLabel(title)
+            label.setContentsMargins(0, 4, 0, 0)
+            label.setBuddy(control)
+            label.setObjectName("entryAbout")
+            grid.addWidget(label, place // 2 * 2, place % 2)
+            grid.addWidget(control, place // 2 * 2 + 1, place % 2)
+        another = spaced(QHBoxLayout(), 8)
+        another.addWidget(self.name, 3)
+        another.addWidget(self.address, 2)
+        another.addWidget(self.add)
+        buttons = spaced(QHBoxLayout(), 8)
+        buttons.addWidget(self.test)
+        buttons.addWidget(self.open)
+        buttons.addStretch(1)
+        buttons.addWidget(self.remove)
+        column = spaced(QVBoxLayout(self), 10)
+        column.addWidget(words)
+        column.addLayout(grid)
+        column.addWidget(self.list, 1)
+        column.addLayout(another)
+        column.addWidget(self.state)
+        column.addLayout(buttons)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether targets run on these machines."""
+        return self._settings().split
+
+    # What there is
+
+    @Slot()
+    def read(self) -> None:
+        """Shows the machines of the file, unless some are being put together."""
+        if self._problem and self._cluster.size > 1:
+            return
+        try:
+            self._take(kept_cluster() or Cluster((Host(LOOPBACK),)), keep=False)
+        except DraftlightError as error:
+            self._problem = str(error)
+        self.refresh()
+
+    def _take(self, cluster: Cluster, keep: bool = True) -> None:
+        """Goes on with these machines, and writes them down if they can be used."""
+        self._cluster, self._findings = cluster, ()
+        self._problem = _problem(cluster)
+        if keep:
+            try:
+                if not self._problem:
+                    write_hosts(hosts_path(), cluster)
+                elif cluster.size < 2:
+                    hosts_path().unlink(missing_ok=True)
+            except (NotWritten, OSError) as error:
+                self._problem = f"The machines could not be saved: {error}"
+        self.refresh()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Brings everything up to date."""
+        cluster = self._cluster
+        self.list.show_entries([self._entry(rank, host) for rank, host in enumerate(cluster.hosts)])
+        for box, value in ((self.where, self.in_use), (self.how, cluster.sharding)):
+            box.blockSignals(True)
+            box.setCurrentIndex(box.findData(value))
+            box.blockSignals(False)
+        self.own_address.setText(", ".join(cluster.hosts[0].ips))
+        self.python.setText(cluster.python)
+        if self._testing:
+            words = "Testing…"
+        elif self._problem:
+            words = self._problem
+        elif self.in_use:
+            words = IN_USE
+        else:
+            words = "Test tells whether these machines can share the target in use."
+        if self._findings:
+            words = " ".join(finding.words for finding in self._findings if finding.state != "good") or ALL_GOOD
+        self.state.setText(words)
+        self._enable()
+
+    def _entry(self, rank: int, host: Host) -> Entry:
+        title = "This machine" if rank == 0 else host.ssh
+        facts = ", ".join(host.ips) or "no address"
+        found = [finding for finding in self._findings if finding.rank == rank]
+        problem = next((finding.words for finding in found if finding.state == "bad"), "")
+        said = " · ".join((facts, *(finding.words for finding in found)))
+        is_ready = bool(found) and all(finding.state == "good" for finding in found)
+        return Entry(str(rank), title, said, mark="Ready" if is_ready else "", problem=problem)
+
+    def _enable(self) -> None:
+        free = not self.in_use and not self._testing
+        for control in (self.how, self.own_address, self.python, self.open, self.name, self.address):
+            control.setEnabled(free)
+        self.add.setEnabled(free and bool(self.name.text().strip() and self.address.text().strip()))
+        self.test.setEnabled(not self._testing and not self._problem)
+        self.remove.setEnabled(free and self.list.key not in ("", "0"))
+        self.where.setEnabled(self.in_use or not self._problem)
+
+    # What is done
+
+    @Slot()
+    def _add(self) -> None:
+        name, address = self.name.text().strip(), self.address.text().strip()
+        if not self.add.isEnabled():
+            return
+        made = Host(name, _addresses(address))
+        if problem := _problem(Cluster((ANY_OTHER, made))):
+            self.state.setText(f"This machine cannot be added. {problem}")
+            return
+        self.name.clear()
+        self.address.clear()
+        self._take(replace(self._cluster, hosts=(*self._cluster.hosts, made)))
+        self.name.setFocus()
+
+    @Slot(str)
+    def _remove(self, key: str) -> None:
+        rank = int(key or self.list.key or 0)
+        if rank and not self.in_use:
+            hosts = self._cluster.hosts
+            self._take(replace(self._cluster, hosts=hosts[:rank] + hosts[rank + 1 :]))
+
+    @Slot()
+    def _open(self) -> None:
+        chosen, _ = QFileDialog.getOpenFileName(self, "Open a file of hosts", "", FILES)
+        if chosen:
+            try:
+                self._take(read_hosts(Path(chosen)))
+            except DraftlightError as error:
+                self.state.setText(str(error))
+
+    @Slot()
+    def _choose(self) -> None:
+        self.split_wanted.emit(self.where.currentData())
+        self.refresh()
+
+    @Slot()
+    def _change_how(self) -> None:
+        self._take(replace(self._cluster, sharding=self.how.currentData()))
+
+    @Slot()
+    def _change_own(self) -> None:
+        ips = _addresses(self.own_address.text())
+        if ips != self._cluster.hosts[0].ips:
+            self._take(replace(self._cluster, hosts=(replace(self._cluster.hosts[0], ips=ips), *self._cluster.hosts[1:])))
+
+    @Slot()
+    def _change_python(self) -> None:
+        python = self.python.text().strip() or "python3"
+        if python != self._cluster.python:
+            self._take(replace(self._cluster, python=python))
+
+    @Slot()
+    def _test(self) -> None:
+        self._testing += 1
+        self._findings = ()
+        asked, cluster, target = self._testing, self._cluster, self._settings().target
+        self._background.do(
+            lambda: check(cluster, target), partial(self._tested, asked), partial(self._untested, asked), "testing the machines"
+        )
+        self.refresh()
+
+    def _tested(self, asked: int, findings: list[Finding]) -> None:
+        if asked == self._testing:
+            self._testing = 0
+            self._findings = tuple(findings)
+            self.refresh()
+
+    def _untested(self, asked: int, error: DraftlightError) -> None:
+        if asked == self._testing:
+            self._testing = 0
+            self.refresh()
+            self.state.setText(str(error))
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Restyles the list."""
+        self.list.delegate.set_look(theme, scale)
+        self.list.viewport().update()
+
+
+def _problem(cluster: Cluster) -> str:
+    """What these machines lack, as a sentence; empty if they can share a target."""
+    if cluster.size < 2:
+        return "Add at least one other machine."
+    if not cluster.hosts[0].ips:
+        return "Write the address at which the others reach this machine."
+    try:
+        cluster_of(plain(cluster))
+    except ValueError as error:
+        return f"{capitalised(str(error))}."
+    return ""
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
+
+
+def _choice(words: str, entries: tuple[tuple[str, object], ...]) -> QComboBox:
+    box = QComboBox()
+    named(box, "purposeSelector", words)
+    box.setProperty("look", "choice")
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(10)
+    for title, value in entries:
+        box.addItem(title, value)
+    keep_from_wheel(box)
+    return box
+
+
+def _field(words: str, example: str) -> QLineEdit:
+    field = QLineEdit()
+    named(field, "hostField", words)
+    field.setPlaceholderText(example)
+    return field
+
+
+def _label(name: str) -> QLabel:
+    label = QLabel()
+    label.setObjectName(name)
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def _button(title: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:
+    button = QPushButton(title)
+    button.setObjectName("quietButton")
+    button.setAccessibleName(title)
+    button.setAutoDefault(False)
+    button.setToolTip(f"<p>{tip}</p>" if tip else "")
+    button.clicked.connect(lambda: pressed())
+    return button

@@ -1,0 +1,133 @@
+"""The machines that a target can be split over: put together, tested, used and left in the window. None is reached here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QFileDialog
+from pytestqt.qtbot import QtBot
+
+from app.session.machines import NO_MACHINES, hosts_path, kept_cluster, number_of_machines, split_launch
+from app.window.status_strip import phase_text
+from engine.cluster.doctor import Finding
+from engine.cluster.hosts import Cluster, Host, read_hosts, write_hosts
+from engine.errors import DraftlightError
+from engine.process.client import ProcessEngine
+from engine.types import LoadFailed, RunFailed
+from tests.app.driving import ask
+from tests.app.fakes import FakeEngine
+from tests.engine.fakes import PATIENCE
+
+FOUND = [
+    Finding(0, "good", "Rank 0 has all."),
+    Finding(1, "good", "Rank 1 has all."),
+    Finding(2, "bad", "Rank 2 is not reached by ssh. Let your key in."),
+]
+
+
+def rows(page: Any) -> list[tuple[str, str, str]]:
+    entries = page.list.entries
+    found = [entries.at(entries.index(row)) for row in range(entries.rowCount())]
+    return [(entry.title, entry.mark, entry.problem) for entry in found]
+
+
+def test_machines_are_added_tested_used_and_left(
+    qtbot: QtBot, show_window: Callable[..., Any], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Cluster, str]] = []
+    answers: list[list[Finding]] = [FOUND, FOUND[:2]]
+
+    def check(cluster: Cluster, target: str) -> list[Finding]:
+        asked.append((cluster, target))
+        if not answers:
+            raise DraftlightError("ssh is not installed. Install it.")
+        return answers.pop(0)
+
+    monkeypatch.setattr("app.library.hosts_page.check", check)
+    engine = FakeEngine()
+    window = show_window(engine)
+    window.models.open()
+    dialog = window.models.dialog
+    dialog.tabs.setCurrentIndex(2)
+    page = dialog.hosts
+    assert rows(page) == [("This machine", "", "")] and "Add at least one" in page.state.text()
+    assert not (page.test.isEnabled() or page.where.isEnabled() or page.add.isEnabled())
+
+    def add(name: str, address: str) -> None:
+        page.name.setText(name)
+        page.address.setText(address)
+        page.add.click()
+
+    add("two.local", "10.0.0.256")
+    assert "10.0.0.256" in page.state.text() and page.name.text() == "two.local", "what was typed can be mended"
+    add("two.local", "10.0.0.2, 10.1.0.2")
+    assert "at which the others reach this machine" in page.state.text() and not hosts_path().exists()
+    page.own_address.setText("10.0.0.1 10.1.0.1")
+    page.own_address.editingFinished.emit()
+    add("ada@three.local", "10.0.0.3")
+    hosts = (
+        Host("127.0.0.1", ("10.0.0.1", "10.1.0.1")),
+        Host("two.local", ("10.0.0.2", "10.1.0.2")),
+        Host("ada@three.local", ("10.0.0.3",)),
+    )
+    assert read_hosts(hosts_path()) == Cluster(hosts)
+
+    def test() -> None:
+        page.test.click()
+        assert not page.test.isEnabled()
+        qtbot.waitUntil(page.test.isEnabled)
+
+    test()
+    assert asked == [(Cluster(hosts), "builtin")]
+    assert [(mark, bool(problem)) for _, mark, problem in rows(page)] == [("Ready", False), ("Ready", False), ("", True)]
+    assert page.state.text() == FOUND[2].words
+    page.list.go_to("2")
+    page.remove.click()
+    assert kept_cluster() == Cluster(hosts[:2]) and rows(page)[1] == ("two.local", "", ""), "what was found was of others"
+    test()
+    assert "can share the target" in page.state.text()
+    test()
+    assert page.state.text() == "ssh is not installed. Install it."
+
+    assert number_of_machines() == 2 and window.session.machines == 1
+    page.where.setCurrentIndex(1)
+    assert window.settings.split
+    qtbot.waitUntil(lambda: phase_text(window.session) == "Ready, target on 2 machines")
+    page.list.go_to("1")
+    assert not (page.remove.isEnabled() or page.own_address.isEnabled()) and "in use" in page.state.text()
+    engine.hold = True
+    ask(qtbot, window, "hello")
+    engine.say(RunFailed(window.chat.link.run_id, "Rank 1 (two.local) of the cluster has ended."))
+    qtbot.waitUntil(lambda: "Rank 1" in window.banner.words.text())
+    window.banner.action.click()
+    assert not window.settings.split and window.banner.isHidden() and window.session.machines == 1
+    assert window.composer.text == "hello", "the question is not lost"
+    assert page.where.currentIndex() == 0 and page.remove.isEnabled()
+
+    other = tmp_path / "others.json"
+    write_hosts(other, Cluster(hosts[:2], sharding="pipeline", python="/opt/python"))
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(other), ""))
+    page.open.click()
+    assert page.how.currentData() == "pipeline" and page.python.text() == "/opt/python"
+    page.list.go_to("1")
+    page.list.deleted.emit("1")
+    assert not hosts_path().exists() and kept_cluster() is None
+    other.write_text("{")
+    page.open.click()
+    assert "not JSON" in page.state.text()
+
+
+@pytest.mark.parametrize("content", [None, "[]"])
+def test_an_engine_without_machines_says_so(home: Path, content: str | None) -> None:
+    if content is not None:
+        hosts_path().write_text(content)
+    assert number_of_machines() == 1
+    engine = ProcessEngine(split_launch())
+    engine.load("builtin")
+    assert engine.wait(PATIENCE)
+    (failed,) = engine.events()
+    assert isinstance(failed, LoadFailed) and (NO_MACHINES in failed.message if content is None else "0 hosts" in failed.message)
+    assert engine.close(PATIENCE)
