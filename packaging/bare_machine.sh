@@ -26,7 +26,9 @@ esac
 mkdir -p build/bare "$folder"
 seed=build/bare/$release.tar
 if [ ! -f "$seed" ]; then
-    mirror=$(cat /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null | grep -om1 'https\?://[^ ]*')
+    sources=$(ls /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)
+    mirror=$(grep -hE '^(URIs:|deb )' $sources </dev/null | grep -om1 'https\?://[^ ]*') ||
+        { echo "Needs a mirror in /etc/apt." >&2; exit 1; }
     new=$(mktemp -d -p build/bare)
     debootstrap --variant=minbase --include=ca-certificates "$release" "$new" "$mirror" >"$seed.log" 2>&1 ||
         { tail -n 3 "$seed.log" >&2; exit 1; }
@@ -38,8 +40,8 @@ display=""
 server=""
 finish() { [ -z "$server" ] || kill "$server"; rm -rf --one-file-system "$root"; }
 trap finish EXIT
-chmod 755 "$root"
 tar -C "$root" -xf "$seed"
+chmod 755 "$root" # for others than root, too; in the archive it is as mktemp makes it
 
 # How this machine reaches its package indexes counts there too.
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
