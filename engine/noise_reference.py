@@ -272,6 +272,7 @@ class Stream:
         self.key = key
         self.vocab_size = vocab_size
         self._words: Words | None = None
+        self._some: tuple[npt.NDArray[np.int64], Words] | None = None  # pairs, ascending, and their words
 
     @property
     def words(self) -> Words:
@@ -288,6 +289,27 @@ class Stream:
     def at(self, tokens: npt.NDArray[np.int64]) -> Words:
         """(tokens,) of these alone."""
         return words_at(self.key, tokens) if self._words is None else self._words[tokens]
+
+    def of_pairs(self, pairs: npt.NDArray[np.int64]) -> Words:
+        """(pairs, 2) of both tokens of ascending pairs. They are kept: a margin is asked for after its draw, and the other side
+        draws near the same tokens."""
+        if self._some is None:
+            drawn = words_of_pairs(self.key, pairs)
+            self._some = pairs, drawn
+            return drawn
+        known, words_known = self._some
+        wanted = np.zeros((self.vocab_size + 1) // 2, bool)
+        wanted[pairs] = True
+        shared = wanted[known]
+        wanted[known] = False
+        lacking = np.flatnonzero(wanted)
+        drawn = np.empty((len(pairs), 2), np.uint32)
+        is_new = wanted[pairs]
+        drawn[~is_new] = words_known[shared]
+        drawn[is_new] = words_of_pairs(self.key, lacking)
+        if len(lacking) and len(pairs) - len(lacking) == len(known):
+            self._some = pairs, drawn
+        return drawn
 
     def few(self, tokens: npt.NDArray[np.int64]) -> Words:
         """The same, one by one: for a handful."""
@@ -380,7 +402,7 @@ def _drawn_above(scores: Floats, reached: np.float32, stream: Stream) -> tuple[i
     possible, likely = reached - _most_noise(), reached - _rarest_noise()
     tokens: npt.NDArray[np.int64]
     if not stream.is_drawn and len(pairs := _pairs_above(scores, possible)) <= FLAT_FROM * ((len(scores) + 1) // 2):
-        drawn = words_of_pairs(stream.key, pairs)
+        drawn = stream.of_pairs(pairs)
         both = _pairs_of(scores).take(pairs).view(np.float32).reshape(-1, 2)
         chosen = np.flatnonzero((drawn <= RARE_WORD) | (both > likely))
         tokens = 2 * pairs.take(chosen >> 1) + (chosen & 1)

@@ -20,13 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-EXPECTED_TOLERANCE = 2e-6
+EXPECTED_TOLERANCE = 2e-5
 """How far the gumbel value of `expected` may be above the exact one."""
 
 _GROUPED_FROM = 4096
 """Up to so many tokens are sorted as they are."""
 
-_ALONE = np.float32(1e-4)
+_ALONE = 1e-4
+_LIKELY = 1e-8
+"""Tokens below it on both sides are the rest: together they have 1e-5 or so."""
 _GROUPS_PER_OCTAVE_BITS = 7
 _TOTAL_TOLERANCE = 1e-3
 
@@ -64,26 +66,47 @@ def gumbel_probability(p: ArrayLike, q: ArrayLike) -> float:
 def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
     """The probabilities of match, gumbel and rejection (in this order) at one position: the three functions above, faster.
 
-    Of long rows match is within 1e-9 and rejection within 1e-6 (unlikely tokens are multiplied and compared in float32). The
-    gumbel value is never too small and at most 2e-6 too large (besides rounding), see `_by_groups`.
+    Of long rows match is within 1e-8 and rejection within 1e-6 (unlikely tokens are compared in float32). The gumbel value is
+    never too small and at most 2e-5 too large (besides rounding), see `_by_groups`.
 
     p_row, q_row: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
-    p, q, p_total, q_total = _checked(p_row, q_row)
-    if np.count_nonzero(p > 0) + np.count_nonzero(q > 0) < p.size:
-        possible = np.flatnonzero(np.maximum(p, q))
-        p, q = p[possible], q[possible]
-    if p.size > _GROUPED_FROM:
-        p, q = p.astype(np.float32), q.astype(np.float32)  # copies
-        alone = np.flatnonzero(np.maximum(p, q) > _ALONE)
-        p_alone, q_alone = p[alone].astype(np.float64) / p_total, q[alone].astype(np.float64) / q_total
-        p[alone] = q[alone] = 0.0
-        match = float((p_alone * q_alone).sum()) + float(np.einsum("i,i->", p, q)) / (p_total * q_total)
-        gumbel, rejection = _by_groups(p_alone, q_alone, p, q, p_total, q_total)
-    else:
+    return expected_of_weights(*_checked(p_row, q_row))
+
+
+def expected_of_weights(
+    p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float
+) -> tuple[float, float, float]:
+    """As `expected`, of (vocabulary,) weights that are none negative, and their totals."""
+    if p.size <= _GROUPED_FROM:
         p, q = p.astype(np.float64) / p_total, q.astype(np.float64) / q_total
-        match, rejection, gumbel = float((p * q).sum()), float(np.minimum(p, q).sum()), _agreement(p, q)
-    return _probability(match), gumbel, _probability(rejection)
+        return _probability((p * q).sum()), _agreement(p, q), _probability(np.minimum(p, q).sum())
+    p_scaled, q_scaled = np.asarray(p, np.float32), np.asarray(q, np.float32) * np.float32(p_total / q_total)
+    both = np.minimum(p_scaled, q_scaled)
+    rejection = float(both.sum()) / p_total
+    for least in (_LIKELY, 0.0):
+        likely = np.flatnonzero(np.maximum(p_scaled, q_scaled) > np.float32(least * p_total))
+        p_likely, q_likely = p[likely].astype(np.float64) / p_total, q[likely].astype(np.float64) / q_total
+        rest = _rest(p_scaled, q_scaled, both, likely, p_total) if least else np.zeros((2, 2))
+        lower, upper = _by_groups(p_likely, q_likely, rest)
+        if upper - lower <= EXPECTED_TOLERANCE:
+            break
+    else:
+        upper = _agreement(p_likely, q_likely)
+    return _probability((p_likely * q_likely).sum()), upper, _probability(rejection)
+
+
+def _rest(p: NDArray[Any], q: NDArray[Any], both: NDArray[Any], likely: NDArray[np.intp], total: float) -> Floats:
+    """(2, 2): the masses (p, q) of the unlikely tokens whose p is the larger one, and of those whose q is.
+
+    both: the smaller one of each.
+    """
+    p, q, both = p.copy(), q.copy(), both.copy()
+    p[likely] = q[likely] = both[likely] = 0
+    p_mass, q_mass, shared = (float(row.sum()) / total for row in (p, q, both))
+    first = float((q * (p > q)).sum()) / total  # what q has where p is larger
+    second = max(0.0, shared - first)
+    return np.array([[max(p_mass - second, first), first], [second, max(q_mass - first, second)]])
 
 
 def block_thresholds(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> tuple[Floats, Floats]:
@@ -189,48 +212,50 @@ def _agreement(p: Floats, q: Floats) -> float:
         return _probability((1.0 / (at_least / p + below / q)).sum())
 
 
-def _by_groups(
-    p_alone: Floats, q_alone: Floats, p: NDArray[np.float32], q: NDArray[np.float32], p_total: float, q_total: float
-) -> tuple[float, float]:
-    """As `_agreement`, with the unlikely tokens gathered by r = p / q where that is exact enough; and sum_i min(p_i, q_i), which
-    gathering does not change: in every group p is the smaller one throughout or q is, up to what the totals are off by.
+def _by_groups(p: Floats, q: Floats, rest: Floats) -> tuple[float, float]:
+    """What `_agreement` is between: of tokens of which the unlikely ones are gathered by r = p / q.
 
-    The others stay alone. The unlikely ones are gathered where r agrees to 7 bits after the leading one, and every group counts
-    as one token. The exact value lies between two that are quickly computed. It is sum_i q_i f(r_i) with
-    f(r) = r / D(r) and D(r) = sum_j max(p_j, r q_j). D is convex in every r_j, so gathering a group at its mean can only lower
-    D, and moving its mass out to the two borders of the group (means kept) can only raise it. f is concave, because its slope
-    P(r_j >= r) / D(r)^2 falls with r. So gathering can only raise the result and moving out can only lower it. Where the two
-    differ by more than EXPECTED_TOLERANCE, which takes flat rows that nearly agree, no token is gathered.
+    Tokens above 1e-4 on either side stay alone. The others are gathered where r agrees to 7 bits after the leading one, and every
+    group counts as one token; those that are hardly ever drawn, the rest, are two groups, with r above and below 1. The exact
+    value lies between two that are quickly computed. It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j).
+    D is convex in every r_j, so gathering a group at its mean can only lower D, and moving its mass out to the two borders of the
+    group (means kept) can only raise it. f is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only
+    raise the result and moving out can only lower it.
 
-    p_alone, q_alone: (tokens,) probabilities of those above 1e-4 on either side. p, q: (vocabulary,), 0 for those; to be divided
-    by the totals.
+    p, q: (tokens,) probabilities, none 0 on both sides. rest: as `_rest` says it.
     """
+    alone = np.maximum(p, q) > _ALONE
+    p_alone, q_alone = p[alone], q[alone]
+    p_groups, q_groups, p_inner, q_inner = _gathered(p[~alone].astype(np.float32), q[~alone].astype(np.float32))
+    (p_over, q_over), (p_under, q_under) = rest
+    upper = _agreement(
+        np.concatenate([p_alone, p_groups, [p_over, p_under]]), np.concatenate([q_alone, q_groups, [q_over, q_under]])
+    )
+    lower = _agreement(
+        np.concatenate([p_alone, p_groups - p_inner, p_inner, [q_over, p_over - q_over, p_under, 0.0]]),
+        np.concatenate([q_alone, q_groups - q_inner, q_inner, [q_over, 0.0, p_under, q_under - p_under]]),
+    )
+    return lower, upper
+
+
+def _gathered(p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Masses of the groups on both sides, and of each what stands at its upper border once it is moved out."""
+    if not p.size:
+        return (np.zeros(0),) * 4
     # The leading bits of a positive float32, as an integer, number its octave and the part of the octave.
     dropped_bits = 23 - _GROUPS_PER_OCTAVE_BITS
     smallest = np.finfo(np.float32).tiny
     numbers = ((p + smallest) / (q + smallest)).view(np.int32) >> dropped_bits
     first = int(numbers.min())
     index = np.subtract(numbers, first, dtype=np.intp)
-    p_groups, q_groups = np.bincount(index, p), np.bincount(index, q)
+    p_groups, q_groups = (np.bincount(index, weights).astype(np.float64) for weights in (p, q))
     used = np.flatnonzero(p_groups + q_groups)
     p_groups, q_groups = p_groups[used], q_groups[used]
-
     lower_border, upper_border = (
         ((used + first + step).astype(np.int32) << dropped_bits).view(np.float32).astype(np.float64) for step in (0, 1)
     )
     q_upper = np.clip((p_groups - lower_border * q_groups) / (upper_border - lower_border), 0.0, q_groups)
-    p_upper = np.minimum(upper_border * q_upper, p_groups)
-
-    def together(p_others: NDArray[Any], q_others: NDArray[Any]) -> float:
-        """The agreement of the tokens that stay alone and of others, weights to be divided by the totals."""
-        return _agreement(np.concatenate([p_alone, p_others / p_total]), np.concatenate([q_alone, q_others / q_total]))
-
-    rejection = float(np.minimum(p_alone, q_alone).sum() + np.minimum(p_groups / p_total, q_groups / q_total).sum())
-    gathered = together(p_groups, q_groups)
-    moved_out = together(np.concatenate([p_groups - p_upper, p_upper]), np.concatenate([q_groups - q_upper, q_upper]))
-    if gathered - moved_out <= EXPECTED_TOLERANCE:
-        return gathered, rejection
-    return together(p.astype(np.float64), q.astype(np.float64)), rejection
+    return p_groups, q_groups, np.minimum(upper_border * q_upper, p_groups), q_upper
 
 
 def _inner(p: NDArray[np.floating], q: NDArray[np.floating]) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,37 +25,44 @@ BORDER_RANGE = 1.0
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
 class Row:
-    """One position's distribution on the host.
+    """One position's distribution on the host: weights and their total. What is only sometimes asked for is made then.
 
     Attributes:
-        probabilities: (vocab,) float32; left out where `only` says it all.
-        only: the token that has all of it, if one has.
-        logarithms: (vocab,) float32, logarithms of the probabilities up to a constant that is none smaller than -200.
-        log_total: the constant.
+        weights: (vocab,) float32, proportional to the probabilities, the largest 1; left out where `only` says it all.
+        total: their sum.
+        only: the token that has all of the probability, if one has.
     """
 
-    probabilities: Floats
-    only: int | None = None
-    logarithms: Floats | None = None
-    log_total: float = 0.0
+    def __init__(self, weights: Floats, total: float = 1.0, only: int | None = None, scores: Floats | None = None) -> None:
+        """`scores`: (vocab,) logarithms of the weights."""
+        self.weights = weights
+        self.total = total
+        self.only = only
+        self._scores = scores
+
+    @property
+    def probabilities(self) -> Floats:
+        """(vocab,) float32, made anew."""
+        return self.weights / np.float32(self.total)
 
     @cached_property
     def top(self) -> tuple[int, ...]:
         """Ids of the likeliest tokens, likeliest first."""
-        return top_ids(self.probabilities) if self.only is None else (self.only,)
+        return top_ids(self.weights) if self.only is None else (self.only,)
 
     def of(self, token: int) -> float:
         """The probability of one token id."""
-        return float(self.probabilities[token]) if self.only is None else float(token == self.only)
+        return float(self.weights[token]) / self.total if self.only is None else float(token == self.only)
 
     @property
     def entropy(self) -> float:
-        """In nats, within 1e-5: the logarithms are those that the probabilities were made from, and sums are float32."""
-        if self.logarithms is None:
+        """In nats, within 1e-5: the scores are those that the weights were made from, and sums are float32."""
+        if self._scores is None:
             return 0.0
-        return max(0.0, self.log_total - float((self.probabilities * self.logarithms).sum()))
+        terms = np.maximum(self._scores, LEAST)  # -inf times a probability of 0 is not a number
+        terms *= self.weights
+        return max(0.0, math.log(self.total) - float(terms.sum()) / self.total)
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
         """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
@@ -67,26 +73,24 @@ LEAST = np.float32(-200.0)
 """A logarithm of which float32's exponential is 0 already."""
 
 
-def row(logits: Floats, inverse_temperature: float) -> Row:
+def row(logits: Floats, inverse_temperature: float, with_entropy: bool = True) -> Row:
     """The distribution of (vocab,) float32 logits; -inf is probability 0."""
     scores = logits - logits.max()  # before the scaling, so that no temperature is too small
-    with np.errstate(over="ignore"):
-        scores *= np.float32(inverse_temperature)
-    np.maximum(scores, LEAST, out=scores)  # -inf times a probability of 0 is not a number
-    probabilities = np.exp(scores)
-    total = probabilities.sum()
-    probabilities /= total
-    return Row(probabilities, logarithms=scores, log_total=math.log(total))
+    if inverse_temperature != 1.0:
+        with np.errstate(over="ignore"):
+            scores *= np.float32(inverse_temperature)
+    weights = np.exp(scores) if with_entropy else np.exp(scores, out=scores)
+    return Row(weights, float(weights.sum()), scores=scores if with_entropy else None)
 
 
-def rows(logits: Floats, inverse_temperature: float) -> list[Row]:
+def rows(logits: Floats, inverse_temperature: float, with_entropy: bool = True) -> list[Row]:
     """The distributions of (rows, vocab) float32 logits, made one by one: each stays in the processor's cache meanwhile."""
-    return [row(each, inverse_temperature) for each in logits]
+    return [row(each, inverse_temperature, with_entropy) for each in logits]
 
 
 def certain(token: int) -> Row:
     """The distribution of a proposal that was not drawn: 1 at its token id, 0 elsewhere."""
-    return Row(np.zeros(0, dtype=np.float32), token)
+    return Row(np.zeros(0, dtype=np.float32), only=token)
 
 
 def coupled_acceptance(p: Row, q: Row, token: int) -> float:
@@ -94,7 +98,8 @@ def coupled_acceptance(p: Row, q: Row, token: int) -> float:
     p_token, q_token = p.of(token), q.of(token)
     if q.only is not None or p_token == 0:
         return p_token
-    overlap = np.maximum(p.probabilities * np.float32(q_token), q.probabilities * np.float32(p_token))
+    overlap = p.weights * np.float32(q_token / p.total)
+    np.maximum(overlap, q.weights * np.float32(p_token / q.total), out=overlap)
     return min(1.0, p_token / float(overlap.sum(dtype=np.float64)))
 
 
@@ -181,6 +186,6 @@ def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected
             chance = p_row.of(q_row.only)
             results.append(Expected(chance, chance, chance))
         else:
-            match, gumbel, rejection = theory.expected(p_row.probabilities, q_row.probabilities)
+            match, gumbel, rejection = theory.expected_of_weights(p_row.weights, q_row.weights, p_row.total, q_row.total)
             results.append(Expected(match, gumbel, rejection))
     return tuple(results)

@@ -183,7 +183,7 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
 def _draft_rows(round: Round, sight: Sight) -> Sequence[analysis.Row]:
     if sight.q is None:
         return [analysis.certain(proposal.id) for proposal in round.proposals]
-    return analysis.rows(sight.q, sight.q_scale)
+    return analysis.rows(sight.q, sight.q_scale, with_entropy=False)
 
 
 def _margins(sight: Sight, count: int) -> list[float | None]:
@@ -237,7 +237,7 @@ def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, q: analy
     return replace(
         proposal,
         q=q.of(proposal.id),
-        p=None if sight.others is None else analysis.row(sight.p[index], sight.p_scale).of(proposal.id),
+        p=None if sight.others is None else analysis.row(sight.p[index], sight.p_scale, with_entropy=False).of(proposal.id),
         acceptance=sight.acceptance[index] if shown and sight.acceptance is not None else None,
         coin=sight.coins[index] if shown and sight.coins is not None else None,
     )

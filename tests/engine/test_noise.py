@@ -302,6 +302,17 @@ def test_words_of_pairs_are_those_of_all() -> None:
     )
 
 
+def test_words_that_a_stream_kept_are_those_of_the_pairs() -> None:
+    generator = np.random.default_rng(4)
+    stream = reference.Stream(reference.stream_key(SEED, 9), 10_001)
+    every = np.append(
+        reference.words(stream.key, 10_001), reference.threefry(stream.key, 5_000, 5_000 + reference.PAIR_OFFSET)[1]
+    )
+    for share in (0.1, 0.1, 0.5, 0.3, 0.0, 1.0, 0.2):
+        pairs = np.flatnonzero(generator.random(5_001) < share)
+        np.testing.assert_array_equal(stream.of_pairs(pairs), every.astype(np.uint32).reshape(-1, 2)[pairs])
+
+
 def test_noise_is_made_beside_passes_that_take_longer_than_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, made = 0.0, 0
     meanwhile = noise.Meanwhile()

@@ -151,6 +151,15 @@ def test_rows_that_cannot_be_gathered_exactly_are_sorted_completely(monkeypatch:
     assert theory.expected(p, q)[1] > exact + 2e-6
 
 
+def test_a_rest_that_is_no_small_one_is_looked_at_token_by_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, q = language_model_pair(np.random.default_rng(9), 20_000, noise=1.0, temperature=3.0)
+    exact = theory.gumbel_probability(p, q)
+    monkeypatch.setattr(theory, "_LIKELY", 1e-3)
+    assert -1e-9 <= theory.expected(p, q)[1] - exact <= theory.EXPECTED_TOLERANCE
+    monkeypatch.setattr(theory, "EXPECTED_TOLERANCE", 1.0)
+    assert theory.expected(p, q)[1] > exact + 1e-3, "two groups alone are far off"
+
+
 def test_the_sorted_form_equals_the_definition_on_a_long_row() -> None:
     p, q = language_model_pair(np.random.default_rng(7), 3_000, 1.0)
     exact_p, exact_q = (row / row.sum() for row in (p.astype(np.float64), q.astype(np.float64)))
