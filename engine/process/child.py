@@ -30,8 +30,7 @@ from engine.process.wire import packed, unpacked
 BEAT = 0.5
 """Seconds of silence after which the process says that it is alive."""
 LOCKED = 300
-"""Seconds for which nothing of Python's may run. Native code that computes for long gives the lock back, reading a tokenizer of
-250,000 tokens kept it for less than 3 s; this long, it hangs."""
+"""Seconds for which nothing of Python's may run. Native code that computes for longer gives the lock back, or hangs."""
 GRACE = 2.0
 """Seconds that an answer gets to write the end of its trace when whoever asked for it is gone."""
 ASKED = (

@@ -45,8 +45,11 @@ from engine.types import (
 LOOK = 0.25
 """Seconds between two looks at whether the process lives."""
 SILENCE = 60.0
-"""Seconds without a sign of life after which a process counts as hanging; it gives one twice a second, and native code that keeps
-Python's lock delays it."""
+"""Seconds without a sign of life, which comes twice a second, after which a process that does not compute either counts as
+hanging. Native code that keeps Python's lock delays it: reading a tokenizer of 250,000 tokens by 2 s, encoding 4 MB of text by
+14 s. If it computes, it has until the timer of `engine.process.child` ends it."""
+IDLE_SHARE = 0.05
+"""Of a processor; with less, a silent process does not compute."""
 UNHEARD = 60.0
 """Seconds without any event after which a stop counts as unheard: native code hangs that has given Python's lock back."""
 AGAIN = " The next message starts it again."
@@ -312,18 +315,23 @@ class _Life:
 
     def _watch(self) -> None:
         """Kills what hangs. Time is counted in looks: while the machine sleeps, or this process is stopped, none passes."""
-        signs, silent = 0, 0.0
+        signs, silent, worked = 0, 0.0, self._processor_seconds()
         while not self._over.wait(LOOK):
             silent = 0.0 if self._signs != signs else silent + LOOK
             signs = self._signs
             if self.unheard is not None:
                 self.unheard += LOOK
             if silent >= SILENCE:
-                self._kill(f"The process that runs models hung: nothing was heard of it for {silent:.0f} seconds.")
+                before, worked, silent = worked, self._processor_seconds(), 0.0
+                if worked - before < IDLE_SHARE * SILENCE:
+                    self._kill(f"The process that runs models hung: nothing was heard of it for {SILENCE:.0f} seconds.")
             elif self.unheard is not None and self.unheard >= UNHEARD:
                 self._kill(f"The process that runs models hung: it did not stop within {UNHEARD:.0f} seconds.")
             elif self._companions is not None and (failure := self._companions.failure()):
                 self._kill(failure)
+
+    def _processor_seconds(self) -> float:
+        return (self._child.processor_seconds() if self._child is not None else None) or 0.0
 
     def _failure(self) -> str:
         """What the companions say of a failure; they may see it a little later."""

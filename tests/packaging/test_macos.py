@@ -7,12 +7,14 @@ import plistlib
 import shutil
 import struct
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from engine.process.launch import own_python
 from tests.packaging import REPOSITORY, script
 
 check_bundle = script("macos/check_bundle.py")
@@ -190,3 +192,18 @@ def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, sig
     package = next(line for line in lines if "briefcase package" in line)
     assert signed in package and "version='0.1.0'" in package and ("--adhoc-sign" in package) == (not identity)
     assert "aarch64-apple-darwin" in next(line for line in lines if "fill_packages.sh" in line)
+
+
+def test_the_application_starts_the_process_of_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs there takes no options of Python's, so its own start has to know what it is started for."""
+    monkeypatch.setattr(sys, "executable", "/Applications/Draftlight.app/Contents/MacOS/Draftlight")
+    program, *arguments = own_python()
+    assert program == sys.executable
+    shell = REPOSITORY / "packaging/macos/draftlight/__main__.py"
+    monkeypatch.undo()
+    command = [sys.executable, "-X", "importtime", str(shell), *arguments]
+    paths = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=paths)
+    assert ran.returncode == 0, ran.stderr
+    assert "engine.process.child" in ran.stderr and "PySide6" not in ran.stderr
+    assert own_python()[0] == sys.executable and str(REPOSITORY) in own_python()

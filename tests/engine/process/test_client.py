@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,8 @@ import pytest
 from engine.errors import DraftlightError
 from engine.interface import EngineLike
 from engine.process import client
-from engine.process.child import BEAT
 from engine.process.client import ProcessEngine
-from engine.process.launch import Launch
+from engine.process.launch import Child, Launch, processor_seconds
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -165,7 +165,7 @@ def test_a_process_that_is_killed_at_any_moment_costs_an_answer_and_no_more(
 
 
 def test_hangs_in_native_code_end_and_so_does_what_is_idle(
-    desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture
+    desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = desk.ask("ab endless")  # signs of life go on: only that a stop is not followed tells
     desk.until(RoundFinished, 2)
@@ -175,8 +175,17 @@ def test_hangs_in_native_code_end_and_so_does_what_is_idle(
     patience()
     run = desk.ask("abc locked")
     desk.until(RoundFinished, 5)
-    patience(silence=3 * BEAT)
+    # As long as it computes, it is not given up.
+    looks: list[int] = []
+
+    def works_for_a_while(child: Child) -> float:
+        looks.append(0)
+        return float(min(len(looks), 4))
+
+    monkeypatch.setattr(Child, "processor_seconds", works_for_a_while)
+    patience(silence=0.1)
     assert "hung" in desk.until(RunFailed, run=run)[0].message
+    assert len(looks) >= 4
     patience()
     desk.until(RunFinished, run=desk.ask("abc"))
     assert desk.engine.process_id is not None
@@ -184,6 +193,13 @@ def test_hangs_in_native_code_end_and_so_does_what_is_idle(
     assert "memory runs out" in desk.until(EngineFailed)[0].message
     desk.engine.load("a", "b")
     desk.until(DrafterReady)
+
+
+def test_the_processor_time_of_a_process_is_that_of_the_system() -> None:
+    before = time.process_time()
+    assert before - 0.5 < processor_seconds(os.getpid()) < time.process_time() + 0.5
+    with pytest.raises((OSError, subprocess.SubprocessError), match="4194305"):
+        processor_seconds(2**22 + 1)
 
 
 def test_nothing_outlives_whoever_started_it(home: Path) -> None:
