@@ -57,8 +57,9 @@ def doubts_on(model: BlockModel | HeadModel, target: Any, text: Sequence[int], f
     if not best:
         return ""
     return (
-        f"This drafter predicts the target's text clearly better if {best} (by {gain:.1f} nats a token). Its config.json seems "
-        "to be wrong there, or it was made for another target. It changes no text, but few of its proposals will be accepted."
+        f"This drafter predicts the target's text clearly better if {best} (by {gain:.1f} nats a token). Correct its "
+        "config.json, or choose a drafter that was made for this target: as it is, few proposals will be accepted. The text is "
+        "right either way."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -16,11 +16,13 @@ from engine import acceptance, decoding, host
 from engine.decoding import decode
 from engine.drafters import base
 from engine.drafters.base import Drafter, DraftPen, Proposals
+from engine.drafters.block import BlockDrafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
 from engine.target import prompt_cache
 from engine.types import DecodingOptions, Round
+from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
 from tests.engine.small_models import PROMPT, tiny_llama
 from tests.synchronisations import counted
@@ -35,8 +37,15 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drafter(name: str) -> Drafter | None:
-    made = {"none": lambda: None, "ngram": NGram, "draft model": lambda: DraftModel(DRAFT)}
-    return made[name]() if name in made else FeatureHead(random_head(CONFIG), TARGET)
+    made: dict[str, Callable[[], Drafter | None]] = {
+        "none": lambda: None,
+        "ngram": NGram,
+        "draft model": lambda: DraftModel(DRAFT),
+        "head": lambda: FeatureHead(random_head(CONFIG), TARGET),
+        "block": lambda: BlockDrafter(random_block(), TARGET),
+        "block behind a head": lambda: BlockDrafter(random_block(paired=True), TARGET),
+    }
+    return made[name]()
 
 
 def rounds_and_waits(drafter: Drafter | None, **options: Any) -> list[tuple[Round, int]]:
@@ -55,7 +64,7 @@ SETTINGS = (("match", 0.8, False), ("rejection", 0.8, True), ("gumbel", 0.8, Tru
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("name", ["none", "ngram", "draft model", "head"])
+@pytest.mark.parametrize("name", ["none", "ngram", "draft model", "head", "block", "block behind a head"])
 def test_a_round_of_a_fixed_gamma_waits_once(name: str) -> None:
     for rule, temperature, analyse in SETTINGS:
         found = rounds_and_waits(drafter(name), rule=rule, temperature=temperature, gamma=4, analyse=analyse)
@@ -63,7 +72,7 @@ def test_a_round_of_a_fixed_gamma_waits_once(name: str) -> None:
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("name", ["ngram", "draft model", "head"])
+@pytest.mark.parametrize("name", ["ngram", "draft model", "head", "block", "block behind a head"])
 def test_a_round_of_an_automatic_gamma_waits_once_more_for_each_draft_step_that_it_weighs(name: str) -> None:
     for rule in ("gumbel", "rejection"):
         for current, waits in rounds_and_waits(drafter(name), rule=rule, gamma="auto"):
