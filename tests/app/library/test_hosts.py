@@ -10,14 +10,16 @@ import pytest
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
+from app.session.lazy_engine import LazyEngine
 from app.session.machines import NO_MACHINES, hosts_path, kept_cluster, number_of_machines, split_launch
+from app.session.settings import Settings
 from app.window.status_strip import phase_text
 from engine.cluster.doctor import Finding
 from engine.cluster.hosts import Cluster, Host, read_hosts, write_hosts
 from engine.errors import DraftlightError
 from engine.process.client import ProcessEngine
 from engine.types import LoadFailed, RunFailed
-from tests.app.driving import ask
+from tests.app.driving import ask, wait_for_answer
 from tests.app.fakes import FakeEngine
 from tests.engine.fakes import PATIENCE
 
@@ -131,3 +133,28 @@ def test_an_engine_without_machines_says_so(home: Path, content: str | None) -> 
     (failed,) = engine.events()
     assert isinstance(failed, LoadFailed) and (NO_MACHINES in failed.message if content is None else "0 hosts" in failed.message)
     assert engine.close(PATIENCE)
+
+
+def test_an_answer_whose_engine_hangs_is_cut_off_when_another_takes_over(
+    qtbot: QtBot, show_window: Callable[..., Any], home: Path
+) -> None:
+    engines = [FakeEngine(), FakeEngine()]
+    made: list[Settings] = []
+
+    def make(settings: Settings) -> FakeEngine:
+        made.append(settings)
+        return engines[len(made) - 1]
+
+    window = show_window(LazyEngine(make, Settings()))
+    engines[0].pause_after = 2  # it never ends, and says nothing when it is closed
+    ask(qtbot, window, "hello")
+    answer = window.session.turns[0].answer
+    qtbot.waitUntil(lambda: answer.tally.rounds == 2)
+    window.set_setting("separate_process", True)
+    assert engines[0].closed and made[-1].separate_process
+    assert answer.state == "failed" and answer.text.text and "cut off" in answer.message
+    qtbot.waitUntil(lambda: window.session.model is not None)
+    assert engines[1].loads == [(window.settings.target, window.settings.drafter)]
+    ask(qtbot, window, "and now?")
+    wait_for_answer(qtbot, window)
+    assert window.session.turns[1].answer.finish == "eos"
