@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -21,21 +22,22 @@ from typing import IO, Any, Protocol
 from engine.errors import DraftlightError
 
 _ROOT = Path(__file__).resolve().parents[2]
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from engine.process.child import main; main()"
+_START = "import importlib, sys; sys.path.insert(0, sys.argv.pop(1)); importlib.import_module(sys.argv.pop(1)).main()"
+_CHILD = "engine.process.child"
 LONGEST_ADDRESS = 100
 """Bytes of a socket's path that every system takes."""
 
 
-def own_python() -> tuple[str, ...]:
-    """The command that runs `engine.process.child.main` by this Python and this very code.
+def own_python(module: str) -> tuple[str, ...]:
+    """The command that runs `main` of a module by this Python and this very code; what is added to it are arguments.
 
     In the application for macOS what runs is no Python that takes options; there `--engine-process` is for the application's own
     start (`packaging/macos/draftlight/__main__.py`).
     """
     if not Path(sys.executable).name.lower().startswith("python"):
-        return (sys.executable, "--engine-process")
+        return (sys.executable, "--engine-process", module)
     # Never from the folder it happens to be started in: that may hold another `engine`.
-    return (sys.executable, "-I" if sys.flags.isolated else "-P", "-c", _START, str(_ROOT))
+    return (sys.executable, "-I" if sys.flags.isolated else "-P", "-c", _START, str(_ROOT), module)
 
 
 LAST_WORDS = 1.0
@@ -69,7 +71,7 @@ class Launch:
 
     engine: str = "engine.process.child:local_engine"
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    command: tuple[str, ...] = field(default_factory=own_python)
+    command: tuple[str, ...] = field(default_factory=partial(own_python, _CHILD))
     environment: Mapping[str, str] = field(default_factory=dict)
     companions: Callable[[], Companions] | None = None
 

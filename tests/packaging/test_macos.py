@@ -197,7 +197,7 @@ def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, sig
 def test_the_application_starts_the_process_of_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs there takes no options of Python's, so its own start has to know what it is started for."""
     monkeypatch.setattr(sys, "executable", "/Applications/Draftlight.app/Contents/MacOS/Draftlight")
-    program, *arguments = own_python()
+    program, *arguments = own_python("engine.process.child")
     assert program == sys.executable
     shell = REPOSITORY / "packaging/macos/draftlight/__main__.py"
     monkeypatch.undo()
@@ -205,5 +205,5 @@ def test_the_application_starts_the_process_of_its_engine(monkeypatch: pytest.Mo
     paths = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=paths)
     assert ran.returncode == 0, ran.stderr
-    assert "engine.process.child" in ran.stderr and "PySide6" not in ran.stderr
-    assert own_python()[0] == sys.executable and str(REPOSITORY) in own_python()
+    assert "engine.process.wire" in ran.stderr and "PySide6" not in ran.stderr
+    assert own_python("engine.process.child")[0] == sys.executable

@@ -1,11 +1,12 @@
-"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`, or the process of its engine (`engine/process/launch.py`)."""
+"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`, or a process of its engine (`engine/process/launch.py`)."""
 
 import sys
 
-if sys.argv[1:] == ["--engine-process"]:
-    from engine.process.child import main as engine_process
+if sys.argv[1:2] == ["--engine-process"] and sys.argv[2:3] and sys.argv[2].startswith("engine."):
+    import importlib
 
-    engine_process()
+    del sys.argv[1]
+    importlib.import_module(sys.argv.pop(1)).main()
 else:
     from app.cli.entry import main
 
