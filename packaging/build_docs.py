@@ -35,6 +35,10 @@ CHARTS = {
     "positions": "How often the first, second, third and fourth proposal is accepted",
     "times": "Where the time of a round goes",
 }
+MODELS = {
+    "small": "Speed of the built-in target over the number of machines",
+    "large": "Speed of a 70B target over the number of machines",
+}
 ROOT_PAGES = ("CONTRIBUTING", "ARCHITECTURE", "DESIGN", "CHANGELOG")
 CHANNELS = {"deb": "The Debian package", "uv": "uv", "pipx": "pipx", "checkout": "A checkout"}
 
@@ -55,6 +59,7 @@ def draftlight(*words: str) -> str:
 def make_pictures(folder: Path) -> None:
     """Screenshots of the main states in both themes, and charts of a real answer."""
     draftlight("self-test", "--screenshots", str(folder))
+    several_machines(str(folder))
     for theme in ("dark", "light"):
         for chart in CHARTS:
             output = folder / f"{chart}-{theme}.svg"
@@ -79,6 +84,12 @@ def answers() -> dict[str, dict[str, Any]]:
         rule: json.loads(draftlight("export", str(WORK / "traces" / f"{rule}.jsonl"), "--format", "json"))["answers"][0]
         for rule in (*RULES, "plain")
     }
+
+
+def several_machines(*folder: str) -> str:
+    """When several machines pay, as a table; the charts go into the folder."""
+    command = [sys.executable, str(REPOSITORY / "packaging" / "cluster_model.py"), *folder]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.rstrip()
 
 
 def table_of_rules() -> str:
@@ -169,6 +180,10 @@ def filled(page: str) -> str:
         "RULES": table_of_rules,
         "SAME": which_texts_agree,
         "CHARTS": lambda: "\n\n".join(f"{words}:\n\n{themed(chart, words, 'svg')}" for chart, words in CHARTS.items()),
+        "MACHINES": several_machines,
+        "MACHINES_CHARTS": lambda: "\n\n".join(
+            themed(f"cluster-{name}", f"{words}: speed", "svg") for name, words in MODELS.items()
+        ),
         "TRACE_LINES": trace_lines,
         "LOGS": lambda: "\n\n".join(f"{title}:\n\n```text\n{steps_of(name)}\n```" for name, title in CHANNELS.items()),
         **{name: (lambda name=name: seconds_to_answer(name)) for name in CHANNELS},

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cluster.hosts import Cluster
-from engine.cluster.rank import FAILED, MARK, READY
+from engine.cluster.rank import FAILED, LOST_LINKS, MARK, READY
 from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.files.paths import data_folder
@@ -117,10 +117,17 @@ class _Rank:
             if said.startswith(FAILED):
                 self.failed = said.removeprefix(FAILED)
 
+    @property
+    def is_bereft(self) -> bool:
+        """Whether it ended because another rank did, or its links."""
+        return self.process.returncode == LOST_LINKS
+
     def failure(self, silent: float) -> str | None:
         """Why the rank is of no use any more, as a sentence; None if it is."""
         name = capitalised(self.name)
         if self.process.poll() is not None:
+            if self.is_bereft:
+                return "Rank 0 of the cluster has ended, or the connection to it was lost."
             self._reader.join(1.0)
             why = f": {self.failed or self._last_line()}" if self.failed or self._lines else ""
             return f"{name} of the cluster has ended{why.rstrip('.')}."
@@ -192,8 +199,8 @@ class Ranks:
         return {**here, "MLX_RANK": "0"}
 
     def failure(self) -> str | None:
-        """Why the answer has to end; None as long as all ranks live. Those that failed by themselves are named first."""
-        failures = [(rank.failed is None, failure) for rank in self._ranks if (failure := rank.failure(self._silent)) is not None]
+        """Why the answer has to end; None as long as all ranks live. A rank that ended by itself goes before others."""
+        failures = [(rank.is_bereft, failure) for rank in self._ranks if (failure := rank.failure(self._silent)) is not None]
         return min(failures, key=lambda entry: entry[0])[1] if failures else None
 
     def stop(self) -> None:

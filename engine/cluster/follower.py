@@ -17,7 +17,7 @@ import numpy as np
 from engine import garbage
 from engine.cluster.group import ClusterLost, Group, join, lost_links
 from engine.cluster.orders import Kind, Order, Report, checksum, probe_of
-from engine.cluster.rank import FAILED, NAP, READY, say
+from engine.cluster.rank import FAILED, LOST_LINKS, NAP, READY, say
 from engine.cluster.sharding import agree, fingerprint, split
 from engine.cluster.split_model import evaluate_read, last_block_of
 from engine.errors import DraftlightError
@@ -121,12 +121,15 @@ def main() -> int:
     say(READY)
     try:
         group = join(os.environ.get("DRAFTLIGHT_LINKS", "ring"))
-        if os.environ.get("DRAFTLIGHT_OWN_HOSTFILE"):
-            Path(os.environ["MLX_HOSTFILE"]).unlink(missing_ok=True)
-        Follower(group).serve()
     except ClusterLost as error:
         say(f"{FAILED}{error}")
         return 1
+    try:
+        if os.environ.get("DRAFTLIGHT_OWN_HOSTFILE"):
+            Path(os.environ["MLX_HOSTFILE"]).unlink(missing_ok=True)
+        Follower(group).serve()
+    except ClusterLost:
+        return LOST_LINKS
     except Exception as error:  # whoever started this rank tells the user; nobody sees this terminal
         say(f"{FAILED}{type(error).__name__}: {error}")
         return 1

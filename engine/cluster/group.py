@@ -23,8 +23,8 @@ WIDTH = 64
 LONGEST_TEXT = 600
 
 LOST = (
-    "The connection to another rank of the cluster was lost, so the answer ends here. Check the machines and their links with "
-    "draftlight cluster doctor; the next message starts the cluster anew."
+    "The connection to another rank of the cluster was lost, so the answer ends here. draftlight cluster doctor checks the "
+    "machines and their links."
 )
 _COLLECTIVES = ("all_sum", "all_gather", "all_max", "all_min", "sum_scatter", "send", "recv", "recv_like")
 Numbers = NDArray[np.int32]

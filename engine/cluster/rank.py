@@ -19,7 +19,8 @@ READY, BEATS, FAILED = "ready", "beats", "failed "
 BEAT = 0.5
 NAP = 0.1
 """Seconds between two looks whether there is work: while it waits for a collective, MLX's ring keeps a core busy."""
-LOST_PARENT = 3
+LOST_PARENT, LOST_LINKS = 3, 4
+"""Exit statuses of a rank that ended because another process did."""
 _lock = threading.Lock()
 
 

@@ -94,6 +94,7 @@ class SplitModel:
         )
 
     def _tell(self, kind: Kind, tokens: mx.array, cache: Sequence[Any] | None) -> None:
+        mx.eval(tokens)  # numpy would wait with Python's lock held, and nobody could tell that this process lives
         ids = np.asarray(tokens, dtype=np.int32)
         if ids.shape[0] != 1:
             raise DraftlightError("A target that is split over several ranks reads one text at a time.")

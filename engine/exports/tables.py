@@ -58,10 +58,11 @@ ROUND_COLUMNS: dict[str, Kind] = {
     **{f"{phase}_ms": "number" for phase in ("total", *PHASES)},
     "finish": "text",
     "proposer": "text",
+    "communication_ms": "number",
 }
 FIRST_ROUND_COLUMN = "index"
 """How tables of version 0.1.0 call the column `round`, which counts from 0 there."""
-LATER_ROUND_COLUMNS = {"proposer"}
+LATER_ROUND_COLUMNS = {"proposer", "communication_ms"}
 """Those that older tables do not have."""
 PROPOSAL_COLUMNS: dict[str, Kind] = {
     "trace": "text",
@@ -294,7 +295,11 @@ def counts_of(row: Mapping[str, Any]) -> RoundCounts:
         unjudged=int(row["unjudged"]),
         emitted=int(row["emitted"]),
         started=float(row["started_ms"]),
-        milliseconds=Milliseconds(float(row["total_ms"]), *(_number(row[f"{phase}_ms"]) for phase in PHASES)),
+        milliseconds=Milliseconds(
+            float(row["total_ms"]),
+            **{phase: _number(row[f"{phase}_ms"]) for phase in PHASES},
+            communication=_number(row.get("communication_ms")),
+        ),
         finish=None if finish in (None, "") else FINISHES[FINISHES.index(finish)],
         proposer=_text_of(row.get("proposer")) or None,
     )
@@ -329,7 +334,7 @@ def _round_row(name: str, round: Round) -> Row:
         "rows": round.rows,
         "cache_length": round.cache_length,
         "started_ms": round.started,
-        **{f"{phase}_ms": getattr(round.milliseconds, phase) for phase in ("total", *PHASES)},
+        **{f"{phase}_ms": getattr(round.milliseconds, phase) for phase in ("total", *PHASES, "communication")},
     }
 
 

@@ -98,6 +98,8 @@ class Place:
                 self.make(rest)
             case ["python", "-m", module, *rest]:
                 self.module(module, rest)
+            case ["python", path, *rest]:
+                self._parses(script(path.removeprefix("packaging/")).main, rest)
             case ["bash", path]:
                 subprocess.run(["bash", "-n", path], cwd=REPOSITORY, check=True)
             case ["pip", "install", requirement]:

@@ -75,7 +75,7 @@ def random_round(chance: random.Random, index: int = 0, largest_gamma: int = 4) 
             for _ in range(accepted + 1)
         ),
         expected=tuple(Expected(chance.random(), chance.random(), chance.random()) for _ in range(gamma)),
-        milliseconds=Milliseconds(chance.random(), maybe_number(), maybe_number(), maybe_number(), maybe_number()),
+        milliseconds=Milliseconds(chance.random(), *(maybe_number() for _ in range(5))),
         rows=gamma + 1,
         cache_length=chance.randrange(10_000),
         started=chance.random() * 1e5,

@@ -48,6 +48,19 @@ def test_a_rank_that_ends_is_named_with_what_it_said_last(home: Path, tmp_path: 
     ranks.stop()
 
 
+@pytest.mark.parametrize(
+    ("status", "words"), [(9, "Rank 2 (127.0.0.1) of the cluster has ended: status 9."), (4, "Rank 0 of the")]
+)
+def test_ranks_that_ended_because_another_did_are_not_blamed(home: Path, tmp_path: Path, status: int, words: str) -> None:
+    ranks = Ranks(of_this_machine(3), python=script(tmp_path, f'echo "[ring]"; [ "$MLX_RANK" = 1 ] && exit 4; exit {status}'))
+    try:
+        ranks.start()
+        assert until(lambda: all(rank.process.poll() is not None for rank in ranks._ranks))
+        assert (ranks.failure() or "").startswith(words)
+    finally:
+        ranks.stop()
+
+
 def test_a_stopped_rank_is_missed_and_killed_all_the_same(home: Path, tmp_path: Path) -> None:
     beats = "while :; do echo draftlight-rank beats; sleep 0.05; done"
     ranks = Ranks(of_this_machine(2), silent=0.5, python=script(tmp_path, beats))

@@ -1,0 +1,180 @@
+"""When several machines pay: speed over the number of machines from the compute of one and the speed of links.
+
+python packaging/cluster_model.py FOLDER       writes cluster-small-light.svg and its like, prints the table of the documentation
+python packaging/cluster_model.py --measure    measures what `SMALL` says of this machine
+
+A pass over n rows takes, by tensors over N machines,
+
+    t(N) = split * t(1) / N + (1 - split) * t(1) + (sums + 1) * c(N),
+
+where `split` is the share of the work in the layers that are divided (the output head is not). For each layer, two sums of n rows
+of hidden values are needed, and one exchange for the order. A sum of S bytes takes 2 (N - 1) (latency + S / (N bandwidth)) on a
+ring, and latency + (N - 1) S / bandwidth where every machine is linked to every other. A round of gamma proposals takes gamma
+draft steps on one machine and a pass over gamma + 1 rows, and gives tau tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from engine.exports import axes
+from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
+
+MACHINES = (1, 2, 4, 8)
+GAMMA = 4
+ALPHA = 0.7
+"""Chance of a proposal to stand, each on its own: what a good pair has."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target with its draft model on one machine. Times in seconds.
+
+    Attributes:
+        one, five: a pass over 1 row, and over 5. step: one draft step. split: share of the work that is divided.
+        layers, row_bytes: of one row of hidden values.
+    """
+
+    name: str
+    title: str
+    one: float
+    five: float
+    step: float
+    split: float
+    layers: int
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link as its maker states it: bytes a second, and seconds from one machine's memory to the other's.
+
+    Attributes:
+        all_linked: whether every machine is linked to every other, so that a sum takes one step.
+    """
+
+    name: str
+    bandwidth: float
+    latency: float
+    all_linked: bool = False
+
+
+SMALL = Target("small", "The built-in target, 135M, on one core of a CPU", 0.158, 0.171, 0.011, 0.79, 30, 576 * 4)
+LARGE = Target(
+    "large", "A 70B target in 4 bits, at 819 GB/s", 40e9 / 819e9, 1.1 * 40e9 / 819e9, 0.7e9 / 819e9, 0.98, 80, 8192 * 2
+)
+"""Not measured: weights divided by the memory bandwidth that Apple states for an M3 Ultra; five rows taken for a tenth more."""
+LINKS = (
+    Link("1 Gbit Ethernet", 0.125e9, 200e-6),
+    Link("Thunderbolt, TCP", 5e9, 300e-6),
+    Link("Thunderbolt 5, RDMA", 8e9, 20e-6, all_linked=True),
+)
+
+
+def sum_time(link: Link, machines: int, size: float) -> float:
+    """Seconds of a sum of `size` bytes over all machines."""
+    if machines == 1:
+        return 0.0
+    if link.all_linked:
+        return link.latency + (machines - 1) * size / link.bandwidth
+    return 2 * (machines - 1) * (link.latency + size / (machines * link.bandwidth))
+
+
+def pass_time(target: Target, link: Link, machines: int, rows: int) -> float:
+    """Seconds of a pass over 1 row or `GAMMA` + 1."""
+    alone = target.one if rows == 1 else target.five
+    computed = target.split * alone / machines + (1 - target.split) * alone
+    return computed + (2 * target.layers + 1) * sum_time(link, machines, rows * target.row_bytes)
+
+
+def speed(target: Target, link: Link, machines: int, speculates: bool) -> float:
+    """Tokens a second."""
+    if not speculates:
+        return 1 / pass_time(target, link, machines, 1)
+    tau = (1 - ALPHA ** (GAMMA + 1)) / (1 - ALPHA)
+    return tau / (GAMMA * target.step + pass_time(target, link, machines, GAMMA + 1))
+
+
+def table() -> str:
+    """Speed relative to one machine without speculation, as Markdown."""
+    head = "".join(f" {count} machines |" for count in MACHINES).replace(" 1 machines", " 1 machine")
+    rows = [f"| target | link | decoding |{head}", "|---" * (3 + len(MACHINES)) + "|"]
+    for target in (SMALL, LARGE):
+        for link in LINKS:
+            for speculates in (False, True):
+                base = speed(target, link, 1, False)
+                cells = "".join(f" {speed(target, link, count, speculates) / base:.2f} |" for count in MACHINES)
+                rows.append(f"| {target.title} | {link.name} | {'speculative' if speculates else 'plain'} |{cells}")
+    return "\n".join(rows)
+
+
+def chart(target: Target, palette: Palette) -> Drawing:
+    """Speed over the number of machines, solid without speculation and dashed with it, a colour for each link."""
+    colours = (palette.rejected, palette.accepted, palette.accent)
+    found = {
+        (link, speculates): [speed(target, link, count, speculates) / speed(target, link, 1, False) for count in MACHINES]
+        for link in LINKS
+        for speculates in (False, True)
+    }
+    words = "; ".join(
+        f"{link.name}{', speculative' if speculates else ''}: {', '.join(f'{value:.1f}' for value in values)}"
+        for (link, speculates), values in found.items()
+    )
+    top = 1.1 * max(max(values) for values in found.values())
+    title = f"Speed relative to one machine without speculation, on 1, 2, 4 and 8 machines. {words}."
+    drawing, frame = axes.begin(f"cluster-{target.name}", palette, title, (0.8, 8.2), (0.0, top), "machines")
+    for (link, speculates), values in found.items():
+        points = [(frame.across(count), frame.up(value)) for count, value in zip(MACHINES, values, strict=True)]
+        drawing.curve(points, colours[LINKS.index(link)], 2, "5 4" if speculates else "")
+    axes.legend(drawing, [("solid", colour, link.name) for link, colour in zip(LINKS, colours, strict=True)])
+    return drawing
+
+
+def measure() -> str:
+    """The built-in target's passes and its draft model's steps here, the shortest of many."""
+    import mlx.core as mx
+
+    from engine.models.loading import load
+    from engine.target.prompt_cache import make_prompt_cache, trim_to
+
+    times: dict[str, float] = {}
+    for name, rows in (("builtin", (1, GAMMA + 1)), ("builtin-draft", (1,))):
+        model = load(name).model
+        cache = make_prompt_cache(model)
+        mx.eval(model(mx.array([list(range(5, 69))]), cache=cache))
+        for count in rows:
+            shortest = float("inf")
+            for _ in range(100):
+                began = time.perf_counter()
+                mx.eval(model(mx.array([[7] * count]), cache=cache))
+                shortest = min(shortest, time.perf_counter() - began)
+                trim_to(cache, 64, "target")
+            times[f"{name}, {count} rows"] = shortest
+    return ", ".join(f"{name}: {1e3 * seconds:.1f} ms" for name, seconds in times.items())
+
+
+def main() -> None:
+    """Writes the charts, or measures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="where the charts go")
+    parser.add_argument("--measure", action="store_true", help="measure the built-in target on this machine instead")
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(measure())
+        return
+    for target in (SMALL, LARGE):
+        for theme, palette in (("light", LIGHT), ("dark", DARK)):
+            if arguments.folder is not None:
+                picture = chart(target, palette).document(target.title, "times one machine", ("dashed: with speculation",))
+                (arguments.folder / f"cluster-{target.name}-{theme}.svg").write_text(picture, encoding="utf-8")
+    print(table())
+
+
+if __name__ == "__main__":
+    main()
