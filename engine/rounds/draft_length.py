@@ -42,8 +42,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 8, 128
 """Rounds without proposals before drafting is tried again; twice as many after each try that was in vain."""
 FADE = 0.99
 """What remains of the weight of old verdicts with each round that drafting rests."""
-LOOK_AT_PLAIN = 4
-"""After so many rounds one goes without proposals where nobody has measured what that costs."""
+LOOK_AT_PLAIN, LONGEST_LOOK = 4, 32
+"""After so many rounds in a row with proposals one goes without, and after twice as many each time, where nobody has measured
+what that costs, or what is known of costs leaves drafting little to gain: as long as all rounds draft, their times do not tell
+what they would take without."""
+LITTLE_FASTER = 1.25
+"""Drafting gains little if it is thought to be less than so many times as fast as not drafting."""
 
 Extra = Callable[[int], float]
 """What a round of so many proposals takes longer than one of none, as a share of that."""
@@ -135,6 +139,7 @@ class AutoGamma:
         self._fitted: _Costs | None = None
         self._is_begun = False
         self._knows_plain = extra is not None
+        self._drafted, self._look = 0, LOOK_AT_PLAIN  # rounds in a row with proposals, and after how many one goes without
         self.is_parked = False
         self._pause = FIRST_PAUSE
         self._wait = 0  # rounds without proposals before the next try
@@ -240,6 +245,7 @@ class AutoGamma:
         """Learns from a round; `chances` are those that the drafter gave to the first of its proposals."""
         proposals = finished.proposals
         self._knows_plain |= not proposals
+        self._drafted = self._drafted + 1 if proposals else 0
         if self._is_begun:  # the first round pays for much that no other does
             time = self._undisturbed(finished.milliseconds.total)
             self._times[bool(proposals) or self._took_back].add(self._extra(len(proposals)), time, self._took_back)
@@ -280,8 +286,10 @@ class AutoGamma:
             if faster < 1 - MARGIN:
                 self.is_parked, self._pause = True, FIRST_PAUSE
                 self._wait = self._pause
-            elif not self._knows_plain and len(self._latest) >= LOOK_AT_PLAIN:
-                self._wait = 1
+            elif not self._knows_plain:
+                self._wait = int(len(self._latest) >= LOOK_AT_PLAIN)
+            elif faster < LITTLE_FASTER and self._drafted >= self._look:
+                self._wait, self._look = 1, min(2 * self._look, LONGEST_LOOK)
         elif faster > 1 + MARGIN:
             self.is_parked = False
         elif not all_accepted:

@@ -82,6 +82,27 @@ def test_a_twin_that_never_rests_is_slower_than_plain(monkeypatch: pytest.Monkey
     assert Machine(lambda index: 0.05, dear).run(AutoGamma(dear), 200)[0] < 0.85
 
 
+def with_costs_thought_too_low() -> float:
+    """The speed of short answers where a first proposal really costs half a round, and a tenth of one was measured."""
+
+    def really(gamma: int) -> float:
+        return 0.4 + 0.1 * gamma if gamma else 0.0
+
+    def run(seed: int) -> float:
+        gamma = AutoGamma(lambda many: 0.1 * many, draws=True, alpha=0.2)
+        return Machine(lambda index: 0.2, really, noise=0.07, seed=seed).run(gamma, 60)[0]
+
+    return float(np.mean([run(seed) for seed in range(12)]))
+
+
+def test_where_drafting_gains_little_a_plain_round_now_and_then_shows_what_it_really_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert with_costs_thought_too_low() > 0.93
+    monkeypatch.setattr(draft_length, "LITTLE_FASTER", 0.0)
+    assert with_costs_thought_too_low() < 0.87, "whoever only drafts takes plain rounds to be as dear"
+
+
 def tries(lengths: list[int]) -> list[int]:
     """Rounds without proposals between two with some, from the first on."""
     drafted = [index for index, length in enumerate(lengths) if length]
