@@ -66,6 +66,11 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
     return need_of_gguf(path.name, header, config, runs_on_cpu()), config, fingerprint_of(path, (path,)).hex()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answers the question that is the argument."""
     question = json.loads(sys.argv[1])
     sys.stdout.write(f"{ABOUT}{json.dumps(about(question['target'], question['places']), default=str)}\n")
+
+
+if __name__ == "__main__":
+    main()

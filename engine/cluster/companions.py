@@ -17,7 +17,6 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -32,12 +31,10 @@ from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
-from engine.process.launch import Launch
+from engine.process.launch import Launch, own_python
 from engine.wording import capitalised
 
 MODULE = "engine.cluster.rank"
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from engine.cluster.rank import main; main()"
-_ROOT = Path(__file__).resolve().parents[2]
 FIRST_PORT = 32323
 """What `mlx.launch` begins with, too."""
 SILENT, UNHEARD = 10.0, 60.0
@@ -157,11 +154,11 @@ class Ranks:
 
     Args:
         silent: seconds without a sign of life after which a rank is given up.
-        python: the interpreter of those on this machine.
+        command: starts those on this machine; other than the default in tests.
     """
 
-    def __init__(self, cluster: Cluster, silent: float = SILENT, python: str = sys.executable) -> None:
-        self._cluster, self._silent, self._python = cluster, silent, python
+    def __init__(self, cluster: Cluster, silent: float = SILENT, command: Sequence[str] = ()) -> None:
+        self._cluster, self._silent, self._command = cluster, silent, command or own_python(MODULE)
         self._ranks: list[_Rank] = []
         self._files: list[Path] = []
 
@@ -186,7 +183,7 @@ class Ranks:
             here[name] = path
         try:
             for rank, host in enumerate(self._cluster.hosts[1:], start=1):
-                command: list[str] = [self._python, "-P", "-c", _START, str(_ROOT)]
+                command = [*self._command]
                 environment: Mapping[str, str] | None = {**os.environ, **here, "MLX_RANK": str(rank)}
                 if not host.is_local:
                     command = [*SSH, host.ssh, remote_script(self._cluster.python, rank, variables, files)]

@@ -9,21 +9,19 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from engine.cluster.companions import SSH, Ranks, addresses
 from engine.cluster.hosts import Cluster
 from engine.errors import DraftlightError
+from engine.process.launch import own_python
 from engine.wording import capitalised, size
 
 ASKED, MEASURED = 60.0, 90.0
 """Seconds after which a machine that does not answer, or links that are not measured yet, are given up."""
-_ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("draftlight", "python", "mlx", "mlx-lm")
 ABOUT, LINKS = "draftlight-about ", "draftlight-links "
 NOT_REACHED = 255
@@ -75,7 +73,7 @@ def _ask(cluster: Cluster, rank: int, target: str, places: Sequence[str]) -> dic
     host = cluster.hosts[rank]
     question = json.dumps({"target": target, "places": list(places) if cluster.backend == "ring" else []})
     if host.is_local:
-        command = [sys.executable, "-P", "-c", _run("about"), str(_ROOT), question]
+        command = [*own_python("engine.cluster.about"), question]
     else:
         told = f"exec {shlex.quote(cluster.python)} -P -m engine.cluster.about {shlex.quote(question)}"
         command = [*(word for word in SSH if word != "-tt"), host.ssh, told]
@@ -94,13 +92,6 @@ def _ask(cluster: Cluster, rank: int, target: str, places: Sequence[str]) -> dic
     if "No module named" in last or "not found" in last:
         return f'has no Draftlight ({last}). Install it there, and give the path of its Python as "python" in the file of hosts.'
     return f"could not be asked ({last})."
-
-
-def _run(module: str) -> str:
-    """For Python: a module of this folder as the main one, with the arguments behind the root of the code."""
-    return (
-        f"import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('engine.cluster.{module}', None, '__main__')"
-    )
 
 
 def _marked(printed: str, mark: str) -> dict[str, Any] | None:
@@ -177,7 +168,7 @@ def _of_the_links(cluster: Cluster) -> Iterator[Finding]:
     ranks = Ranks(cluster)
     try:
         environment = {**os.environ, **ranks.start()}
-        command = [sys.executable, "-P", "-c", _run("probe"), str(_ROOT)]
+        command = [*own_python("engine.cluster.probe")]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=MEASURED, env=environment, stdin=subprocess.DEVNULL)
         measured = _marked(ran.stdout, LINKS)
         failure = ranks.failure() or (ran.stderr.strip().splitlines() or ["Nothing was said."])[-1]

@@ -21,17 +21,17 @@ from tests.engine.process.processes import is_alive, until
 SPREAD = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2", "10.1.0.2"))), python="/opt/a b/python")
 
 
-def script(tmp_path: Path, body: str) -> str:
-    """An interpreter that does something else than Python: a rank of this machine."""
+def script(tmp_path: Path, body: str) -> list[str]:
+    """What is started in place of a rank of this machine."""
     path = tmp_path / "rank"
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
-    return str(path)
+    return [str(path)]
 
 
 def test_a_rank_that_ends_is_named_with_what_it_said_last(home: Path, tmp_path: Path) -> None:
     said = "echo noise; echo '[ring] Socket 3 was closed by the peer'; echo 'draftlight-rank failed The model is not there.'"
-    ranks = Ranks(of_this_machine(3), python=script(tmp_path, f'[ "$MLX_RANK" = 2 ] && {{ {said}; exit 1; }}; exec cat'))
+    ranks = Ranks(of_this_machine(3), command=script(tmp_path, f'[ "$MLX_RANK" = 2 ] && {{ {said}; exit 1; }}; exec cat'))
     try:
         environment = ranks.start()
         assert environment["MLX_RANK"] == "0"
@@ -52,7 +52,7 @@ def test_a_rank_that_ends_is_named_with_what_it_said_last(home: Path, tmp_path: 
     ("status", "words"), [(9, "Rank 2 (127.0.0.1) of the cluster has ended: status 9."), (4, "Rank 0 of the")]
 )
 def test_ranks_that_ended_because_another_did_are_not_blamed(home: Path, tmp_path: Path, status: int, words: str) -> None:
-    ranks = Ranks(of_this_machine(3), python=script(tmp_path, f'echo "[ring]"; [ "$MLX_RANK" = 1 ] && exit 4; exit {status}'))
+    ranks = Ranks(of_this_machine(3), command=script(tmp_path, f'echo "[ring]"; [ "$MLX_RANK" = 1 ] && exit 4; exit {status}'))
     try:
         ranks.start()
         assert until(lambda: all(rank.process.poll() is not None for rank in ranks._ranks))
@@ -63,7 +63,7 @@ def test_ranks_that_ended_because_another_did_are_not_blamed(home: Path, tmp_pat
 
 def test_a_stopped_rank_is_missed_and_killed_all_the_same(home: Path, tmp_path: Path) -> None:
     beats = "while :; do echo draftlight-rank beats; sleep 0.05; done"
-    ranks = Ranks(of_this_machine(2), silent=0.5, python=script(tmp_path, beats))
+    ranks = Ranks(of_this_machine(2), silent=0.5, command=script(tmp_path, beats))
     try:
         ranks.start()
         assert until(lambda: ranks._ranks[0].heard is not None)
@@ -78,7 +78,7 @@ def test_a_stopped_rank_is_missed_and_killed_all_the_same(home: Path, tmp_path: 
 
 
 def test_what_cannot_be_started_leaves_nothing(home: Path, tmp_path: Path) -> None:
-    ranks = Ranks(of_this_machine(2), python=str(tmp_path / "missing"))
+    ranks = Ranks(of_this_machine(2), command=[str(tmp_path / "missing")])
     with pytest.raises(DraftlightError, match="A rank of the cluster cannot be started: No such file"):
         ranks.start()
     assert not ranks.pids and not running()
