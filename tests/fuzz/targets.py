@@ -553,6 +553,27 @@ def settings(data: bytes) -> None:
     note.encode()
 
 
+def hosts(data: bytes) -> None:
+    """A file of hosts, and what each rank is told."""
+    from engine.cluster.companions import links_of, remote_script
+    from engine.cluster.hosts import read_hosts, write_hosts
+
+    cluster = read_hosts(_file("hosts.json", data))
+    variables, files = links_of(cluster)
+    for rank in range(cluster.size):
+        remote_script(cluster.python, rank, variables, files).encode()
+        cluster.name_of(rank).encode()
+    write_hosts(folder() / "again.json", cluster)
+    assert read_hosts(folder() / "again.json") == cluster
+
+
+def _host_files() -> list[bytes]:
+    here = {"ssh": "127.0.0.1", "ips": ["10.0.0.1"], "rdma": [None, "rdma_en5"]}
+    there = {"ssh": "mac2", "ips": ["10.0.0.2"], "rdma": ["rdma_en5", None]}
+    whole = {"hosts": [here, there], "backend": "jaccl", "envs": ["A=1"], "sharding": "pipeline", "python": "p", "port": 5000}
+    return [json.dumps(one).encode() for one in ([here, there], whole)]
+
+
 def _settings_files() -> list[bytes]:
     from app.session.presets import Preset
     from app.session.settings import Settings
@@ -625,6 +646,7 @@ def _record_files() -> list[bytes]:
 
 TARGETS: dict[str, Target] = {
     "chats": Target(chats, _chat_files, mutations.json_value),
+    "hosts": Target(hosts, _host_files, mutations.json_value),
     "settings": Target(settings, _settings_files, mutations.json_value),
     "config": Target(config, _configs, mutations.json_value),
     "gguf": Target(gguf, _gguf_seeds, None),
