@@ -9,7 +9,7 @@ from typing import Any
 
 from engine import garbage
 from engine.clock import Clock
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind, may_fit, type_stated
+from engine.drafter_kinds import DRAFTERS, HEAD, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind, may_fit, type_stated
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, available_memory
 from engine.files.paths import data_folder
@@ -98,9 +98,12 @@ class MlxBackend:
         return kind.builder()(name, target, load)
 
     def _together(self, members: Sequence[str], target: Any, progress: Progress, make_room: MakeRoom | None) -> LoadedDrafter:
-        """Those of the members that fit the target, as one; one whose model does not fit into the memory is left out, too."""
+        """Those of the members that fit the target, as one; one whose model does not fit into the memory is left out, too. In
+        place of the built-in head a target of the user's has one that was trained for it, if it lies among the models."""
+        from engine.drafters import feature_head
         from engine.drafters.automatic import together
         from engine.files.builtin import builtin_path
+        from engine.models.own_heads import trained_head
 
         named = "builtin" if Path(target.path) == builtin_path() else ""
         loaded = []
@@ -108,6 +111,9 @@ class MlxBackend:
             if may_fit(name, named):
                 with contextlib.suppress(DraftlightError):
                     loaded.append(self.drafter(name, target, progress, make_room))
+            elif name == HEAD and (folder := trained_head(target.sha256)) is not None:
+                with contextlib.suppress(DraftlightError):
+                    loaded.append(feature_head.from_folder(folder, HEAD, target))
         return together(loaded)
 
     def unloaded_pair(self, name: str, target: Any) -> tuple[str, str]:

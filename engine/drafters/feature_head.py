@@ -130,6 +130,11 @@ class FeatureHead(FeatureDrafter):
 
 def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
     """As in `engine.drafter_kinds.Build`."""
-    head = load_head(BUILTIN_HEAD if name == HEAD else Path(name).expanduser())
+    return from_folder(BUILTIN_HEAD if name == HEAD else Path(name).expanduser(), name, target)
+
+
+def from_folder(folder: Path, name: str, target: LoadedModel) -> LoadedDrafter:
+    """The head of a folder under any name. Errors as in `engine.drafter_kinds.Build`."""
+    head = load_head(folder)
     make = functools.partial(FeatureHead, head, target, name)
     return LoadedDrafter(name, make(), head.sha256, make=make, warning=doubts(head, target))

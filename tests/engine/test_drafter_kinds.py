@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,10 +16,13 @@ import pytest
 from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, drafter_kind, may_fit, single_drafter
 from engine.drafters.base import sets_own_length
 from engine.errors import DraftlightError
+from engine.files import library
+from engine.files.library import LibraryModel
 from engine.mlx_backend import MlxBackend
 from engine.models import loading
 from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
+from engine.models.own_heads import trained_head
 from tests.engine.tiny_models import write_gguf
 
 REPOSITORY = Path(__file__).parents[2]
@@ -68,6 +74,26 @@ def test_auto_has_the_members_that_fit(tmp_path: Path) -> None:
     other = backend.load(str(write_gguf(tmp_path / "other.gguf")), quiet)
     alone = backend.drafter("auto", other, quiet)
     assert list(alone.drafter.members) == ["ngram"] and not alone.has_distribution
+
+
+def test_auto_has_the_newest_head_that_was_trained_for_a_target_of_ones_own(
+    builtin: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def folder(name: str, age: int, stated: str) -> LibraryModel:
+        copy = tmp_path / name
+        shutil.copytree(BUILTIN_HEAD, copy)
+        config = json.loads((copy / "config.json").read_text())
+        (copy / "config.json").write_text(json.dumps({**config, "target_sha256": stated}))
+        os.utime(copy / "config.json", (age, age))
+        return LibraryModel(name, str(copy), "here", 1, only_drafts=True)
+
+    found = [folder("old", 1, builtin.sha256), folder("new", 5, builtin.sha256), folder("another's", 9, "0" * 64)]
+    (tmp_path / "damaged").mkdir()
+    found.append(LibraryModel("damaged", str(tmp_path / "damaged"), "here", 1, only_drafts=True))
+    monkeypatch.setattr(library, "find", lambda: found)
+    monkeypatch.setattr("engine.files.builtin.builtin_path", lambda: tmp_path)
+    assert trained_head(builtin.sha256) == tmp_path / "new" and trained_head("1" * 64) is None
+    assert list(MlxBackend().drafter("auto", builtin, quiet).drafter.members) == ["ngram", "head"]
 
 
 def test_defaults_fit_their_target() -> None:
