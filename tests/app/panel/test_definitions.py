@@ -184,3 +184,11 @@ def test_the_popover_holds_the_whole_definition_inside_the_screen(qtbot: QtBot) 
     assert "tokens/s" in popover.accessibleDescription()
     popover.action.click()
     assert pressed == [True] and not popover.isVisible()
+
+
+def test_the_time_of_a_split_target_names_what_was_communication() -> None:
+    rounds = [make_round(0, [], "a", staged=True, total=50.0), make_round(1, [], "b")]
+    key = CHARTS["times"].key
+    assert "communication" not in " ".join(define(key, answered(rounds)[1]).here), "one machine has none"
+    split = replace(rounds[0], milliseconds=replace(rounds[0].milliseconds, communication=20.0))
+    assert "40% of the time, in verify, was communication" in " ".join(define(key, answered([split, rounds[1]])[1]).here)

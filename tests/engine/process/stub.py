@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from engine.event_queue import EventQueue
 from engine.process import child
+from engine.requests.compare import CompareRequest
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -21,6 +22,7 @@ from engine.types import (
     Milliseconds,
     ModelInfo,
     PromptCounted,
+    ProveRequest,
     Request,
     Round,
     RoundFinished,
@@ -67,6 +69,13 @@ class StubEngine:
         self._threads.append(thread)
         thread.start()
         return number
+
+    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+        return tuple(self.submit(each) for each in request.requests)
+
+    def prove(self, request: ProveRequest) -> int:
+        """Never ends."""
+        return next(self._ids)
 
     def stop(self, run_id: int) -> None:
         self._stopped.set()

@@ -22,6 +22,7 @@ from engine.interface import EngineLike
 from engine.process import client
 from engine.process.client import ProcessEngine
 from engine.process.launch import Child, Launch, processor_seconds
+from engine.requests.compare import CompareRequest
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -30,11 +31,13 @@ from engine.types import (
     LoadStarted,
     Message,
     PromptCounted,
+    ProveRequest,
     Request,
     RoundFinished,
     RunFailed,
     RunFinished,
     RunStarted,
+    TaskFailed,
 )
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
@@ -130,6 +133,20 @@ def test_closed_engines_say_so(desk: Desk) -> None:
         with pytest.raises(DraftlightError, match="closed"):
             ask()
     assert desk.engine.close(0)
+
+
+def test_everything_that_is_open_gets_an_end(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    requests = tuple(Request((Message("user", prompt),)) for prompt in ("ab", "abc wait"))
+    proof = desk.engine.prove(ProveRequest())
+    ended, waits = desk.engine.compare(CompareRequest(requests))
+    desk.until(RunFinished, run=ended)
+    desk.until(RoundFinished, 5)
+    assert desk.engine.process_id is not None
+    os.kill(desk.engine.process_id, signal.SIGKILL)
+    (failed,) = desk.until(RunFailed)
+    (task,) = desk.until(TaskFailed)
+    assert (failed.run_id, task.task_id) == (waits, proof) and failed.message == task.message
+    assert desk.text(ended) == "ab" and desk.text(waits) == "abc"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
