@@ -31,7 +31,7 @@ Numbers = NDArray[np.int32]
 
 
 class ClusterLost(DraftlightError):
-    """The cluster is of no use any more: a rank is gone, or the ranks disagree."""
+    """The cluster is of no use any more: a rank is gone."""
 
 
 @contextlib.contextmanager

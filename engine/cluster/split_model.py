@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import KVCache, QuantizedKVCache
 
-from engine.cluster.group import ClusterLost, Group, Links, lost_links
+from engine.cluster.group import Group, Links, lost_links
 from engine.cluster.hosts import Cluster
 from engine.cluster.orders import MOST_GONE, Kind, Order, Report, checksum, probe_of
 from engine.errors import DraftlightError
@@ -51,6 +51,7 @@ class SplitModel:
         self._caches = 0
         self._expected: tuple[int, int] | None = None
         self._probe: mx.array | None = None
+        self._differs: tuple[int, str] | None = None  # a rank, and in what
         self._last_block = last_block_of(part)
 
     def __getattr__(self, name: str) -> Any:
@@ -62,6 +63,7 @@ class SplitModel:
             logits: mx.array = self.part(tokens, cache=cache)
             self._probe = probe_of(logits)
             mx.async_eval(logits, self._probe)
+        self._require_agreement()
         return logits
 
     def read(self, tokens: mx.array, cache: Sequence[Any]) -> None:
@@ -69,13 +71,15 @@ class SplitModel:
         self._tell(Kind.READ, tokens, cache)
         with lost_links():
             evaluate_read(self.part, self._last_block, tokens, cache)
+        self._require_agreement()
 
     def settle(self) -> None:
-        """Compares what the ranks hold after the last pass. Raises ClusterLost with the rank that differs."""
+        """Compares what the ranks hold after the last pass. Raises DraftlightError with the rank that differs."""
         self.say(Order(Kind.NAP))
+        self._require_agreement()
 
     def say(self, order: Order) -> None:
-        """Gives an order that is no pass. Raises ClusterLost as `settle`."""
+        """Gives an order, and remembers which rank differed after the pass before: what was ordered is done all the same."""
         reports = self._group.exchange(order.row())
         expected, self._expected = self._expected, None
         probe, self._probe = self._probe, None
@@ -83,15 +87,19 @@ class SplitModel:
             return
         own = Report(*expected, 0.0 if probe is None else float(np.asarray(probe)))
         for rank in range(1, self._group.size):
-            if not Report.of(reports[rank]).agrees(own):
-                self._disagree(rank, own, Report.of(reports[rank]))
+            theirs = Report.of(reports[rank])
+            if not theirs.agrees(own):
+                is_text = (own.text, own.length) != (theirs.text, theirs.length)
+                self._differs = rank, "holds another text" if is_text else "computes other logits"
 
-    def _disagree(self, rank: int, own: Report, theirs: Report) -> NoReturn:
-        what = "holds another text" if (own.text, own.length) != (theirs.text, theirs.length) else "computes other logits"
-        raise ClusterLost(
-            f"The answer was stopped because {self._cluster.name_of(rank)} {what} than rank 0, so what came next could have been "
-            "wrong. Check with draftlight cluster doctor that all machines have the same model and versions."
-        )
+    def _require_agreement(self) -> None:
+        differs, self._differs = self._differs, None
+        if differs is not None:
+            self._expected = None  # the pass that was ordered meanwhile differs, too
+            raise DraftlightError(
+                f"The answer was stopped because {self._cluster.name_of(differs[0])} {differs[1]} than rank 0, so what came next "
+                "could have been wrong. Check with draftlight cluster doctor that all machines have the same model and versions."
+            )
 
     def _tell(self, kind: Kind, tokens: mx.array, cache: Sequence[Any] | None) -> None:
         mx.eval(tokens)  # numpy would wait with Python's lock held, and nobody could tell that this process lives

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.engine.tiny_models import weights, write_folder
 
-CONTEXT = 400
+CONTEXT = 3000
 
 
 def write_qwen2(folder: Path, nearness: float = 0.0, **changes: object) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,18 +14,22 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.cluster.group import ClusterLost, Links
+from engine.bench import peers
+from engine.cluster.group import Links
 from engine.cluster.hosts import of_this_machine
 from engine.cluster.orders import Kind, Order, Report
 from engine.cluster.split_model import SplitModel, last_block_of
 from engine.decoding import decode
 from engine.drafters.draft_model import DraftModel
 from engine.errors import DraftlightError
+from engine.models.loading import load
+from engine.proof import checks
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import chunk_size, logits_type, logits_width, make_prompt_cache, parameters_of
 from engine.target.quantised_cache import make_quantised_cache
 from engine.types import RULES, DecodingOptions, Rule
 from tests.engine.cluster.in_one_process import OneProcess
+from tests.engine.cluster.models import write_qwen2
 from tests.engine.small_models import emitted_ids, greedy_of_mlx_lm, tiny_llama
 
 PROMPT = list(range(2, 90))
@@ -68,6 +74,30 @@ def test_a_plain_answer_is_mlx_lms_and_what_is_only_asked_for_shapes_is_told_nob
     model.settle()
 
 
+def test_a_split_target_is_proved_and_measured_as_a_whole_one_is(tmp_path: Path) -> None:
+    """The findings of `prove`, and the tokens of mlx-lm's own loops, which `bench --peers` runs on the same target."""
+    path, draft = write_qwen2(tmp_path / "target"), load(write_qwen2(tmp_path / "draft", 0.15))
+    whole, part, group = load(path), load(path), OneProcess()
+    group.follower._loaded = load(path)
+    group.follower._last_block = last_block_of(group.follower._loaded.model)
+    model = SplitModel(part.model, group, of_this_machine(2), parameters_of(part.model))  # type: ignore[arg-type]
+    split_target = replace(part, model=model)
+    amount = checks.Amount(contexts=1, texts=50, seeds=1, decodes=2, prompts=1, tokens=4, gammas=(2,))
+    found, known = (
+        list(checks.prove(target, DraftModel(draft), amount, 1, None, lambda step, share: None))
+        for target in (split_target, whole)
+    )
+    assert found == known
+    model.settle()
+    options = DecodingOptions(max_tokens=8, seed=1, temperature=0.8, gamma=3)
+    for drafting in (None, draft):
+        ours, theirs = (
+            [token.id for token in peers.answer(target, drafting, PROMPT, options, lambda: None)]
+            for target in (split_target, whole)
+        )
+        assert ours == theirs and len(ours) == 8
+
+
 def test_caches_that_nobody_holds_any_more_are_forgotten() -> None:
     model, group, _ = split()
     for _ in range(3):
@@ -97,8 +127,20 @@ def test_a_rank_that_holds_something_else_is_named_in_the_next_round(spoil: Any,
     next(rounds)
     next(rounds)
     spoil(group)
-    with pytest.raises(ClusterLost, match=rf"stopped because rank 1 \(127.0.0.1\).* {what} "):
+    with pytest.raises(DraftlightError, match=rf"stopped because rank 1 \(127.0.0.1\).* {what} "):
         list(itertools.islice(rounds, 2))
+
+
+def test_after_a_disagreement_the_ranks_are_still_in_step() -> None:
+    model, group, alone = split()
+    rounds = decode(model, PROMPT, None, DecodingOptions(max_tokens=30, seed=1, temperature=0.0))
+    next(rounds)
+    spoil_text(group)
+    with pytest.raises(DraftlightError, match="another text"):
+        list(itertools.islice(rounds, 3))
+    again = list(decode(model, PROMPT, None, DecodingOptions(max_tokens=4, seed=1, temperature=0.0)))
+    model.settle()
+    assert emitted_ids(again) == greedy_of_mlx_lm(alone, PROMPT, 4)
 
 
 def test_reports_of_machines_that_round_differently_agree() -> None:
