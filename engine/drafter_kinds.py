@@ -84,7 +84,7 @@ class DrafterKind:
         return cast(Build, getattr(importlib.import_module(module), function))
 
 
-NO_DRAFTER, AUTO, NGRAM, HEAD, SMALL_DRAFT = "none", "auto", "ngram", "head", "builtin-draft"
+NO_DRAFTER, AUTO, NGRAM, HEAD, SMALL_DRAFT, BLOCK = "none", "auto", "ngram", "head", "builtin-draft", "builtin-block"
 HEAD_FOLDER = "draftlight_head"
 BLOCK_FOLDER = "draftlight_block"
 CUT_DRAFT = "draftlight_cut"
@@ -137,6 +137,14 @@ DRAFTERS: dict[str, DrafterKind] = {
             fits="builtin",
             sets_own_length=True,
             follows_text=True,
+        ),
+        DrafterKind(
+            BLOCK,
+            "Block drafter",
+            "Fills four tokens in one pass, the first as the trained head does (DFlash); also copies what followed earlier.",
+            "engine.drafters.block:build",
+            fits="builtin",
+            sets_own_length=True,
         ),
     )
 }

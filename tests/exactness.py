@@ -16,9 +16,10 @@ import numpy as np
 from engine import near_ties, noise_reference
 from engine.decoding import DecodingOptions, decode
 from engine.drafter_kinds import drafter_kind
-from engine.drafters import DraftModel, FeatureHead, NGram, NGramMod
+from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.automatic import automatic
 from engine.drafters.base import Drafter
+from engine.models.block_model import BUILTIN_BLOCK
 from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
@@ -86,6 +87,8 @@ def make_drafter(name: str, target: LoadedModel) -> Drafter | None:
         return automatic([make_drafter(member, target) for member in drafter_kind(name).members])
     if name in ("head", "head-alone"):
         return FeatureHead(BUILTIN_HEAD, target, name, copies=name == "head")
+    if name in ("builtin-block", "block-alone"):
+        return BlockDrafter(BUILTIN_BLOCK, target, name, copies=name == "builtin-block")
     lookup = {"ngram": NGram, "ngram-mod": NGramMod}.get(name)
     return lookup() if lookup is not None else DraftModel(load(name, target=target), name)
 

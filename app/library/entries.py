@@ -9,7 +9,7 @@ from engine.drafter_kinds import DRAFTERS, NGRAM
 from engine.files.hub import HubModel, Offer
 from engine.files.library import LibraryModel
 from engine.files.pairs import Suggestion
-from engine.wording import size
+from engine.wording import listed, size
 
 KEEPS = {
     "keys": "keeps every token",
@@ -92,7 +92,7 @@ def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
         return "It was made only for drafting and cannot answer by itself."
     always = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
     if model.target == "builtin":
-        own = " and ".join(kind.title for kind in DRAFTERS.values() if kind.fits == "builtin")
+        own = listed([kind.title for kind in DRAFTERS.values() if kind.fits == "builtin"])
         return f"{always} Made for it: {own}."
     if not found:
         return always

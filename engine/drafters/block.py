@@ -10,11 +10,11 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.drafter_kinds import LoadedDrafter
+from engine.drafter_kinds import BLOCK, LoadedDrafter
 from engine.drafters.alignment import doubts
 from engine.drafters.base import DraftPen, Proposals
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
-from engine.models.block_model import Attend, BlockModel, load_block
+from engine.models.block_model import BUILTIN_BLOCK, Attend, BlockModel, load_block
 from engine.models.loaded import LoadedModel
 
 STEADY = 0.85
@@ -166,6 +166,6 @@ def visible(context: int, slots: int, causal: bool, window: int | None, follows_
 
 def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
     """As in `engine.drafter_kinds.Build`."""
-    block = load_block(Path(name).expanduser())
+    block = load_block(BUILTIN_BLOCK if name == BLOCK else Path(name).expanduser())
     make = functools.partial(BlockDrafter, block, target, name)
     return LoadedDrafter(name, make(), block.sha256, make=make, warning=doubts(block, target))

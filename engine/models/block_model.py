@@ -46,6 +46,9 @@ Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
 """From queries (blocks, heads, slots, head size), and keys and values (blocks, kv heads, slots, head size) of the block, what
 attention gives (blocks, heads, slots, head size), the context included."""
 
+BUILTIN_BLOCK = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-block"
+"""The block drafter trained for the built-in target, behind its head."""
+
 _NAMED_AT_MOST = 8
 
 

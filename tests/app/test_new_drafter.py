@@ -78,6 +78,7 @@ def test_the_selectors_offer_it(qtbot: QtBot) -> None:
         "N-gram hashing (ngram-mod)",
         "Trained head (built in)",
         "Small draft model (built in)",
+        "Block drafter (built in)",
         "Echo",
         "",
         "Models…",
@@ -114,7 +115,7 @@ def test_the_selector_tells_what_each_drafter_is_and_what_a_path_may_lead_to(qtb
 def test_the_command_line_takes_it(home: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["chat", "--help"])
-    assert "builtin-draft, echo, or the path of a head or block drafter or draft model" in " ".join(
+    assert "builtin-draft, builtin-block, echo, or the path of a head or block drafter or draft model" in " ".join(
         capsys.readouterr().out.split()
     )
     assert main(["chat", "hi", "--target", target, "--drafter", "echo", "--max-tokens", "8"]) == 0

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.drafter_acceptance --prompts FILE [--drafter head] [--gamma 4] [--limit 14] [--tokens 64]
 
-Alpha is accepted / (accepted + rejected); tau counts the emitted tokens of a round. Speed is not compared here: that needs a
-plain run beside every other one.
+Alpha is accepted / (accepted + rejected), also by place in the draft; tau counts the emitted tokens of a round. Speed is not
+compared here: that needs a plain run beside every other one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def step_milliseconds(target: LoadedModel, drafter: Drafter, options: DecodingOp
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=Path, default=OWN_PROMPTS, help="JSON Lines with id, category and turns")
-    parser.add_argument("--drafter", default="head", help="head, head-alone (without copies), ngram, or a draft model")
+    parser.add_argument(
+        "--drafter",
+        default="head",
+        help="head, builtin-block, head-alone and block-alone (without copies), ngram, or a draft model",
+    )
     parser.add_argument("--limit", type=int, default=14, help="prompts to take, the categories in turn")
     parser.add_argument("--tokens", type=int, default=64, help="tokens of each answer")
     parser.add_argument("--temperature", type=float, default=0.8)
@@ -60,12 +64,13 @@ def main(arguments: list[str] | None = None) -> None:
             rounds[prompt.category, name] += answered
             rounds["all", name] += answered
     print(f"{len(prompts)} prompts, {chosen.tokens} tokens, gamma {chosen.gamma}, temperature {chosen.temperature} unless said")
-    print(f"{'category':12} {'rule':14} {'alpha':>6} {'95 % interval':>15} {'tau':>6} {'tokens':>7}")
+    print(f"{'category':12} {'rule':14} {'alpha':>6} {'95 % interval':>15} {'tau':>6} {'tokens':>7}   by position (judged)")
     for (category, name), answered in sorted(rounds.items()):
         summary = summarise(answered)
         low, high, alpha = (value or 0.0 for value in (summary.alpha_low, summary.alpha_high, summary.alpha))
         tau = summary.tau or 0.0
-        print(f"{category:12} {name:14} {alpha:6.3f}   {low:5.3f} - {high:5.3f} {tau:6.2f} {summary.emitted:7}")
+        places = " ".join(f"{one.conditional or 0:.2f} ({one.accepted + one.rejected})" for one in summary.by_position)
+        print(f"{category:12} {name:14} {alpha:6.3f}   {low:5.3f} - {high:5.3f} {tau:6.2f} {summary.emitted:7}   {places}")
 
 
 if __name__ == "__main__":

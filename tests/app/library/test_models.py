@@ -301,7 +301,7 @@ def test_the_built_in_model_and_one_in_the_hub_s_cache_are_listed_and_deleted(
     page.list.go_to("builtin")
     assert "downloaded when it is first used" in page.list.entries.at(page.list.currentIndex()).facts
     assert not page.delete.isEnabled()
-    assert "Made for it: Trained head and Small draft model." in page.pairs.text()
+    assert "Made for it: Trained head, Small draft model and Block drafter." in page.pairs.text()
     builtin.builtin_path().parent.mkdir()
     tiny_models.write_gguf(builtin.builtin_path())
     page.read()
