@@ -18,6 +18,8 @@ FIRST_TRY = 4
 """Rounds before the others are tried for the first time."""
 CATCHING_UP = 2.0
 """Plain rounds that catching up may take for a try."""
+HORIZON = 32
+"""Plain rounds in whose time an advantage has to make up for catching up."""
 READING = 0.1
 """What reading a token takes of a draft step: many are read in one pass."""
 
@@ -44,6 +46,7 @@ class DrafterChoice:
         self._pauses = dict.fromkeys(drawing, FIRST_PAUSE)
         self._bursts = dict.fromkeys(drawing, 0)
         self._chosen: str | None = None
+        self._has_begun = False
 
     def _ranked(self, drawing: Sequence[str]) -> list[str]:
         return sorted(drawing, key=lambda name: (name != self._favourite, -self._members[name].faster()))
@@ -80,11 +83,26 @@ class DrafterChoice:
 
     def _drawing(self, offers: Mapping[str, Offer]) -> str | None:
         """Which of the members that draw has its turn: one that is due to be tried, or the one in favour."""
+        if not self._has_begun and self._favourite in offers:
+            self._begin(offers)
         awake = [name for name in self._waits if name in offers and (self._fixed is not None or not self._members[name].rests)]
         for name in awake:
             if name != self._favourite and self._waits[name] <= 0 and self._catching_up(name, offers[name]) <= CATCHING_UP:
                 return name
         return self._favourite if self._favourite in awake else next(iter(awake), None)
+
+    def _begin(self, offers: Mapping[str, Offer]) -> None:
+        """Before the first draw: a little that one is thought to be faster is not worth that it first reads a long prompt."""
+        self._has_begun = True
+        worth = {
+            name: HORIZON * self._members[name].faster() - self._catching_up(name, offers[name])
+            for name in self._waits
+            if name in offers
+        }
+        best = max(worth, key=lambda name: (worth[name], name == self._favourite))
+        if best != self._favourite and self._favourite is not None:
+            self._waits[best], self._waits[self._favourite] = 0, FIRST_TRY
+            self._favourite = best
 
     def _catching_up(self, name: str, offer: Offer) -> float:
         """What it takes to read what it has not read, in plain rounds."""

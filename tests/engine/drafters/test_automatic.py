@@ -108,6 +108,27 @@ def test_it_is_as_fast_as_the_best_member_and_uses_that(
         assert speed > max(singles), "copies and draws together are faster than either"
 
 
+@pytest.mark.parametrize(("behind", "first"), [(0, "model"), (400, "head"), (2000, "head")])
+def test_a_long_prompt_is_not_read_for_a_little_gain(behind: int, first: str) -> None:
+    costs = {"head": 0.1, "model": 0.08}
+    lengths = {name: AutoGamma(lambda gamma, step=step: (0.05 + step) * gamma, draws=True) for name, step in costs.items()}
+    choice = DrafterChoice(lengths, "auto")
+    assert max(lengths, key=lambda name: lengths[name].faster()) == "model"
+    chosen = [choice.choose_drafter({"head": Offer(), "model": Offer(behind=behind)})]
+    for _ in range(20):
+        choice.observe(replace_proposer(round_of(1, 2, 60.0), chosen[-1]))
+        chosen.append(choice.choose_drafter({"head": Offer(), "model": Offer(behind=behind)}))
+    assert chosen[0] == first
+    assert ("model" in chosen) == (not behind)
+
+
+def test_a_model_that_is_far_better_is_worth_a_long_prompt() -> None:
+    known = {"head": 0.2, "model": 0.9}
+    lengths = {name: AutoGamma(lambda gamma: 0.1 * gamma, draws=True, alpha=alpha) for name, alpha in known.items()}
+    choice = DrafterChoice(lengths, "auto")
+    assert choice.choose_drafter({"head": Offer(), "model": Offer(behind=2000)}) == "model"
+
+
 def test_it_changes_over_when_another_does_better() -> None:
     alphas = ({"head": 0.8, "model": 0.2}, {"head": 0.1, "model": 0.8})
     _, who = Contest(lambda index: alphas[index >= 200], {"head": 0.1, "model": 0.1}).run(500)
