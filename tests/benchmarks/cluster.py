@@ -1,13 +1,14 @@
 """Targets split over processes of this machine: the same texts as in one, what deaths leave, and what the links take.
 
-python -m tests.benchmarks.cluster [--part texts|ends|links] [--seed 0] [--endings 12] [--tokens 12]
+python -m tests.benchmarks.cluster [--part texts|families|ends|links] [--seed 0] [--endings 12] [--tokens 12] [--names NAME ...]
 
 `texts`: every drafter and rule at temperature 0 and 0.8, with a small random model over two ranks in both ways, and with the
 built-in target over three; texts that differ are only right where the one process was in doubt (`engine.near_ties`), whose
-largest gap is printed. `ends`: a follower is killed or stopped, or rank 0 is, at random moments; each answer has to end with a
-sentence, no process may stay, and the next request has to be answered. `links`: what collectives take between these processes,
-and of measured rounds how much was communication. All ranks share this machine's cores, and MLX's ring waits busily, so times say
-nothing of machines.
+largest gap is printed. `families`: a greedy text of a tiny random model of each architecture that mlx-lm splits, over two ranks
+in each way it has, or why it is refused. `ends`: a follower is killed or stopped, or rank 0 is, at random moments; each answer
+has to end with a sentence, no process may stay, and the next request has to be answered. `links`: what collectives take between
+these processes, and of measured rounds how much was communication. All ranks share this machine's cores, and MLX's ring waits
+busily, so times say nothing of machines.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlx_lm import models
+
 from engine import near_ties
 from engine.cluster.companions import Ranks, launch_for
 from engine.cluster.doctor import check
-from engine.cluster.hosts import Cluster, Sharding, of_this_machine
+from engine.cluster.hosts import SHARDINGS, Cluster, Sharding, of_this_machine
 from engine.process.client import ProcessEngine
 from engine.process.launch import Companions
 from engine.types import (
@@ -43,7 +46,9 @@ from engine.types import (
 )
 from engine.worker import Engine
 from tests.engine.cluster.models import write_qwen2
+from tests.engine.families import LAYERS, NOT_BUILT, architectures, config_of, tiny
 from tests.engine.process.processes import is_alive, until
+from tests.engine.tiny_models import VOCABULARY, write_model
 
 MESSAGES = (Message("user", "hello world, hello world: tell me of the world"),)
 PATIENCE = 300.0
@@ -149,6 +154,54 @@ def _gap(found: list[Round], known: list[Round]) -> float | None:
     return None if len(ours) == len(theirs) else float("inf")
 
 
+WINDOWED = ("gpt_oss", "step3p5")
+"""Architectures that always have sliding windows."""
+
+
+def families(folder: Path, names: list[str], tokens: int) -> int:
+    """Prints for each architecture whether its split text is that of one process, or the refusal; returns how many are wrong."""
+    wrong = 0
+    options = DecodingOptions(max_tokens=tokens, seed=1, temperature=0.0)
+    alone = Engine()
+    try:
+        for sharding in SHARDINGS:
+            with split(of_this_machine(2, sharding)) as asker:
+                for name in names:
+                    config = config_of(name) | {"vocab_size": VOCABULARY}
+                    layers = (
+                        {"layer_types": ["full_attention"] * LAYERS} if "layer_types" in config and name not in WINDOWED else {}
+                    )
+                    model = tiny(name, vocab_size=VOCABULARY, **layers)
+                    has = hasattr(model, "shard"), hasattr(getattr(model, "model", None), "pipeline")
+                    if not has[SHARDINGS.index(sharding)]:
+                        continue
+                    request = Request(MESSAGES, options, str(write_model(folder / name, model, config | layers)))
+                    found, end = asker.answer(request)
+                    known, _ = asker.answer(request, alone)
+                    gap = _gap(found, known)
+                    is_refused = isinstance(end, RunFailed) and "cannot be split" in end.message
+                    is_right = gap is None or (isinstance(end, RunFinished) and gap < near_ties.FLOAT32)
+                    wrong += not (is_refused or is_right)
+                    said = (
+                        end.message
+                        if isinstance(end, RunFailed)
+                        else "same text"
+                        if gap is None
+                        else f"parts at a gap of {gap:.1e}"
+                    )
+                    print(f"{sharding:8}  {name:20}  {said}", flush=True)
+    finally:
+        alone.close(PATIENCE)
+    return wrong
+
+
+def splittable() -> list[str]:
+    """The architectures whose files say how they are split, but for those around a text model of another file."""
+    texts = {name: Path(f"{models.__path__[0]}/{name}.py").read_text() for name in architectures() if name not in NOT_BUILT}
+    told = [name for name, text in texts.items() if "def shard(" in text or "PipelineMixin" in text]
+    return [name for name in told if "text_config" not in config_of(name)]
+
+
 ENDINGS = ("follower killed", "follower stopped", "rank 0 killed", "rank 0 stopped")
 
 
@@ -222,10 +275,11 @@ def links(case: Case, tokens: int) -> None:
 def main() -> None:
     """Prints what was asked for; ends with status 1 if something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("texts", "ends", "links"), help="only this (default: all)")
+    parser.add_argument("--part", choices=("texts", "families", "ends", "links"), help="only this (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--endings", type=int, default=12, help="how many answers are ended")
     parser.add_argument("--tokens", type=int, default=12, help="of each answer")
+    parser.add_argument("--names", nargs="*", help="only these architectures")
     parser.add_argument("--only", type=int, choices=(0, 1, 2), help="only this one of the three targets")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -237,6 +291,8 @@ def main() -> None:
                 links(case, asked.tokens)
             if asked.part in (None, "texts"):
                 wrong += texts(case, asked.tokens)
+        if asked.part in (None, "families"):
+            wrong += families(Path(folder), asked.names or splittable(), asked.tokens)
         if asked.part in (None, "ends"):
             wrong += ends(chosen[0], asked.seed, asked.endings)
     raise SystemExit(1 if wrong else 0)
