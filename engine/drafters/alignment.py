@@ -98,6 +98,9 @@ def _settings(model: BlockModel | HeadModel, target: Any, text: list[int], first
 
 
 def _block_settings(config: BlockConfig) -> Iterator[tuple[str, BlockConfig]]:
+    if config.paired:  # its first slot is a head's: it always predicts, and sees no other
+        yield "", config
+        return
     slot = "its first slot predicts " + ("nothing" if config.anchor_predicts else "the token after the anchor")
     mask = "its slots see " + ("all others" if any(config.causal) else "only those before them")
     for other_slot in (False, True):

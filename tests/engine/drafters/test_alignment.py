@@ -105,6 +105,16 @@ def test_a_head_that_is_said_to_read_other_layers_is_reported(target: nn.Module)
     assert "if it reads layers 0, 2 instead of 1, 3 (by" in doubts_on(head, target, text, len(PROMPT))
 
 
+def test_a_block_behind_a_head_can_read_other_layers_only(target: nn.Module) -> None:
+    model = random_block(paired=True)
+    model.config = replace(model.config, block_size=1)
+    model.mask_features, model.mask_embeddings = (array[:0] for array in (model.mask_features, model.mask_embeddings))
+    text = text_of(BlockDrafter(model, target, copies=False), target)
+    assert doubts_on(model, target, text, len(PROMPT)) == ""
+    model.config = replace(model.config, taps=(1, 3))
+    assert "if it reads layers 0, 2 instead of 1, 3 (by" in doubts_on(model, target, text, len(PROMPT))
+
+
 def test_a_drafter_that_predicts_nothing_any_way_gives_no_reason_for_doubt(target: nn.Module) -> None:
     vocabulary = (b"a",) * VOCAB
     loaded = LoadedModel(target, None, frozenset(), vocabulary, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
