@@ -222,17 +222,18 @@ def test_the_processor_time_of_a_process_is_that_of_the_system() -> None:
 def test_nothing_outlives_whoever_started_it(home: Path) -> None:
     """Killed while its processes wait, are stopped, hang with Python's lock and without."""
     code = """
-        import os, signal, sys
+        import signal, sys
         from engine.process.client import ProcessEngine
         from engine.process.launch import Launch
-        from engine.types import DecodingOptions, Message, Request, RoundFinished
+        from engine.types import Message, Request, RoundFinished
+        from tests.engine.process.processes import stop
         for deed in sys.argv[1:]:
             engine = ProcessEngine(Launch("tests.engine.process.stub:engine", {"locked": 1}))
             engine.submit(Request((Message("user", f"a {deed}"),)))
             while not any(isinstance(event, RoundFinished) for event in engine.events()):
                 engine.wait(1)
             if deed == "stop":
-                os.kill(engine.process_id, signal.SIGSTOP)
+                stop(engine.process_id)
             print(engine.process_id, flush=True)
         signal.pause()
     """
