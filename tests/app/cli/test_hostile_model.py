@@ -88,8 +88,8 @@ def test_a_hostile_tokenizer_harms_neither_exports_nor_the_terminal(
 ) -> None:
     monkeypatch.setattr(entry, "log_to_file", lambda: None)
     model = hostile(tmp_path / "model")
-    asked = ["chat", f"hi {TOKENS[0]}", "--target", str(model), "--temperature", "4", "--max-tokens", "80", "--seed", "3"]
-    assert main([*asked, "--rule", "rejection"]) == 0
+    asked = ["chat", f"hi {TOKENS[0]}", "--target", str(model), "--temperature", "4", "--max-tokens", "80", "--seed", "4"]
+    assert main([*asked, "--rule", "match"]) == 0  # the text of a seed, however long the drafts were
     (trace,) = (home / "traces").iterdir()
     emitted = [token.text for round_ in read(trace).rounds for token in round_.emitted]
     assert len({text.rstrip("\u200b") for text in emitted} & set(TOKENS)) > 8
