@@ -199,6 +199,7 @@ class _Run:
         self.started = 0.0
         self.queued: mx.array | None = None
         self.silence = _Silence()
+        self.unread: list[int] = []  # tokens of the prompt that the first round reads
         self._check()
 
     def _empty_cache(self, loaded: LoadedModel | None) -> list[Any]:
@@ -257,7 +258,8 @@ class _Run:
                     self.drafter.finish()
 
     def _prefill(self) -> bool:
-        """Reads all but the last prompt token; the first round verifies from there. False if cancelled."""
+        """Reads all but the last prompt token; the first round verifies from there. A few that are new after a kept cache are
+        left for it to read as well: a pass less before the first token. False if cancelled."""
         read = caches.cache_length(self.cache) or 0
 
         def proceed(done: int, total: int) -> bool:
@@ -266,14 +268,28 @@ class _Run:
             return not self.control.stopped
 
         heard: Proceed = proceed
-        if (listener := listener_of(self.drafter)) is not None:
+        listener = listener_of(self.drafter)
+        if listener is not None:
             listener.listen(self.target, self.committed)
             heard = hearing(listener, proceed, read)
-        if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], heard):
-            return False
-        caches.check_cache(self.cache, self.prompt_length - 1, "target")
-        caches.mark(self.cache)
-        caches.watch(self.cache)
+        rest = self.committed[read:-1]
+        if (
+            read
+            and listener is None
+            and self.links is None
+            and not self._is_staged(0)
+            and caches.goes_with_a_round(self.model, self.cache, len(rest), self.vocab_size)
+        ):
+            self.unread = rest
+            caches.watch(self.cache)
+            if not proceed(0, len(rest)):
+                return False
+        else:
+            if not caches.read_prompt(self.model, self.cache, rest, heard):
+                return False
+            caches.check_cache(self.cache, self.prompt_length - 1, "target")
+            caches.mark(self.cache)
+            caches.watch(self.cache)
         return self.drafter is None or begin_with(self.drafter, self.committed, self.options.kv_bits, self._proceed)
 
     def _proceed(self, done: int, total: int) -> bool:
@@ -349,7 +365,10 @@ class _Run:
         inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
         if self.links is not None:
             self.links.timed = staged
-        logits, features = self._forward(inputs)
+        if self.unread:
+            logits, features, began = self._read_and_forward(inputs, began)
+        else:
+            logits, features = self._forward(inputs)
         verified = self._evaluated(logits) if staged else None
         communication = self.links.take() if self.links is not None and staged else None
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
@@ -423,6 +442,18 @@ class _Run:
             return mx.concatenate([queued, self.model(inputs[None, 1:], cache=self.cache)[0]]), None
         logits = self.model(inputs[None], cache=self.cache)[0]
         return logits, None if listener is None else listener.take_features()
+
+    def _read_and_forward(self, inputs: mx.array, began: float) -> tuple[mx.array, mx.array | None, float]:
+        """As `_forward` in the first round, whose pass reads what is left of the prompt, too; and when the round began, without
+        that: the pass is told apart by its rows."""
+        left, self.unread = self.unread, []
+        before = self.clock()
+        logits = self.model(mx.concatenate([mx.array(left, dtype=mx.int32), inputs])[None], cache=self.cache)[0]
+        reading = (self._evaluated(logits) - before) * len(left) / (len(left) + int(inputs.shape[0]))
+        self.control.on_prefill(len(left), len(left))
+        self.started = began + reading
+        listener = listener_of(self.drafter)  # one that was changed to before the first round
+        return logits[len(left) :], None if listener is None else listener.take_features()[len(left) :], self.started
 
     def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> None:
         """Where the next round will be a plain one, starts its forward pass before the host looks at this round's token.

@@ -362,7 +362,7 @@ RARE_WORD = int(2.0**32 * np.exp(-RARE_NOISE))
 SEARCHED_FROM = 4096
 """Shorter rows are given all of their noise."""
 NEAR = 3.0
-MOST_NEAR = 6
+MOST_NEAR = 3
 """Of the tokens whose scores are at most this far below the best one, so many are given their noise first, one by one."""
 FLAT_FROM = 0.7
 """Where more of the pairs than this would have to be hashed, to pick them takes longer than to hash all."""

@@ -37,6 +37,9 @@ sooner. Assumed and not measured, because the size of a chunk decides how wide t
 follows: sized by the clock, one seed would have as many texts as a machine has moods."""
 SMALLEST_CHUNK, LARGEST_CHUNK = 16, 2048
 
+ROWS_OF_A_PASS = 14
+"""A pass of one row takes about as long as so many further rows of a longer one do on a processor with a few cores."""
+
 MARKED_BYTES = 2**29
 """What the marks of one cache may take; the oldest go first."""
 
@@ -311,6 +314,18 @@ def read_prompt(
         if not proceed(done, total):
             return False
     return True
+
+
+def goes_with_a_round(model: Any, cache: Sequence[Any], tokens: int, vocab_size: int) -> bool:
+    """Whether so many tokens of a prompt are better read together with the first round than in a pass before it: few enough that
+    their logits, which nobody looks at, take less than a pass of one row does. Layers that are marked before a round begins do
+    not allow it."""
+    if not 0 < tokens <= chunk_size(model) or any(isinstance(layer, OURS) for layer in leaves_of(cache)):
+        return False
+    width = getattr(getattr(model, "args", None), "hidden_size", None)
+    parameters = get_total_parameters(model) if isinstance(model, nn.Module) else 0
+    share = min(1.0, vocab_size * width / parameters) if width and parameters else 1.0
+    return tokens * share <= ROWS_OF_A_PASS
 
 
 def require_rollback(cache: Sequence[Any], whose: str) -> None:
