@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n auto --dist worksteal
 SOURCES := app engine shaders tests packaging
 
-.PHONY: help setup model run test test-full test-tools lint lint-workflows format lock wheel check-wheel self-test fuzz soak clean
+.PHONY: help setup model run test test-full test-offline test-tools lint lint-workflows format lock wheel check-wheel self-test fuzz soak clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: test-tools ## run the tests on all cores, in random order (PYTEST_ARGS=...
 
 test-full: test-tools ## run all tests, including the long ones
 	$(PYTEST) -m "full or not full" $(PYTEST_ARGS)
+
+test-offline: test-tools ## on Linux: run the tests where there is no network but the loopback
+	unshare --user --map-root-user --net sh -c 'ip link set lo up && exec $(PYTEST) $(PYTEST_ARGS)'
 
 # Without root it names the command to run, and pytest says which tests it skipped for that.
 test-tools: setup model
