@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import itertools
 import os
@@ -31,6 +32,7 @@ from engine.types import (
     RunStarted,
 )
 
+LOCKED_SECONDS = 2
 MODEL = ModelInfo("stub", "stub", "0" * 64, 100, 128)
 
 
@@ -117,10 +119,12 @@ def _endless(stopped: threading.Event) -> None:
 
 
 def _locked(stopped: threading.Event) -> None:
-    """Native code that keeps Python's lock: nothing of Python's runs meanwhile."""
-    import ctypes
+    """Native code that keeps Python's lock: nothing of Python's runs meanwhile.
 
-    time.sleep(0.05)  # what was said before is sent
+    It begins when it is told to stop, so that what was said before has arrived.
+    """
+    stopped.wait()
+    faulthandler.dump_traceback_later(LOCKED_SECONDS, exit=True)  # in place of `engine.process.child.LOCKED`
     ctypes.PyDLL(None).pause()
 
 
@@ -135,12 +139,10 @@ DEEDS: dict[str, Callable[[threading.Event], object]] = {
 }
 
 
-def engine(ids: Iterator[int], locked: float | None = None) -> StubEngine:
-    """`locked`: in place of `engine.process.child.LOCKED`; what else takes time takes little then."""
-    if locked is not None:
-        child.LOCKED = locked  # type: ignore[misc]
+def engine(ids: Iterator[int], hurry: bool = False) -> StubEngine:
+    """`hurry`: its process ends at once when whoever started it is gone."""
+    if hurry:
         child.GRACE = 0.1  # type: ignore[misc]
-        faulthandler.dump_traceback_later(locked, exit=True)
     return StubEngine(ids)
 
 

@@ -192,6 +192,7 @@ def test_hangs_in_native_code_end_and_so_does_what_is_idle(
     patience()
     run = desk.ask("abc locked")
     desk.until(RoundFinished, 5)
+    desk.engine.stop(run)
     # As long as it computes, it is not given up.
     looks: list[int] = []
 
@@ -225,24 +226,29 @@ def test_nothing_outlives_whoever_started_it(home: Path) -> None:
         import signal, sys
         from engine.process.client import ProcessEngine
         from engine.process.launch import Launch
-        from engine.types import Message, Request, RoundFinished
+        from engine.types import Message, Request, RoundFinished, RunFailed
         from tests.engine.process.processes import stop
         for deed in sys.argv[1:]:
-            engine = ProcessEngine(Launch("tests.engine.process.stub:engine", {"locked": 1}))
-            engine.submit(Request((Message("user", f"a {deed}"),)))
-            while not any(isinstance(event, RoundFinished) for event in engine.events()):
+            engine = ProcessEngine(Launch("tests.engine.process.stub:engine", {"hurry": True}))
+            run = engine.submit(Request((Message("user", f"a {deed}"),)))
+            event = None
+            while not isinstance(event, RoundFinished):
                 engine.wait(1)
-            if deed == "stop":
+                event = next(iter(engine.events(limit=1)), None)
+                assert not isinstance(event, RunFailed), event
+            if deed == "locked":
+                engine.stop(run)
+            elif deed == "stop":
                 stop(engine.process_id)
             print(engine.process_id, flush=True)
         signal.pause()
     """
-    deeds = ["endless", "stop", "wait", "locked"]
+    deeds = ["locked", "endless", "stop", "wait"]
     command = [sys.executable, "-c", textwrap.dedent(code), *deeds]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         processes = [int(owner.stdout.readline()) for _ in deeds]
-        assert all(map(is_alive, processes[:-1]))
+        assert all(map(is_alive, processes[1:]))
         owner.kill()
     for deed, process in zip(deeds, processes, strict=True):
         assert until(lambda: not is_alive(process)), deed  # noqa: B023 - asked for at once
