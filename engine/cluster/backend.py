@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from engine.cluster.hosts import Cluster
@@ -41,6 +42,7 @@ class ClusterBackend(MlxBackend):
         self._lost_type, self._lost_links = group.ClusterLost, group.lost_links
         self._lost: str | None = None
         self._split: Any = None  # the SplitModel of the target
+        self._is_loading = False
         self._group = group.join(cluster.backend)
 
     def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> Any:
@@ -61,25 +63,48 @@ class ClusterBackend(MlxBackend):
                 share = here / self._cluster.size
                 make_room(replace(need, weights=round(need.weights * share), cache=round(need.cache * share)))
 
-        with self._told():
-            described = json.dumps({"name": name, "sharding": self._cluster.sharding}).encode()
+        path = Path(name).expanduser()
+        with self._told(), self._loading():
+            told = str(path.resolve()) if path.exists() else name  # the others were not started in this folder
+            described = json.dumps({"name": told, "sharding": self._cluster.sharding}).encode()
             self._say(orders.Order(orders.Kind.LOAD, length=len(described)))
             self._group.send(self._numbers(described))
             mark, reason = b"", "Rank 0 could not."
             try:
                 loaded = self._models.load(name, progress, make_room=room, split=split)
+                if (reason := self._models.target_reason(loaded) or "") != "":
+                    raise DraftlightError(reason)
                 mark, reason = sharding.fingerprint(loaded), ""
                 progress("waiting for the other ranks", None)
             finally:
                 differing = sharding.agree(self._group, mark, reason)
             if differing is not None:
-                self._say(orders.Order(orders.Kind.DROP))
                 raise DraftlightError(
                     f"{capitalised(self._cluster.name_of(differing[0]))} cannot load the same model: {differing[1]} Each machine "
                     "needs the same model at the same place; draftlight cluster doctor compares them."
                 )
             self._split = split_model.SplitModel(loaded.model, self._group, self._cluster, counted)
             return replace(loaded, model=self._split)
+
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        """While all ranks load, nothing else may be said. What was released meanwhile, the others let go of afterwards."""
+        self._is_loading, released = True, self._split
+        try:
+            yield
+        except BaseException:
+            self._is_loading = False
+            if released is not None and self._split is None:
+                self._drop()
+            raise
+        finally:
+            self._is_loading = False
+
+    def _drop(self) -> None:
+        orders = self._parts[0]
+        if self._lost is None:
+            with contextlib.suppress(DraftlightError), self._told():
+                self._say(orders.Order(orders.Kind.DROP))
 
     def _numbers(self, content: bytes) -> Any:
         import numpy as np
@@ -118,10 +143,8 @@ class ClusterBackend(MlxBackend):
     def release(self) -> None:
         """As in `Backend`; the others let go of their parts, too."""
         super().release()
-        if self._split is not None and self._lost is None:
-            orders = self._parts[0]
-            with contextlib.suppress(DraftlightError), self._told():
-                self._say(orders.Order(orders.Kind.DROP))
+        if self._split is not None and not self._is_loading:
+            self._drop()
         self._split = None
 
     def decode(self, target: Any, *arguments: Any, **named: Any) -> Generator[Round, None, None]:

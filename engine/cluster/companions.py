@@ -74,14 +74,20 @@ def links_of(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:
     return variables, {"MLX_IBV_DEVICES": json.dumps([host.rdma for host in cluster.hosts])}
 
 
+def in_shell(path: str) -> str:
+    """A path as a shell takes it; one that begins with ~/ is in the home there."""
+    return f'"$HOME"/{shlex.quote(path[2:])}' if path.startswith("~/") else shlex.quote(path)
+
+
 def remote_script(python: str, rank: int, variables: Mapping[str, str], files: Mapping[str, str]) -> str:
     """What the shell of another machine is to do to become a rank. The file of the links is removed once it was read."""
     parts = ["stty -echo"]
     parts += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     for name, content in files.items():
-        parts.append(f'{name}="$(mktemp)" && printf %s {shlex.quote(content)} > "${name}" && export {name}')
-    parts.append(f"export MLX_RANK={rank} DRAFTLIGHT_OWN_HOSTFILE=1")
-    parts.append(f"exec {shlex.quote(python)} -P -m {MODULE}")
+        written = f'{name}="$(mktemp)" && printf %s {shlex.quote(content)} > "${name}"'
+        parts.append(f'{written} && export {name} && export DRAFTLIGHT_OWN_FILE="${name}"')
+    parts.append(f"export MLX_RANK={rank}")
+    parts.append(f"exec {in_shell(python)} -P -m {MODULE}")
     return "; ".join(parts)
 
 
@@ -94,9 +100,16 @@ class _Rank:
         self.heard: float | None = None
         self.is_ready = False
         self._lines: list[str] = []
-        self._started = time.monotonic()
+        self._looked = time.monotonic()
+        self._quiet, self._signs = 0.0, 0  # seconds in which somebody looked, and signs of life until then
+        self._heard_signs = 0
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            process_group=0,  # Ctrl-C in a terminal is for whoever asks
         )
         self._reader = threading.Thread(target=self._read, name=f"draftlight-{name}", daemon=True)
         self._reader.start()
@@ -110,6 +123,7 @@ class _Rank:
                 self._lines = [*self._lines, words][-_KEPT_LINES:]
                 continue
             self.heard = time.monotonic()
+            self._heard_signs += 1
             self.is_ready = self.is_ready or said == READY
             if said.startswith(FAILED):
                 self.failed = said.removeprefix(FAILED)
@@ -128,9 +142,14 @@ class _Rank:
             self._reader.join(1.0)
             why = f": {self.failed or self._last_line()}" if self.failed or self._lines else ""
             return f"{name} of the cluster has ended{why.rstrip('.')}."
-        quiet = time.monotonic() - (self.heard or self._started)
-        if quiet > (silent if self.heard else UNHEARD):
-            return f"{name} of the cluster has not answered for {quiet:.0f} s, so it was given up."
+        now, before = time.monotonic(), self._looked
+        self._looked = now
+        if self._signs != self._heard_signs:
+            self._signs, self._quiet = self._heard_signs, 0.0
+        else:
+            self._quiet += min(now - before, 1.0)  # whoever was stopped together with the ranks has not waited for them
+        if self._quiet > (silent if self.heard else UNHEARD):
+            return f"{name} of the cluster has not answered for {self._quiet:.0f} s, so it was given up."
         return None
 
     def _last_line(self) -> str:
@@ -161,6 +180,7 @@ class Ranks:
         self._cluster, self._silent, self._command = cluster, silent, command or own_python(MODULE)
         self._ranks: list[_Rank] = []
         self._files: list[Path] = []
+        self._stopping = threading.Lock()
 
     @property
     def pids(self) -> list[int]:
@@ -202,16 +222,26 @@ class Ranks:
 
     def stop(self) -> None:
         """Kills all of them, and returns when none is left."""
-        while self._ranks:
-            self._ranks.pop().end()
-        while self._files:
-            self._files.pop().unlink(missing_ok=True)
+        with self._stopping:
+            while self._ranks:
+                self._ranks[-1].end()
+                self._ranks.pop()
+            while self._files:
+                with contextlib.suppress(OSError):
+                    self._files.pop().unlink(missing_ok=True)
 
     def _note(self) -> None:
         """Writes down who runs, for `running`; removed with the other files."""
         path = _notes() / f"{os.getpid()}-{id(self)}.json"
         self._files.append(path)
-        entry = {"starter": os.getpid(), "followers": self.pids, "began": time.time(), "cluster": plain(self._cluster)}
+        commands = {str(pid): _command_of(pid) for pid in (os.getpid(), *self.pids)}
+        entry = {
+            "starter": os.getpid(),
+            "followers": self.pids,
+            "commands": commands,
+            "began": time.time(),
+            "cluster": plain(self._cluster),
+        }
         write_whole(path, json.dumps(entry), private=True)
 
 
@@ -235,7 +265,8 @@ def running() -> list[dict[str, Any]]:
     for path in sorted(_notes().glob("*.json")) if _notes().is_dir() else []:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             entry = json.loads(path.read_text())
-            entry["alive"] = [pid for pid in (entry["starter"], *entry["followers"]) if _is_alive(pid)]
+            started = {int(pid): command for pid, command in entry["commands"].items()}
+            entry["alive"] = [pid for pid, command in started.items() if command and _command_of(pid) == command]
             if entry["alive"]:
                 found.append(entry)
             else:
@@ -243,11 +274,7 @@ def running() -> list[dict[str, Any]]:
     return sorted(found, key=lambda entry: float(entry["began"]))
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _command_of(pid: int) -> str:
+    """The command of a process, by which it is told from another that has got its number; empty if there is none."""
+    ran = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, errors="replace", check=False)
+    return ran.stdout.strip()

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.cluster.companions import SSH, Ranks, addresses
+from engine.cluster.companions import SSH, Ranks, addresses, in_shell
 from engine.cluster.hosts import Cluster
 from engine.errors import DraftlightError
 from engine.process.launch import own_python
@@ -75,7 +75,7 @@ def _ask(cluster: Cluster, rank: int, target: str, places: Sequence[str]) -> dic
     if host.is_local:
         command = [*own_python("engine.cluster.about"), question]
     else:
-        told = f"exec {shlex.quote(cluster.python)} -P -m engine.cluster.about {shlex.quote(question)}"
+        told = f"exec {in_shell(cluster.python)} -P -m engine.cluster.about {shlex.quote(question)}"
         command = [*(word for word in SSH if word != "-tt"), host.ssh, told]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=ASKED, stdin=subprocess.DEVNULL)
@@ -104,9 +104,9 @@ def _marked(printed: str, mark: str) -> dict[str, Any] | None:
 
 def _of_one(cluster: Cluster, rank: int, answer: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Finding]:
     name = capitalised(cluster.name_of(rank))
-    versions = {package: answer["versions"].get(package) for package in _PACKAGES}
+    versions, known = _versions(answer), _versions(own)
     described = ", ".join(f"{package} {number or 'missing'}" for package, number in versions.items())
-    others = [package for package in _PACKAGES if versions[package] != own["versions"].get(package)]
+    others = [package for package in _PACKAGES if versions[package] != known[package]]
     if others:
         yield Finding(rank, "bad", f"{name} has other versions than rank 0 ({described}). Install the same on all machines.")
     else:
@@ -128,6 +128,12 @@ def _of_one(cluster: Cluster, rank: int, answer: Mapping[str, Any], own: Mapping
     else:
         yield Finding(rank, "good", f"{name} has the model.")
     yield _of_memory(cluster, rank, answer)
+
+
+def _versions(answer: Mapping[str, Any]) -> dict[str, str | None]:
+    """Of what has to be the same; of Python the first two numbers."""
+    found = {package: answer["versions"].get(package) for package in _PACKAGES}
+    return found | {"python": ".".join((found["python"] or "").split(".")[:2])}
 
 
 def _of_memory(cluster: Cluster, rank: int, answer: Mapping[str, Any]) -> Finding:

@@ -101,19 +101,21 @@ class Follower:
         return cache, text
 
     def _load(self, described: bytes) -> None:
-        """Loads its part of a model, and tells everybody whether it could, and which model that is."""
+        """Loads its part of a model, and tells everybody whether it could, and which model that is. What it had before goes once
+        all could."""
         wanted = json.loads(described)
-        self._drop()
-        mark, reason = b"", ""
+        loaded, mark, reason = None, b"", ""
         try:
             loaded = loading.load(
                 wanted["name"], split=lambda model, name: split(model, name, self._group.mlx, wanted["sharding"])
             )
             mark = fingerprint(loaded)
-            self._loaded, self._last_block = loaded, last_block_of(loaded.model)
         except DraftlightError as error:
             reason = str(error)
-        agree(self._group, mark, reason)
+        differing = agree(self._group, mark, reason)
+        if differing is None and loaded is not None:
+            self._drop()
+            self._loaded, self._last_block = loaded, last_block_of(loaded.model)
 
 
 def main() -> int:
@@ -124,9 +126,10 @@ def main() -> int:
     except ClusterLost as error:
         say(f"{FAILED}{error}")
         return 1
+    finally:
+        if own := os.environ.get("DRAFTLIGHT_OWN_FILE"):
+            Path(own).unlink(missing_ok=True)
     try:
-        if os.environ.get("DRAFTLIGHT_OWN_HOSTFILE"):
-            Path(os.environ["MLX_HOSTFILE"]).unlink(missing_ok=True)
         Follower(group).serve()
     except ClusterLost:
         return LOST_LINKS

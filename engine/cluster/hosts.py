@@ -26,6 +26,8 @@ BACKENDS: tuple[Links, ...] = get_args(Links)
 LOOPBACK = "127.0.0.1"
 _LOCAL = (LOOPBACK, "localhost", "::1")
 MOST_HOSTS = 64
+_NOT_SET = ("LD_", "DYLD_", "PYTHON", "PATH", "DRAFTLIGHT_", "MLX_RANK", "MLX_HOSTFILE", "MLX_IBV_", "MLX_JACCL_")
+"""Beginnings of variables that a file of hosts may not set."""
 LARGEST_PORT = 65535
 
 
@@ -104,7 +106,7 @@ def read_hosts(path: Path) -> Cluster:
 
 def write_hosts(path: Path, cluster: Cluster) -> None:
     """Writes the file that `read_hosts` and `mlx.launch --hostfile` read. Raises DraftlightError where that fails."""
-    write_whole(path, json.dumps(plain(cluster), indent=2) + "\n")
+    write_whole(path, json.dumps(plain(cluster), indent=2) + "\n", private=True)
 
 
 def cluster_of(document: object) -> Cluster:
@@ -159,6 +161,8 @@ def _envs(value: object) -> tuple[str, ...]:
         name = setting.partition("=")[0] if isinstance(setting, str) and "=" in setting else ""
         if not (name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()):
             raise ValueError(f'"envs" holds {setting!r}, which is not NAME=VALUE')
+        if name.startswith(_NOT_SET):
+            raise ValueError(f'"envs" sets {name}, which decides what code runs or is set by Draftlight; leave it out')
     return tuple(value)
 
 

@@ -118,6 +118,7 @@ def probe_of(logits: mx.array) -> mx.array:
     """One number, lazy, that tells the last row of logits (1, rows, vocab) from others: their sum with fixed signs, as a share of
     the sum of their amounts."""
     last = logits[0, -1].astype(mx.float32)
+    last = mx.where(mx.isfinite(last), last, 0)
     columns = mx.arange(last.shape[0], dtype=mx.uint32)
     signs = 1 - 2 * (((columns * 2654435761) >> 15) & 1).astype(mx.float32)
     return mx.sum(last * signs) / mx.maximum(mx.sum(mx.abs(last)), 1e-30)

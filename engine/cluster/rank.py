@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
 import threading
 import time
 
@@ -55,6 +56,7 @@ def watch_parent() -> None:
 
 def main() -> None:
     """Becomes the rank that the environment says; does not return."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends the answer, and this rank with it
     watch_parent()
     follower = importlib.import_module("engine.cluster.follower")  # takes a second or more, of which the threads tell
     os._exit(follower.main())  # MLX's ring may still wait in a thread of its own

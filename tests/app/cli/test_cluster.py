@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from app.cli import bench, chat, cluster, entry, prove
+from engine.cluster import companions
 from engine.cluster.doctor import Finding
 from engine.cluster.hosts import Cluster, of_this_machine
 from engine.codec import plain
@@ -77,16 +81,16 @@ def test_what_is_wrong_with_the_file_is_said_in_one_line(hosts: str, capsys: pyt
 def test_status_tells_what_runs_and_what_was_left_behind(hosts: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(["cluster", "status"]) == 0
     assert capsys.readouterr().out == "No cluster was started on this machine.\n"
-    gone = os.posix_spawn("/bin/true", ["true"], os.environ)
-    os.waitpid(gone, 0)
+    gone = int(subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=subprocess.PIPE, check=True).stdout)
     (home / "cluster").mkdir()
     entry_ = {"began": time.time() - 60, "cluster": plain(of_this_machine(2))}
     for starter, follower in ((os.getpid(), gone), (gone, os.getpid())):
-        note = json.dumps({**entry_, "starter": starter, "followers": [follower]})
+        commands = {os.getpid(): companions._command_of(os.getpid()), gone: "another"}
+        note = json.dumps({**entry_, "starter": starter, "followers": [follower], "commands": commands})
         (home / "cluster" / f"{starter}.json").write_text(note)
     assert entry.main(["cluster", "status"]) == 0
     out = capsys.readouterr().out
-    assert out.count("2 ranks (ring, tensor) on 127.0.0.1 and 127.0.0.1, for 60 s") == 2
+    assert len(re.findall(r"2 ranks \(ring, tensor\) on 127.0.0.1 and 127.0.0.1, for \d+ s", out)) == 2
     assert f"started by process {os.getpid()}; ranks here and their ssh: {gone}" in out
     assert (
         f"whoever started it has gone, but of its ranks there still are: {os.getpid()}. End them with: kill -9 {os.getpid()}"

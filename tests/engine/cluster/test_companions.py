@@ -39,6 +39,7 @@ def test_a_rank_that_ends_is_named_with_what_it_said_last(home: Path, tmp_path: 
         assert until(lambda: ranks.failure() is not None)
         assert ranks.failure() == "Rank 2 (127.0.0.1) of the cluster has ended: The model is not there."
         assert running()[0]["followers"] == ranks.pids
+        assert os.getpgid(ranks.pids[0]) != os.getpgrp(), "Ctrl-C is not for the ranks"
     finally:
         processes = ranks.pids
         ranks.stop()
@@ -87,7 +88,13 @@ def test_what_cannot_be_started_leaves_nothing(home: Path, tmp_path: Path) -> No
 def test_notes_of_clusters_whose_processes_died_are_swept(home: Path) -> None:
     (home / "cluster").mkdir()
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    entry = {"starter": int(gone.stdout), "followers": [], "began": 1.0, "cluster": {}}
+    entry = {
+        "starter": int(gone.stdout),
+        "followers": [],
+        "commands": {gone.stdout.decode().strip(): "x"},
+        "began": 1.0,
+        "cluster": {},
+    }
     (home / "cluster" / "1.json").write_text(json.dumps(entry))
     (home / "cluster" / "2.json").write_text("{")
     assert running() == []

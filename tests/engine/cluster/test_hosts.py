@@ -58,6 +58,7 @@ def test_a_bare_list_is_a_ring_by_tensors(tmp_path: Path) -> None:
         ({"hosts": [HERE, THERE], "port": 65535}, '"port" is 65535'),
         ({"hosts": [HERE, THERE], "envs": ["PATH"]}, "'PATH', which is not NAME=VALUE"),
         ({"hosts": [HERE, THERE], "envs": ["A;rm=1"]}, "'A;rm=1', which is not NAME=VALUE"),
+        ({"hosts": [HERE, THERE], "envs": ["PYTHONPATH=/tmp"]}, "sets PYTHONPATH, which decides what code runs"),
         ({"hosts": [HERE, THERE], "python": "-c"}, '"python" is not the path'),
         ({"hosts": [HERE, THERE], "backend": "jaccl"}, '"rdma" of 127.0.0.1 has to name a device towards each of the 2 hosts'),
     ],
