@@ -58,6 +58,7 @@ class HostsPage(QWidget):
         self._background, self._settings = background, settings
         self._cluster = Cluster((Host(LOOPBACK),))
         self._problem = ""
+        self._message = ""  # of the last action, until the next
         self._findings: tuple[Finding, ...] = ()
         self._testing = 0
         self.where = _choice("Where targets run", (("this machine alone", False), ("all of these machines", True)))
@@ -134,7 +135,7 @@ class HostsPage(QWidget):
 
     def _take(self, cluster: Cluster, keep: bool = True) -> None:
         """Goes on with these machines, and writes them down if they can be used."""
-        self._cluster, self._findings = cluster, ()
+        self._cluster, self._findings, self._message = cluster, (), ""
         self._problem = _problem(cluster)
         if keep:
             try:
@@ -155,9 +156,12 @@ class HostsPage(QWidget):
             box.blockSignals(True)
             box.setCurrentIndex(box.findData(value))
             box.blockSignals(False)
-        self.own_address.setText(", ".join(cluster.hosts[0].ips))
-        self.python.setText(cluster.python)
-        if self._testing:
+        for field, text in ((self.own_address, ", ".join(cluster.hosts[0].ips)), (self.python, cluster.python)):
+            if not field.hasFocus():  # somebody may be typing
+                field.setText(text)
+        if self._message:
+            words = self._message
+        elif self._testing:
             words = "Testing…"
         elif self._problem:
             words = self._problem
@@ -184,7 +188,7 @@ class HostsPage(QWidget):
         for control in (self.how, self.own_address, self.python, self.open, self.name, self.address):
             control.setEnabled(free)
         self.add.setEnabled(free and bool(self.name.text().strip() and self.address.text().strip()))
-        self.test.setEnabled(not self._testing and not self._problem)
+        self.test.setEnabled(free and not self._problem)  # in use, they would be asked for memory and ports they have taken
         self.remove.setEnabled(free and self.list.key not in ("", "0"))
         self.where.setEnabled(self.in_use or not self._problem)
 
@@ -197,7 +201,7 @@ class HostsPage(QWidget):
             return
         made = Host(name, _addresses(address))
         if problem := _problem(Cluster((ANY_OTHER, made))):
-            self.state.setText(f"This machine cannot be added. {problem}")
+            self._say(f"This machine cannot be added. {problem}")
             return
         self.name.clear()
         self.address.clear()
@@ -218,10 +222,15 @@ class HostsPage(QWidget):
             try:
                 self._take(read_hosts(Path(chosen)))
             except DraftlightError as error:
-                self.state.setText(str(error))
+                self._say(str(error))
+
+    def _say(self, message: str) -> None:
+        self._message = message
+        self.refresh()
 
     @Slot()
     def _choose(self) -> None:
+        self._message = ""
         self.split_wanted.emit(self.where.currentData())
         self.refresh()
 
@@ -244,6 +253,7 @@ class HostsPage(QWidget):
     @Slot()
     def _test(self) -> None:
         self._testing += 1
+        self._message = ""
         self._findings = ()
         asked, cluster, target = self._testing, self._cluster, self._settings().target
         self._background.do(
@@ -260,8 +270,7 @@ class HostsPage(QWidget):
     def _untested(self, asked: int, error: DraftlightError) -> None:
         if asked == self._testing:
             self._testing = 0
-            self.refresh()
-            self.state.setText(str(error))
+            self._say(str(error))
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the list."""

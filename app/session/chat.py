@@ -105,6 +105,7 @@ class Chat(QObject):
         self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
+        self._failed_with = ""
         self.may_drop = False
         self._preset_due = ""  # target that was chosen and has not been loaded since
         self._replaced: Turn | None = None
@@ -599,6 +600,10 @@ class Chat(QObject):
         """Whether it is a message that the newest load was refused for want of memory alone."""
         return self._too_large is not None and self._too_large.message in message
 
+    def may_leave_machines(self, message: str) -> bool:
+        """Whether it is what the engine failed with last while the target was split over machines."""
+        return self.settings.split and bool(self._failed_with) and self._failed_with in message
+
     def load_anyway(self) -> None:
         """Loads the model that was refused for want of memory, whatever comes of it."""
         refused, self._too_large = self._too_large, None
@@ -647,6 +652,8 @@ class Chat(QObject):
             self.said.emit(f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed.", "note")
 
     def _react(self, event: Event) -> None:
+        if isinstance(event, (LoadFailed, RunFailed, EngineFailed)):
+            self._failed_with = event.message
         if isinstance(event, (LoadFailed, DrafterRefused)):
             self._too_large = event if event.may_force else None
         if isinstance(event, LoadFinished):

@@ -34,7 +34,7 @@ def number_of_machines() -> int:
         cluster = kept_cluster()
     except DraftlightError:
         return 1
-    return 1 if cluster is None else cluster.size
+    return 1 if cluster is None else len({host.ssh for host in cluster.hosts})
 
 
 def split_launch() -> Launch:

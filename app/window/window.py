@@ -381,7 +381,7 @@ class Window(QMainWindow):
         self.banner.show_message(message, tone)
         if self.chat.may_load_anyway(message):
             self.banner.offer("Load anyway", self._load_anyway)
-        elif self.settings.split and tone == "error":
+        elif self.chat.may_leave_machines(message):
             self.banner.offer("Use this machine alone", self._leave_machines)
 
     def _leave_machines(self) -> None:

@@ -88,7 +88,8 @@ class _Service:
             if name == CLOSE:
                 while not self._engine.close(BEAT):
                     pass
-                self._send()
+                while self._engine.wait(0):
+                    self._send()
                 os._exit(0)
             if name not in ASKED:
                 raise DraftlightError(f"An engine cannot be asked to {name}.")

@@ -52,6 +52,7 @@ IDLE_SHARE = 0.05
 """Of a processor; with less, a silent process does not compute."""
 UNHEARD = 60.0
 """Seconds without any event after which a stop counts as unheard: native code hangs that has given Python's lock back."""
+CUT_OFF = "The process that runs models could no longer be reached, so it was ended."
 AGAIN = " The next message starts it again."
 _log = logging.getLogger(__name__)
 
@@ -195,21 +196,24 @@ class ProcessEngine:
 
     # What follows runs on a thread of the process's life.
 
-    def _take(self, events: list[Event]) -> bool:
-        """Hands events on; whether a stop is still to be followed."""
+    def _take(self, events: list[Event]) -> None:
+        """Hands events on. As long as a stop is still to be followed, the time without any is counted."""
         with self._lock:
             for event in events:
                 self._owed.settle(event)
-            stopping = bool(self._owed.stopping)
+            if self._life is not None:
+                self._life.unheard = 0.0 if self._owed.stopping else None
         self._events.put(*events)
-        return stopping
 
     def _ended(self, message: str) -> None:
         """The process is gone. Nothing that was asked of it is left open."""
         with self._lock:
             self._life = None
-            ends, self._owed = self._owed.failures(message), Owed()
             closing = self._closing
+            if closing:  # as on a thread: nobody waits for a load or a count that was given up
+                self._owed.loads.clear()
+                self._owed.counts.clear()
+            ends, self._owed = self._owed.failures(message), Owed()
         if not closing and not ends:
             ends = [EngineFailed(message)]
         self._events.put(*ends)
@@ -219,14 +223,14 @@ class _Life:
     """One process, from its start to its end, on three threads: one starts it and reads, one writes, one watches.
 
     Args:
-        take: gets the events, as they come, and says whether a stop is still to be followed.
+        take: gets the events, as they come.
         ended: gets a sentence about the end, once, after the last event.
 
     Attributes:
         unheard: seconds without an event since a stop that is to be followed; None where there is none.
     """
 
-    def __init__(self, launch: Launch, take: Callable[[list[Event]], bool], ended: Callable[[str], None]) -> None:
+    def __init__(self, launch: Launch, take: Callable[[list[Event]], None], ended: Callable[[str], None]) -> None:
         self._launch = launch
         self._take = take
         self._ended = ended
@@ -285,28 +289,41 @@ class _Life:
                     self._signs += 1
                     if events:
                         self._look_for_cause(events)
-                        stopping = self._take(events)
-                        self.unheard = 0.0 if stopping else None
+                        self._take(events)
         except DraftlightError as error:
             message = str(error)
         except (OSError, EOFError):
             pass
         except Exception as error:  # whatever it is, whoever waits has to be told
             message = explain(error, "talking to the process that runs models")
+        try:
+            message = self._bury(message)
+            for thread in (watcher, writer):
+                if thread is not None and thread.ident is not None:
+                    thread.join()
+        except Exception as error:
+            message = explain(error, "ending the process that runs models")
+        finally:  # whatever else goes wrong, whoever waits is told
+            self._ended(message)
+
+    def _bury(self, message: str) -> str:
+        """Sees that nothing is left of it; why it has ended, in a sentence."""
         self._over.set()
         self._outbox.put(None)
-        status, said = (0, "") if self._child is None else self._child.bury()
-        if self._companions is not None:
-            if status:
+        try:
+            status, said = (0, "") if self._child is None else self._child.bury()
+            if self._companions is not None and status:
                 self._reason = self._reason or self._failure()
-            self._companions.stop()
-        message = message or self._reason or _end_in_words(status)
+        finally:
+            if self._companions is not None:
+                self._companions.stop()
+        if self._child is None:
+            return message  # it was never started
+        was_cut_off = self._child.was_killed and not self._reason
+        message = message or self._reason or (CUT_OFF if was_cut_off else _end_in_words(status))
         if status:
             _log.error("The process of the engine has ended (%s). %s It said: %s", status, message, said.strip() or "nothing")
-        for thread in (watcher, writer):
-            if thread is not None and thread.ident is not None:
-                thread.join()
-        self._ended(message + AGAIN)
+        return message + AGAIN
 
     def _write(self, connection: Connection) -> None:
         with suppress(OSError):  # it is gone, which the reader sees

@@ -81,11 +81,17 @@ class Child:
 
     Address and key of the channel, which are nobody else's business, go to its standard input, which then stays open for as long
     as whoever started it lives.
+
+    Attributes:
+        was_killed: it had to be killed when it was buried.
     """
 
     def __init__(self, launch: Launch, environment: Mapping[str, str]) -> None:
         """`environment`: what its companions add. Raises DraftlightError if it cannot be started."""
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is buried
+        try:
+            self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is buried
+        except OSError as error:
+            raise _no_folder(error) from error
         try:
             self.process = subprocess.Popen(
                 launch.command,
@@ -103,15 +109,19 @@ class Child:
         self._launch = launch
         self._lock = threading.Lock()
         self._buried = False
+        self.was_killed = False
 
     def connect(self) -> Connection:
         """The channel. Waits until the process has opened it; raises OSError or EOFError if it ends before."""
         assert self.process.stdin is not None and self.process.stdout is not None
         key = secrets.token_bytes(32)
-        folder = tempfile.mkdtemp(prefix="draftlight-")  # for this user alone
-        if len(os.fsencode(folder)) + len("/engine") > LONGEST_ADDRESS:
-            os.rmdir(folder)
-            folder = tempfile.mkdtemp(prefix="draftlight-", dir="/tmp")
+        try:
+            folder = tempfile.mkdtemp(prefix="draftlight-")  # for this user alone
+            if len(os.fsencode(folder)) + len("/engine") > LONGEST_ADDRESS:
+                os.rmdir(folder)
+                folder = tempfile.mkdtemp(prefix="draftlight-", dir="/tmp")
+        except OSError as error:
+            raise _no_folder(error) from error
         try:
             address = os.path.join(folder, "engine")
             hello = {
@@ -146,6 +156,7 @@ class Child:
         try:
             self.process.wait(LAST_WORDS)
         except subprocess.TimeoutExpired:
+            self.was_killed = True
             self.kill()
         status = self.process.wait()
         self.kill()  # what it has left behind
@@ -158,6 +169,12 @@ class Child:
         self._errors.seek(max(0, length - 20_000))
         with self._errors:
             return status, self._errors.read().decode(errors="replace")
+
+
+def _no_folder(error: OSError) -> DraftlightError:
+    return DraftlightError(
+        f"No temporary file can be written ({error.strerror or error}), so models cannot run in a process. Make room on the disk."
+    )
 
 
 def processor_seconds(process_id: int) -> float:

@@ -99,7 +99,11 @@ def test_machines_are_added_tested_used_and_left(
     assert window.settings.split
     qtbot.waitUntil(lambda: phase_text(window.session) == "Ready, target on 2 machines")
     page.list.go_to("1")
-    assert not (page.remove.isEnabled() or page.own_address.isEnabled()) and "in use" in page.state.text()
+    assert (
+        not (page.remove.isEnabled() or page.own_address.isEnabled() or page.test.isEnabled()) and "in use" in page.state.text()
+    )
+    window.say("The file could not be written.")
+    assert window.banner.action.isHidden(), "that has nothing to do with the machines"
     engine.hold = True
     ask(qtbot, window, "hello")
     engine.say(RunFailed(window.chat.link.run_id, "Rank 1 (two.local) of the cluster has ended."))

@@ -19,7 +19,7 @@ import pytest
 
 from engine.errors import DraftlightError
 from engine.interface import EngineLike
-from engine.process import client
+from engine.process import client, launch
 from engine.process.client import ProcessEngine
 from engine.process.launch import Child, Launch, processor_seconds
 from engine.requests.compare import CompareRequest
@@ -252,6 +252,20 @@ def test_nothing_outlives_whoever_started_it(home: Path) -> None:
         owner.kill()
     for deed, process in zip(deeds, processes, strict=True):
         assert until(lambda: not is_alive(process)), deed  # noqa: B023 - asked for at once
+
+
+def test_what_was_given_up_is_not_reported_and_a_full_disk_is(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    engine = ProcessEngine(Launch(command=("sleep", "60")))
+    engine.load("a", "b")
+    run = engine.submit(Request((Message("user", "x"),)))
+    assert engine.close(0.05)
+    assert [getattr(event, "run_id", event) for event in engine.events()] == [run], "a load is nobody's any longer"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch.tempfile, "TemporaryFile", lambda: os.listdir(__file__))
+        desk = Desk(Launch(STUB))
+        message = desk.until(RunFailed, run=desk.ask("x"))[0].message
+    assert message.startswith("No temporary file can be written (Not a directory)") and "starts it again" not in message
+    assert desk.engine.close(PATIENCE)
 
 
 class Ranks:
