@@ -509,13 +509,10 @@ class Chat(QObject):
         """Models run where the settings say; those that were loaded are loaded there."""
         wanted = (self.session.model is not None or self.link.busy) and not self.waits_for_models
         self._stop_measuring()
-        running = self.session.running
         self.link.exchange(self.settings)
         self.session.model = None
         self.session.machines = number_of_machines() if self.settings.split else 1
         self.session.baselines = Baselines()  # plain answers take another time there
-        if running is not None and running.running and running.run_id is not None:  # its engine hangs
-            self._received([RunFailed(running.run_id, "The answer could not be ended in time, so it was cut off.")])
         if wanted:
             self.load_models()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.session.lazy_engine import LazyEngine
@@ -27,6 +29,7 @@ from engine.types import (
 )
 
 BUSY_MS = 33
+CUT_OFF = "It could not be ended in time, so it was cut off."
 IDLE_MS = 250
 """Nothing is expected then; an engine that fails on its own accord is still heard."""
 BUDGET_SECONDS = 0.008
@@ -57,7 +60,7 @@ class EngineLink(QObject):
         self._compared: tuple[int, ...] = ()
         self._benched: int | None = None
         self._loads = 0
-        self._running = 0
+        self._open: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # what is under way, and as what it fails
         self._counting: int | None = None
         self._timer = QTimer(self, interval=IDLE_MS)
         self._timer.timeout.connect(self._drain)
@@ -71,14 +74,16 @@ class EngineLink(QObject):
     @property
     def busy(self) -> bool:
         """Whether the engine still owes an answer to something."""
-        return self._loads > 0 or self._running > 0
+        return self._loads > 0 or bool(self._open)
 
     def exchange(self, settings: Settings) -> None:
         """Has another engine serve, as these settings ask for. Whatever is under way ends before."""
         if isinstance(self._engine, LazyEngine):
             self._engine.exchange(settings)
             self._drain()
-            self._loads, self._running, self._counting = 0, 0, None
+            # Whatever has no end yet gets one: the engine of before hangs.
+            self._hand_on([kind(number, CUT_OFF) for number, kind in self._open.items()])
+            self._loads, self._counting = 0, None
 
     def load(self, target: str, drafter: str, anyway: str = "") -> None:
         """Asks for a target and a drafter; what comes of it arrives through `received`. `anyway`: which of them is loaded however
@@ -92,8 +97,7 @@ class EngineLink(QObject):
     def submit(self, request: Request) -> int:
         """Starts a run; events of earlier ones are dropped from now on."""
         self._run = self._engine.submit(request)
-        self._running += 1
-        self._timer.setInterval(BUSY_MS)
+        self._begun(RunFailed, self._run)
         return self._run
 
     def check_drafter(self, name: str) -> None:
@@ -108,17 +112,18 @@ class EngineLink(QObject):
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
         """Starts answers that take turns; events of an earlier comparison are dropped from now on."""
         self._compared = self._engine.compare(request)
-        return self._begun(len(self._compared))
+        self._begun(RunFailed, *self._compared)
+        return self._compared
 
     def sample(self, request: SampleRequest) -> int:
         """Starts drawing samples, in place of an earlier comparison."""
         self._compared = (self._engine.sample(request),)
-        return self._begun(1)[0]
+        self._begun(TaskFailed, *self._compared)
+        return self._compared[0]
 
-    def _begun(self, many: int) -> tuple[int, ...]:
-        self._running += many
+    def _begun(self, fails_as: type[RunFailed] | type[TaskFailed], *numbers: int) -> None:
+        self._open |= dict.fromkeys(numbers, fails_as)
         self._timer.setInterval(BUSY_MS)
-        return self._compared
 
     def stop_comparison(self) -> None:
         """Stops every answer of the comparison, or the sampling."""
@@ -128,8 +133,7 @@ class EngineLink(QObject):
     def bench(self, request: BenchRequest) -> None:
         """Starts a benchmark; `benched` says what comes of it. Raises DraftlightError if the engine is closed."""
         self._benched = self._engine.bench(request)
-        self._running += 1
-        self._timer.setInterval(BUSY_MS)
+        self._begun(TaskFailed, self._benched)
 
     def stop_bench(self) -> None:
         """Stops the benchmark; what it has measured is kept."""
@@ -159,7 +163,9 @@ class EngineLink(QObject):
 
     @Slot()
     def _drain(self) -> None:
-        events = self._engine.events(budget=BUDGET_SECONDS)
+        self._hand_on(self._engine.events(budget=BUDGET_SECONDS))
+
+    def _hand_on(self, events: Sequence[Event]) -> None:
         if not events:
             return
         current, compared, benched = [], [], []
@@ -193,7 +199,7 @@ class EngineLink(QObject):
 
     def _count(self, event: Event) -> None:
         match event:
-            case RunFinished() | RunFailed() | SamplingFinished() | BenchFinished() | TaskFailed():
-                self._running = max(0, self._running - 1)
+            case RunFinished(number) | RunFailed(number) | SamplingFinished(number) | BenchFinished(number) | TaskFailed(number):
+                self._open.pop(number, None)
             case LoadFailed() | DrafterReady() | DrafterRefused():
                 self._loads = max(0, self._loads - 1)

@@ -18,7 +18,8 @@ from engine.cluster.doctor import Finding
 from engine.cluster.hosts import Cluster, Host, read_hosts, write_hosts
 from engine.errors import DraftlightError
 from engine.process.client import ProcessEngine
-from engine.types import LoadFailed, RunFailed
+from engine.requests.bench import BenchPrompt, BenchRequest
+from engine.types import LoadFailed, RunFailed, TaskFailed
 from tests.app.driving import ask, wait_for_answer
 from tests.app.fakes import FakeEngine
 from tests.engine.fakes import PATIENCE
@@ -154,7 +155,11 @@ def test_an_answer_whose_engine_hangs_is_cut_off_when_another_takes_over(
     ask(qtbot, window, "hello")
     answer = window.session.turns[0].answer
     qtbot.waitUntil(lambda: answer.tally.rounds == 2)
+    link, ends = window.chat.link, []
+    link.bench(BenchRequest((BenchPrompt("one", "chat", ("a",)),)))
+    link.benched.connect(ends.extend)
     window.set_setting("separate_process", True)
+    assert [type(end) for end in ends] == [TaskFailed], "what else is under way, too"
     assert engines[0].closed and made[-1].separate_process
     assert answer.state == "failed" and answer.text.text and "cut off" in answer.message
     qtbot.waitUntil(lambda: window.session.model is not None)
