@@ -69,6 +69,8 @@ class _Close:
     """The last entry of the queue."""
 
 
+_LOOK = 0.1
+"""Seconds between two looks whether an engine that still waits is closed."""
 _DONE = object()
 """Nothing is left to be measured."""
 
@@ -85,12 +87,19 @@ class Engine:
         backend: makes what computes, on the engine thread; other than the default in tests.
         measures: whether it uses the time when nobody asks for anything to measure what rounds cost with the loaded pair.
         ids: gives runs, tasks and counts their numbers; None counts from 1.
+        after: set once there is memory for models; requests wait for that. None where there is already.
     """
 
     def __init__(
-        self, backend: Callable[[], Backend] = MlxBackend, *, measures: bool = False, ids: Iterator[int] | None = None
+        self,
+        backend: Callable[[], Backend] = MlxBackend,
+        *,
+        measures: bool = False,
+        ids: Iterator[int] | None = None,
+        after: threading.Event | None = None,
     ) -> None:
         self._measures = measures
+        self._after = after
         self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._events = EventQueue()
         self._lock = threading.Lock()
@@ -234,6 +243,8 @@ class Engine:
     def _serve(self, make_backend: Callable[[], Backend]) -> None:
         backend: Backend | None = None
         slots: ModelSlots | None = None
+        while not (self._after is None or self._after.wait(_LOOK) or self._closing.is_set()):
+            pass
         while not isinstance(command := self._next(backend, slots), _Close):
             try:
                 if backend is None or slots is None:

@@ -61,6 +61,7 @@ class EngineLink(QObject):
         self._benched: int | None = None
         self._loads = 0
         self._open: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # what is under way, and as what it fails
+        self._left: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # those of them that engines of before have to end
         self._counting: int | None = None
         self._timer = QTimer(self, interval=IDLE_MS)
         self._timer.timeout.connect(self._drain)
@@ -77,13 +78,12 @@ class EngineLink(QObject):
         return self._loads > 0 or bool(self._open)
 
     def exchange(self, settings: Settings) -> None:
-        """Has another engine serve, as these settings ask for. Whatever is under way ends before."""
+        """Has another engine serve, as these settings ask for. Whatever is under way ends, by itself or as cut off."""
         if isinstance(self._engine, LazyEngine):
             self._engine.exchange(settings)
-            self._drain()
-            # Whatever has no end yet gets one: the engine of before hangs.
-            self._hand_on([kind(number, CUT_OFF) for number, kind in self._open.items()])
+            self._left |= self._open
             self._loads, self._counting = 0, None
+            self._timer.setInterval(BUSY_MS)
 
     def load(self, target: str, drafter: str, anyway: str = "") -> None:
         """Asks for a target and a drafter; what comes of it arrives through `received`. `anyway`: which of them is loaded however
@@ -164,6 +164,10 @@ class EngineLink(QObject):
     @Slot()
     def _drain(self) -> None:
         self._hand_on(self._engine.events(budget=BUDGET_SECONDS))
+        if self._left and isinstance(self._engine, LazyEngine) and not self._engine.is_exchanging:
+            # Whatever has no end yet gets one: the engine of before hangs.
+            left, self._left = self._left, {}
+            self._hand_on([kind(number, CUT_OFF) for number, kind in left.items() if number in self._open])
 
     def _hand_on(self, events: Sequence[Event]) -> None:
         if not events:

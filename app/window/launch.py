@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -72,13 +73,14 @@ def make_window(arguments: argparse.Namespace) -> Window:
     return window
 
 
-def engine_for(ids: Iterator[int], settings: Settings) -> EngineLike:
-    """The engine that settings ask for. `ids`: gives the numbers of runs, which no two engines of one window may share."""
+def engine_for(ids: Iterator[int], settings: Settings, after: threading.Event | None = None) -> EngineLike:
+    """The engine that settings ask for, which begins `after` the one before. `ids`: gives the numbers of runs, which no two of a
+    window may share."""
     if settings.split:
-        return ProcessEngine(split_launch(), ids=ids)
+        return ProcessEngine(split_launch(), ids=ids, after=after)
     if settings.separate_process:
-        return ProcessEngine(Launch(arguments={"measures": True}), ids=ids)
-    return Engine(measures=True, ids=ids)
+        return ProcessEngine(Launch(arguments={"measures": True}), ids=ids, after=after)
+    return Engine(measures=True, ids=ids, after=after)
 
 
 SWITCH_SECONDS = 0.0003

@@ -63,10 +63,14 @@ class ProcessEngine:
     Args:
         launch: how the process is started.
         ids: gives runs, tasks and counts their numbers; None counts from 1.
+        after: set once there is memory for models; no process is started before. None where there is already.
     """
 
-    def __init__(self, launch: Launch | None = None, *, ids: Iterator[int] | None = None) -> None:
+    def __init__(
+        self, launch: Launch | None = None, *, ids: Iterator[int] | None = None, after: threading.Event | None = None
+    ) -> None:
         self._launch = Launch() if launch is None else launch
+        self._after = after
         self._ids = itertools.count(1) if ids is None else ids
         self._events = EventQueue()
         self._lock = threading.Lock()
@@ -189,7 +193,7 @@ class ProcessEngine:
         if self._closing:
             raise DraftlightError("The engine is closed.")
         if self._life is None:
-            self._life = _Life(self._launch, self._take, self._ended)
+            self._life = _Life(self._launch, self._take, self._ended, self._after)
             if self._forced is not None:
                 self._life.send(packed(("ignore_memory", (), self._forced, {})))
         self._life.send(packed((name, ids, arguments, named)))
@@ -225,12 +229,20 @@ class _Life:
     Args:
         take: gets the events, as they come.
         ended: gets a sentence about the end, once, after the last event.
+        after: waited for before it is started.
 
     Attributes:
         unheard: seconds without an event since a stop that is to be followed; None where there is none.
     """
 
-    def __init__(self, launch: Launch, take: Callable[[list[Event]], None], ended: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        take: Callable[[list[Event]], None],
+        ended: Callable[[str], None],
+        after: threading.Event | None = None,
+    ) -> None:
+        self._after = after
         self._launch = launch
         self._take = take
         self._ended = ended
@@ -255,7 +267,9 @@ class _Life:
         self._outbox.put(message)
 
     def join(self, timeout: float) -> None:
-        """Waits for the end, at most so many seconds, then kills the process."""
+        """Waits for the end, at most so many seconds, then kills the process. One that is not to begin yet never does."""
+        if self._after is not None and not self._after.is_set():
+            self._kill("The engine was closed before it had begun.")
         self._thread.join(timeout)
         if self._thread.is_alive():
             self._kill("It did not end when it was told to.")
@@ -274,6 +288,10 @@ class _Life:
         message = ""
         try:
             environment: Mapping[str, str] = {}
+            while not (self._after is None or self._after.wait(LOOK) or self._reason):
+                pass
+            if self._reason:
+                raise DraftlightError(self._reason)
             if self._launch.companions is not None:
                 self._companions = self._launch.companions()
                 environment = self._companions.start()

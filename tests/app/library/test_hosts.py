@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,7 @@ def test_an_answer_whose_engine_hangs_is_cut_off_when_another_takes_over(
     engines = [FakeEngine(), FakeEngine()]
     made: list[Settings] = []
 
-    def make(settings: Settings) -> FakeEngine:
+    def make(settings: Settings, after: threading.Event | None) -> FakeEngine:
         made.append(settings)
         return engines[len(made) - 1]
 
@@ -159,7 +160,8 @@ def test_an_answer_whose_engine_hangs_is_cut_off_when_another_takes_over(
     link.bench(BenchRequest((BenchPrompt("one", "chat", ("a",)),)))
     link.benched.connect(ends.extend)
     window.set_setting("separate_process", True)
-    assert [type(end) for end in ends] == [TaskFailed], "what else is under way, too"
+    qtbot.waitUntil(lambda: [type(end) for end in ends] == [TaskFailed])  # what else is under way, too
+    qtbot.waitUntil(lambda: not answer.running)
     assert engines[0].closed and made[-1].separate_process
     assert answer.state == "failed" and answer.text.text and "cut off" in answer.message
     qtbot.waitUntil(lambda: window.session.model is not None)

@@ -130,7 +130,7 @@ def test_a_chat_goes_on_when_the_process_of_its_models_has_died(
     ask(qtbot, window, "on and on")
     window.set_setting("separate_process", False)
     assert isinstance(engine.engine, Engine)
-    assert window.session.turns[2].answer.finish == "cancelled"
+    qtbot.waitUntil(lambda: window.session.turns[2].answer.finish == "cancelled")
     window.chat.regenerate(at=1)
     qtbot.waitUntil(lambda: window.session.answer is not None and len(window.session.answer.text.text) > len(text))
     assert window.session.answer is not None and window.session.answer.text.text.startswith(text)
