@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cluster.hosts import Cluster
-from engine.cluster.rank import FAILED, LOST_LINKS, MARK, READY
+from engine.cluster.rank import ASKS, BEATS, FAILED, IS_TOLD, LOST_LINKS, MARK, READY
 from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.files.paths import data_folder
@@ -65,7 +65,7 @@ def addresses(cluster: Cluster) -> list[list[str]]:
 
 def links_of(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:
     """What every rank is told of the links: variables, and variables that name a file with this content."""
-    variables = dict(setting.partition("=")[::2] for setting in cluster.envs) | {"DRAFTLIGHT_LINKS": cluster.backend}
+    variables: dict[str, str] = {"DRAFTLIGHT_LINKS": cluster.backend}
     if cluster.backend == "ring":
         return variables, {"MLX_HOSTFILE": json.dumps(addresses(cluster))}
     variables["MLX_JACCL_COORDINATOR"] = f"{cluster.hosts[0].ips[0]}:{cluster.port or FIRST_PORT}"
@@ -80,8 +80,11 @@ def in_shell(path: str) -> str:
 
 
 def remote_script(python: str, rank: int, variables: Mapping[str, str], files: Mapping[str, str]) -> str:
-    """What the shell of another machine is to do to become a rank. The file of the links is removed once it was read."""
-    parts = ["stty -echo"]
+    """What the shell of another machine is to do to become a rank. The file of the links is removed once it was read.
+
+    Everybody on either machine can see it; what the file of hosts sets goes over standard input (`engine.cluster.rank.told`).
+    """
+    parts = ["stty -echo -icanon min 1", f"export {IS_TOLD}=1"]
     parts += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     for name, content in files.items():
         written = f'{name}="$(mktemp)" && printf %s {shlex.quote(content)} > "${name}"'
@@ -92,10 +95,15 @@ def remote_script(python: str, rank: int, variables: Mapping[str, str], files: M
 
 
 class _Rank:
-    """One process, and the thread that reads what it says."""
+    """One process, and the thread that reads what it says.
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None) -> None:
+    Args:
+        told: variables for one that asks for them; it asks if `remote_script` is what it was started with.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None, told: Mapping[str, str]) -> None:
         self.name = name
+        self._told, self._was_told = told, False
         self.failed: str | None = None
         self.heard: float | None = None
         self.is_ready = False
@@ -125,8 +133,19 @@ class _Rank:
             self.heard = time.monotonic()
             self._heard_signs += 1
             self.is_ready = self.is_ready or said == READY
-            if said.startswith(FAILED):
+            if said == BEATS and self._was_told:
+                self._write("")
+            elif said == ASKS:
+                self._was_told = True
+                self._write(json.dumps(dict(self._told)))
+            elif said.startswith(FAILED):
                 self.failed = said.removeprefix(FAILED)
+
+    def _write(self, line: str) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # it has ended, which is seen elsewhere
+            self.process.stdin.write(f"{line}\n".encode())
+            self.process.stdin.flush()
 
     @property
     def is_bereft(self) -> bool:
@@ -194,7 +213,8 @@ class Ranks:
             DraftlightError: one cannot be started.
         """
         variables, files = links_of(self._cluster)
-        here = dict(variables)
+        own = dict(setting.partition("=")[::2] for setting in self._cluster.envs)
+        here = own | variables
         for name, content in files.items():
             descriptor, path = tempfile.mkstemp(prefix="draftlight-", suffix=".json")
             self._files.append(Path(path))
@@ -208,7 +228,7 @@ class Ranks:
                 if not host.is_local:
                     command = [*SSH, host.ssh, remote_script(self._cluster.python, rank, variables, files)]
                     environment = None
-                self._ranks.append(_Rank(self._cluster.name_of(rank), command, environment))
+                self._ranks.append(_Rank(self._cluster.name_of(rank), command, environment, own))
             self._note()
         except OSError as error:
             self.stop()

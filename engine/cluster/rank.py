@@ -2,22 +2,30 @@
 
 It says on standard output that it is ready, every `BEAT` seconds that it lives, and why it ends; `engine.cluster.companions`
 reads that. It ends when standard input does, whatever it is doing: a thread waits for that, since MLX computes without Python's
-lock.
+lock. One on another machine is first told its variables over standard input, where nobody else sees them. There
+the connection may be lost without anybody's closing it: each sign of life is answered, and without answers it ends, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
+import select
 import signal
 import threading
 import time
 
 MARK = "draftlight-rank "
 """Begins each line that is meant for whoever started this rank; libraries and terminals write others."""
-READY, BEATS, FAILED = "ready", "beats", "failed "
+READY, BEATS, ASKS, FAILED = "ready", "beats", "asks", "failed "
+IS_TOLD = "DRAFTLIGHT_TOLD"
+"""Set for a rank that has to ask for its variables."""
 BEAT = 0.5
+LOOK, ALONE = 1.0, 20.0
+"""Seconds between two looks whether anything was heard of whoever started this rank, and how many without it end the rank. Time
+is counted in looks: while the machine sleeps, none passes."""
 NAP = 0.1
 """Seconds between two looks whether there is work: while it waits for a collective, MLX's ring keeps a core busy."""
 LOST_PARENT, LOST_LINKS = 3, 4
@@ -34,14 +42,36 @@ def say(words: str) -> None:
         os._exit(LOST_PARENT)
 
 
-def watch_parent() -> None:
-    """Starts the threads that tell that this rank lives, and that end it when standard input ends."""
+def told() -> dict[str, str]:
+    """Asks for variables, and waits for them: a line of JSON on standard input. If that ends, the rank does."""
+    say(ASKS)
+    line = b""
+    with contextlib.suppress(OSError):
+        while not line.endswith(b"\n"):
+            if not (byte := os.read(0, 1)):
+                break
+            line += byte
+    if not line.endswith(b"\n"):
+        os._exit(LOST_PARENT)
+    variables: dict[str, str] = json.loads(line)
+    return variables
+
+
+def watch_parent(is_answered: bool = False) -> None:
+    """Starts the threads that tell that this rank lives, and that end it when standard input ends. `is_answered`: also if
+    nothing comes from there for `ALONE` seconds."""
 
     def listen() -> None:
-        """Waits for the end of standard input."""
+        """Waits for the end of standard input, or for silence there."""
+        silent = 0.0
         with contextlib.suppress(OSError):
-            while os.read(0, 4096):
-                pass
+            while silent < ALONE:
+                if not select.select([0], [], [], LOOK)[0]:
+                    silent += LOOK if is_answered else 0.0
+                elif os.read(0, 4096):
+                    silent = 0.0
+                else:
+                    break
         os._exit(LOST_PARENT)
 
     def beat() -> None:
@@ -57,7 +87,10 @@ def watch_parent() -> None:
 def main() -> None:
     """Becomes the rank that the environment says; does not return."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends the answer, and this rank with it
-    watch_parent()
+    is_told = IS_TOLD in os.environ
+    if is_told:
+        os.environ.update(told())
+    watch_parent(is_answered=is_told)
     follower = importlib.import_module("engine.cluster.follower")  # takes a second or more, of which the threads tell
     os._exit(follower.main())  # MLX's ring may still wait in a thread of its own
 

@@ -15,9 +15,12 @@ import pytest
 from engine.cluster import companions
 from engine.cluster.companions import Ranks, addresses, launch_for, links_of, remote_script, running
 from engine.cluster.hosts import Cluster, Host, cluster_of, of_this_machine
+from engine.cluster.rank import LOST_PARENT
 from engine.errors import DraftlightError
+from tests.engine.fakes import PATIENCE
 from tests.engine.process.processes import is_alive, until
 
+ROOT = Path(__file__).parents[3]
 SPREAD = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2", "10.1.0.2"))), python="/opt/a b/python")
 
 
@@ -27,6 +30,12 @@ def script(tmp_path: Path, body: str) -> list[str]:
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return [str(path)]
+
+
+def rank_that(body: str) -> str:
+    """A program that has `engine.cluster.rank`, does something and sleeps; it ends long before MLX would be imported."""
+    start = f"import json, os, sys, time; sys.path.insert(0, {str(ROOT)!r}); from engine.cluster import rank"
+    return f"{start}\n{body}\ntime.sleep({PATIENCE})\n"
 
 
 def test_a_rank_that_ends_is_named_with_what_it_said_last(home: Path, tmp_path: Path) -> None:
@@ -116,9 +125,13 @@ def test_another_machine_becomes_a_rank_by_its_shell(tmp_path: Path) -> None:
     shown.write_text('#!/bin/sh\necho "$@"; echo "$MLX_RANK $DRAFTLIGHT_LINKS $QUOTED"; cat "$MLX_HOSTFILE"\n')
     shown.chmod(0o755)
     variables, files = links_of(SPREAD)
-    told = remote_script(str(shown), 1, {**variables, "QUOTED": "it's $HOME"}, files)
+    script = remote_script(str(shown), 1, {**variables, "QUOTED": "it's $HOME"}, files)
     ran = subprocess.run(
-        ["sh", "-c", told], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+        ["sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
     )
     assert ran.stdout.splitlines() == ["-P -m engine.cluster.rank", "1 ring it's $HOME", json.dumps(addresses(SPREAD))]
 
@@ -138,22 +151,49 @@ def test_another_machine_is_reached_by_ssh(home: Path, tmp_path: Path, monkeypat
     ssh = tmp_path / "ssh"
     ssh.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nfor last; do :; done\nexec sh -c "$last"\n')
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho draftlight-rank ready\necho draftlight-rank beats\nexec cat\n")
+    # A real rank up to where MLX would be imported, which then shows its variables.
+    told = tmp_path / "told"
+    body = f"""
+os.environ.update(rank.told())
+rank.say(rank.READY)
+rank.say(rank.BEATS)
+answer = os.read(0, 1).decode()
+rank.watch_parent(is_answered=True)
+with open("{told}.new", "w") as file:
+    json.dump([os.environ["TOKEN"], answer], file)
+os.rename("{told}.new", "{told}")
+"""
+    python.write_text(f"#!{sys.executable} -I\n{rank_that(body)}")
     for program in (ssh, python):
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    ranks = Ranks(Cluster(SPREAD.hosts, python=str(python)))
+    secret = 'it\'s "a" $HOME\nsecret \N{SNOWMAN}'
+    ranks = Ranks(Cluster(SPREAD.hosts, python=str(python), envs=(f"TOKEN={secret}",)))
     try:
         ranks.start()
         assert until(lambda: ranks._ranks[0].is_ready)
         assert ranks.failure() is None
-        assert (
-            (tmp_path / "arguments")
-            .read_text()
-            .startswith("-tt -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=10 mac2 stty")
-        )
+        arguments = (tmp_path / "arguments").read_text()
+        assert arguments.startswith("-tt -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=10 mac2 stty")
+        assert "TOKEN" not in arguments and "secret" not in arguments
+        assert until(told.exists) and json.loads(told.read_text()) == [secret, "\n"]
     finally:
         ranks.stop()
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_rank_that_hears_nothing_of_its_starter_ends_if_it_was_answered_before(is_answered: bool) -> None:
+    body = f"rank.LOOK, rank.ALONE, rank.BEAT = 0.02, 0.1, 0.1\nrank.watch_parent({is_answered})\n"
+    command = [sys.executable, "-I", "-c", rank_that(body)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        beats = [line for line, _ in zip(process.stdout, range(5), strict=False)]
+        if is_answered:
+            assert process.wait(PATIENCE) == LOST_PARENT
+        else:
+            assert len(beats) == 5 and process.poll() is None
+            process.stdin.close()
+            assert process.wait(PATIENCE) == LOST_PARENT
 
 
 def test_a_launch_names_an_engine_that_can_be_made_from_json() -> None:
