@@ -304,15 +304,29 @@ def head(data: bytes) -> None:
 
 
 def block(data: bytes) -> None:
-    """A block drafter's configuration beside its weights."""
+    """A block drafter's configuration beside the weights of the packaging that it is nearest to."""
     from engine.models.block_model import load_block
     from tests.engine.block_files import PACKAGED, written
 
-    made = folder() / "block"
+    name = _nearest_packaging(data)
+    made = folder() / f"block {name}"
     if not (made / "model.safetensors").exists():
-        written(made, PACKAGED["dflash 2"])
+        written(made, PACKAGED[name])
     (made / "config.json").write_bytes(data)
     load_block(made)
+
+
+def _nearest_packaging(data: bytes) -> str:
+    from tests.engine.block_files import PACKAGED
+
+    try:
+        config = json.loads(data)
+    except (ValueError, RecursionError):
+        config = None
+    stated = config.items() if isinstance(config, dict) else ()
+    return max(
+        PACKAGED, key=lambda name: 2 * sum(pair in PACKAGED[name].config.items() for pair in stated) - len(PACKAGED[name].config)
+    )
 
 
 def _blocks() -> list[bytes]:
