@@ -296,9 +296,11 @@ class EngineFailed:
     """Something failed outside an answer or task: starting the engine, closing it, or serving a request in a way nobody foresaw.
 
     `message` is a sentence for the user. Whoever waits for an end (`RunFailed`, `TaskFailed`, `LoadFailed`) gets that as well.
+    `unloaded`: the models that were loaded are gone.
     """
 
     message: str
+    unloaded: bool = False
 
 
 Event = (

@@ -539,8 +539,9 @@ class Session:
                 self._distributions[name] = has_distribution
             case DrafterRefused():
                 self.loading = None
-            case EngineFailed():
+            case EngineFailed(_, unloaded):
                 self.loading = None
+                self.model = None if unloaded else self.model
             case RunStarted() | PrefillProgress() | RoundFinished() | RunChanged() | RunFinished() | RunFailed():
                 answer = self.answer
                 if answer is not None and answer.run_id == event.run_id:

@@ -27,7 +27,7 @@ from app.window.window import Window
 from engine.chats import ChatStore
 from engine.drafter_kinds import default_drafter
 from engine.interface import EngineLike
-from engine.process.client import ProcessEngine
+from engine.process.client import AGAIN, ProcessEngine
 from engine.process.launch import Launch
 from engine.trace import Trace
 from engine.worker import Engine
@@ -77,9 +77,9 @@ def engine_for(ids: Iterator[int], settings: Settings, after: threading.Event | 
     """The engine that settings ask for, which begins `after` the one before. `ids`: gives the numbers of runs, which no two of a
     window may share."""
     if settings.split:
-        return ProcessEngine(split_launch(), ids=ids, after=after)
+        return ProcessEngine(split_launch(), ids=ids, after=after, again=AGAIN)
     if settings.separate_process:
-        return ProcessEngine(Launch(arguments={"measures": True}), ids=ids, after=after)
+        return ProcessEngine(Launch(arguments={"measures": True}), ids=ids, after=after, again=AGAIN)
     return Engine(measures=True, ids=ids, after=after)
 
 

@@ -54,6 +54,7 @@ UNHEARD = 60.0
 """Seconds without any event after which a stop counts as unheard: native code hangs that has given Python's lock back."""
 CUT_OFF = "The process that runs models could no longer be reached, so it was ended."
 AGAIN = " The next message starts it again."
+"""What is said of a death to those who can send one."""
 _log = logging.getLogger(__name__)
 
 
@@ -64,11 +65,18 @@ class ProcessEngine:
         launch: how the process is started.
         ids: gives runs, tasks and counts their numbers; None counts from 1.
         after: set once there is memory for models; no process is started before. None where there is already.
+        again: what is added to the sentence about a death.
     """
 
     def __init__(
-        self, launch: Launch | None = None, *, ids: Iterator[int] | None = None, after: threading.Event | None = None
+        self,
+        launch: Launch | None = None,
+        *,
+        ids: Iterator[int] | None = None,
+        after: threading.Event | None = None,
+        again: str = "",
     ) -> None:
+        self._again = again
         self._launch = Launch() if launch is None else launch
         self._after = after
         self._ids = itertools.count(1) if ids is None else ids
@@ -193,7 +201,7 @@ class ProcessEngine:
         if self._closing:
             raise DraftlightError("The engine is closed.")
         if self._life is None:
-            self._life = _Life(self._launch, self._take, self._ended, self._after)
+            self._life = _Life(self._launch, self._take, self._ended, self._after, self._again)
             if self._forced is not None:
                 self._life.send(packed(("ignore_memory", (), self._forced, {})))
         self._life.send(packed((name, ids, arguments, named)))
@@ -219,7 +227,7 @@ class ProcessEngine:
                 self._owed.counts.clear()
             ends, self._owed = self._owed.failures(message), Owed()
         if not closing and not ends:
-            ends = [EngineFailed(message)]
+            ends = [EngineFailed(message, unloaded=True)]
         self._events.put(*ends)
 
 
@@ -230,6 +238,7 @@ class _Life:
         take: gets the events, as they come.
         ended: gets a sentence about the end, once, after the last event.
         after: waited for before it is started.
+        again: what is added to the sentence, unless it never was started.
 
     Attributes:
         unheard: seconds without an event since a stop that is to be followed; None where there is none.
@@ -240,9 +249,10 @@ class _Life:
         launch: Launch,
         take: Callable[[list[Event]], None],
         ended: Callable[[str], None],
-        after: threading.Event | None = None,
+        after: threading.Event | None,
+        again: str,
     ) -> None:
-        self._after = after
+        self._after, self._again = after, again
         self._launch = launch
         self._take = take
         self._ended = ended
@@ -341,7 +351,7 @@ class _Life:
         message = message or self._reason or (CUT_OFF if was_cut_off else _end_in_words(status))
         if status:
             _log.error("The process of the engine has ended (%s). %s It said: %s", status, message, said.strip() or "nothing")
-        return message + AGAIN
+        return message + self._again
 
     def _write(self, connection: Connection) -> None:
         with suppress(OSError):  # it is gone, which the reader sees

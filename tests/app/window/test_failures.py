@@ -99,9 +99,15 @@ def test_a_trace_that_could_not_be_written_is_noted(qtbot: QtBot, open_window: O
 
 def test_an_engine_failure_is_shown(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
+    qtbot.waitUntil(lambda: status(window) == "Ready")
     engine.say(EngineFailed("The engine could not start: no memory."))
     qtbot.waitUntil(window.banner.isVisible)
-    assert "no memory" in window.banner.words.text()
+    assert "no memory" in window.banner.words.text() and status(window) == "Ready"
+    engine.say(EngineFailed("The process that runs models was killed.", unloaded=True))
+    qtbot.waitUntil(lambda: status(window).startswith("No model loaded"))
+    assert "was killed" in window.banner.words.text()
+    ask(qtbot, window, "and on")
+    wait_for_answer(qtbot, window)
 
 
 def test_the_last_prompt_can_be_edited_or_left_as_it_was(qtbot: QtBot, open_window: Open) -> None:

@@ -20,7 +20,7 @@ import pytest
 from engine.errors import DraftlightError
 from engine.interface import EngineLike
 from engine.process import client, launch
-from engine.process.client import ProcessEngine
+from engine.process.client import AGAIN, ProcessEngine
 from engine.process.launch import Child, Launch, processor_seconds
 from engine.requests.compare import CompareRequest
 from engine.types import (
@@ -49,8 +49,8 @@ STUB = "tests.engine.process.stub:engine"
 class Desk:
     """An engine in a process, and everything that came out of it."""
 
-    def __init__(self, launch: Launch) -> None:
-        self.engine = ProcessEngine(launch)
+    def __init__(self, launch: Launch, again: str = "") -> None:
+        self.engine = ProcessEngine(launch, again=again)
         self.seen: list[Event] = []
 
     def ask(self, prompt: str) -> int:
@@ -71,7 +71,7 @@ class Desk:
 
 @pytest.fixture
 def desk(home: Path) -> Iterator[Desk]:
-    desk = Desk(Launch(STUB))
+    desk = Desk(Launch(STUB), AGAIN)
     yield desk
     process = desk.engine.process_id
     assert desk.engine.close(PATIENCE)
@@ -208,7 +208,8 @@ def test_hangs_in_native_code_end_and_so_does_what_is_idle(
     desk.until(RunFinished, run=desk.ask("abc"))
     assert desk.engine.process_id is not None
     os.kill(desk.engine.process_id, signal.SIGKILL)
-    assert "memory runs out" in desk.until(EngineFailed)[0].message
+    (died,) = desk.until(EngineFailed)
+    assert "memory runs out" in died.message and died.unloaded
     desk.engine.load("a", "b")
     desk.until(DrafterReady)
 
@@ -299,7 +300,7 @@ def test_companions_start_and_end_with_the_process(home: Path, caplog: pytest.Lo
     process = desk.engine.process_id
     assert process is not None and Ranks.made[0].stops == 0
     Ranks.made[0].said = "Rank 1 has ended."
-    assert desk.until(RunFailed, run=run)[0].message == "Rank 1 has ended. The next message starts it again."
+    assert desk.until(RunFailed, run=run)[0].message == "Rank 1 has ended."
     assert not is_alive(process) and Ranks.made[0].stops
     assert desk.until(RunFailed, run=desk.ask("x"))[0].message.startswith("The machine two cannot be reached.")
     assert Ranks.made[1].stops, "those that were started are ended"
