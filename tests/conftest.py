@@ -58,11 +58,14 @@ MOST_WORKERS = 4
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """As many as there are cores for this process; none for tests chosen by name, which are done before workers have started."""
+    """One more than there are cores for this process; none for tests chosen by name, which are done before workers have started.
+
+    The tests of the window wait for it a fifth of their time, which another worker uses.
+    """
     if config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword:
         return 0
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return min(cores, MOST_WORKERS)
+    return min(cores + 1, MOST_WORKERS)
 
 
 @pytest.hookimpl(optionalhook=True)
