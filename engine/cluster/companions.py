@@ -38,7 +38,8 @@ MODULE = "engine.cluster.rank"
 FIRST_PORT = 32323
 """What `mlx.launch` begins with, too."""
 SILENT, UNHEARD = 10.0, 60.0
-"""Seconds without a sign of life after which a rank is given up: one that has given some, and one that is still being started."""
+"""Seconds without a sign of life after which a rank is given up: one that has joined, and one that has not. While MLX waits for
+the other ranks to join it keeps Python's lock, so no sign comes, however long the slowest machine takes to import it."""
 SSH = ("ssh", "-tt", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 _KEPT_LINES = 8
 
@@ -105,7 +106,6 @@ class _Rank:
         self.name = name
         self._told, self._was_told = told, False
         self.failed: str | None = None
-        self.heard: float | None = None
         self.is_ready = False
         self._lines: list[str] = []
         self._looked = time.monotonic()
@@ -130,7 +130,6 @@ class _Rank:
             if not marked:
                 self._lines = [*self._lines, words][-_KEPT_LINES:]
                 continue
-            self.heard = time.monotonic()
             self._heard_signs += 1
             self.is_ready = self.is_ready or said == READY
             if said == BEATS and self._was_told:
@@ -167,7 +166,7 @@ class _Rank:
             self._signs, self._quiet = self._heard_signs, 0.0
         else:
             self._quiet += min(now - before, 1.0)  # whoever was stopped together with the ranks has not waited for them
-        if self._quiet > (silent if self.heard else UNHEARD):
+        if self._quiet > (silent if self.is_ready else UNHEARD):
             return f"{name} of the cluster has not answered for {self._quiet:.0f} s, so it was given up."
         return None
 

@@ -120,7 +120,6 @@ class Follower:
 
 def main() -> int:
     """Runs this rank; returns the exit status."""
-    say(READY)
     try:
         group = join(os.environ.get("DRAFTLIGHT_LINKS", "ring"))
     except ClusterLost as error:
@@ -129,6 +128,7 @@ def main() -> int:
     finally:
         if own := os.environ.get("DRAFTLIGHT_OWN_FILE"):
             Path(own).unlink(missing_ok=True)
+    say(READY)
     try:
         Follower(group).serve()
     except ClusterLost:

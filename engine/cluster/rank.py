@@ -1,9 +1,10 @@
 """How a rank other than 0 begins (`python -m engine.cluster.rank`), shows that it lives, and ends with whoever started it.
 
-It says on standard output that it is ready, every `BEAT` seconds that it lives, and why it ends; `engine.cluster.companions`
-reads that. It ends when standard input does, whatever it is doing: a thread waits for that, since MLX computes without Python's
-lock. One on another machine is first told its variables over standard input, where nobody else sees them. There
-the connection may be lost without anybody's closing it: each sign of life is answered, and without answers it ends, too.
+It says on standard output when it has joined the others, every `BEAT` seconds that it lives, and why it ends;
+`engine.cluster.companions` reads that. It ends when standard input does, whatever it is doing: a thread waits for that, since MLX
+computes without Python's lock. One on another machine is first told its variables over standard input, where nobody else sees
+them. There the connection may be lost without anybody's closing it: each sign of life is answered, and without answers it ends,
+too.
 """
 
 from __future__ import annotations
