@@ -17,6 +17,7 @@ import os
 import shlex
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -295,5 +296,9 @@ def running() -> list[dict[str, Any]]:
 
 def _command_of(pid: int) -> str:
     """The command of a process, by which it is told from another that has got its number; empty if there is none."""
-    ran = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, errors="replace", check=False)
+    if sys.platform == "linux":  # a bare machine has no ps
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
+        return ""
+    ran = subprocess.run(("ps", "-o", "command=", "-p", str(pid)), capture_output=True, text=True, errors="replace", check=False)
     return ran.stdout.strip()
