@@ -23,7 +23,7 @@ from engine.target import prompt_cache as caches
 from engine.target.quantised_cache import make_quantised_cache
 from tests.engine.families import SIZES, tiny
 
-SIZES |= {
+LARGER = SIZES | {
     name: size
     for size, names in {
         512: ("hidden_size", "hidden_dim", "d_model", "block_dim", "moe_intermediate_size", "shared_intermediate_size"),
@@ -85,7 +85,7 @@ def times(model: Any, cache: list[Any], repeats: int) -> list[list[float]]:
 
 def row(kind: Kind, repeats: int) -> str:
     """A line of the table."""
-    model = tiny(kind.architecture, by=1.0, **kind.given)
+    model = tiny(kind.architecture, by=1.0, sizes=LARGER, **kind.given)
     millions = sum(weight.size for _, weight in tree_flatten(model.parameters())) / 1e6
     cache = make_quantised_cache(model, kind.bits, kind.architecture) if kind.bits else caches.make_prompt_cache(model)
     found = times(model, cache, repeats)

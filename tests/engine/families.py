@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import mlx.core as mx
@@ -25,37 +26,41 @@ WINDOW = 16
 LAYERS = 4
 ALTERNATING = ["sliding_attention", "full_attention"] * (LAYERS // 2)
 
-SIZES: dict[str, Any] = {
-    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCAB),
-    **dict.fromkeys(("num_hidden_layers", "num_layers", "n_layers", "n_layer"), LAYERS),
-    **dict.fromkeys(("hidden_size", "hidden_dim", "d_model", "n_embd", "dim_model_base", "block_dim", "embedding_dim"), 64),
-    **dict.fromkeys(("intermediate_size", "ffn_hidden_size", "intermediate_size_mlp", "block_ff_dim"), 96),
-    **dict.fromkeys(("moe_intermediate_size", "shared_intermediate_size", "expert_ffn_hidden_size"), 32),
-    **dict.fromkeys(("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"), 32),
-    **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads", "n_head", "swa_num_attention_heads"), 4),
-    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "n_kv_heads", "swa_num_key_value_heads"), 2),
-    **dict.fromkeys(("head_dim", "global_head_dim", "v_head_dim", "swa_head_dim", "swa_v_head_dim", "qk_nope_head_dim"), 16),
-    **dict.fromkeys(("qk_rope_head_dim", "rotary_dim", "kv_lora_rank", "q_lora_rank", "index_head_dim"), 8),
-    **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon", "layernorm_epsilon"), 1e-5),
-    **dict.fromkeys(("rope_theta", "swa_rope_theta", "rope_local_base_freq", "rotary_emb_base"), 1e4),
-    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "block_size", "model_max_length"), 4096),
-    **dict.fromkeys(
-        ("sliding_window", "sliding_window_size", "attention_window_size", "window_size", "loop_window_size"), WINDOW
-    ),
-    **dict.fromkeys(("attention_chunk_size",), WINDOW),
-    **dict.fromkeys(("sliding_window_pattern",), 2),
-    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
-    **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"), 2),
-    **dict.fromkeys(("num_shared_experts", "n_shared_experts", "num_shared_expert", "decoder_sparse_step"), 1),
-    **dict.fromkeys(("n_group", "topk_group", "num_dense_layers", "first_k_dense_replace", "moe_layer_freq"), 1),
-    **dict.fromkeys(("attention_bias", "mlp_bias", "use_bias", "tie_word_embeddings", "use_qk_norm", "norm_topk_prob"), False),
-    **dict.fromkeys(("logits_scaling", "attention_multiplier", "embedding_multiplier", "residual_multiplier"), 1.0),
-    **dict.fromkeys(("scale_depth", "scale_emb", "routed_scaling_factor"), 1.0),
-    "partial_rotary_factor": 0.5,
-    "layer_types": ALTERNATING,
-    "rope_scaling": None,
-    "mlp_only_layers": [],
-}
+SIZES: Mapping[str, Any] = MappingProxyType(
+    {
+        **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCAB),
+        **dict.fromkeys(("num_hidden_layers", "num_layers", "n_layers", "n_layer"), LAYERS),
+        **dict.fromkeys(("hidden_size", "hidden_dim", "d_model", "n_embd", "dim_model_base", "block_dim", "embedding_dim"), 64),
+        **dict.fromkeys(("intermediate_size", "ffn_hidden_size", "intermediate_size_mlp", "block_ff_dim"), 96),
+        **dict.fromkeys(("moe_intermediate_size", "shared_intermediate_size", "expert_ffn_hidden_size"), 32),
+        **dict.fromkeys(("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"), 32),
+        **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads", "n_head", "swa_num_attention_heads"), 4),
+        **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "n_kv_heads", "swa_num_key_value_heads"), 2),
+        **dict.fromkeys(("head_dim", "global_head_dim", "v_head_dim", "swa_head_dim", "swa_v_head_dim", "qk_nope_head_dim"), 16),
+        **dict.fromkeys(("qk_rope_head_dim", "rotary_dim", "kv_lora_rank", "q_lora_rank", "index_head_dim"), 8),
+        **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon", "layernorm_epsilon"), 1e-5),
+        **dict.fromkeys(("rope_theta", "swa_rope_theta", "rope_local_base_freq", "rotary_emb_base"), 1e4),
+        **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "block_size", "model_max_length"), 4096),
+        **dict.fromkeys(
+            ("sliding_window", "sliding_window_size", "attention_window_size", "window_size", "loop_window_size"), WINDOW
+        ),
+        **dict.fromkeys(("attention_chunk_size",), WINDOW),
+        **dict.fromkeys(("sliding_window_pattern",), 2),
+        **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
+        **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"), 2),
+        **dict.fromkeys(("num_shared_experts", "n_shared_experts", "num_shared_expert", "decoder_sparse_step"), 1),
+        **dict.fromkeys(("n_group", "topk_group", "num_dense_layers", "first_k_dense_replace", "moe_layer_freq"), 1),
+        **dict.fromkeys(
+            ("attention_bias", "mlp_bias", "use_bias", "tie_word_embeddings", "use_qk_norm", "norm_topk_prob"), False
+        ),
+        **dict.fromkeys(("logits_scaling", "attention_multiplier", "embedding_multiplier", "residual_multiplier"), 1.0),
+        **dict.fromkeys(("scale_depth", "scale_emb", "routed_scaling_factor"), 1.0),
+        "partial_rotary_factor": 0.5,
+        "layer_types": ALTERNATING,
+        "rope_scaling": None,
+        "mlp_only_layers": [],
+    }
+)
 """Values by the name of the setting, wherever an architecture has it."""
 
 LINEAR = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16}
@@ -195,20 +200,19 @@ def architectures() -> list[str]:
     return found
 
 
-def config_of(name: str) -> dict[str, Any]:
+def config_of(name: str, sizes: Mapping[str, Any] = SIZES) -> dict[str, Any]:
     """The config.json of a tiny model of this architecture. `FAMILIES` describes the text model."""
     arguments = importlib.import_module(f"mlx_lm.models.{name}").ModelArgs
     given = FAMILIES.get(name, {})
     text = _text_arguments(name)
     if text is not None:
-        described = {"text_config": _sized(text, given) | {"model_type": TEXTS.get(name, name)}}
-        return _sized(arguments, described) | {"model_type": name}
-    return _sized(arguments, given) | {"model_type": name}
+        described = {"text_config": _sized(text, given, sizes) | {"model_type": TEXTS.get(name, name)}}
+        return _sized(arguments, described, sizes) | {"model_type": name}
+    return _sized(arguments, given, sizes) | {"model_type": name}
 
 
-def _sized(arguments: Any, given: dict[str, Any]) -> dict[str, Any]:
-    sized = {field.name: SIZES[field.name] for field in dataclasses.fields(arguments) if field.name in SIZES}
-    return sized | given
+def _sized(arguments: Any, given: dict[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: sizes[field.name] for field in dataclasses.fields(arguments) if field.name in sizes} | given
 
 
 def _text_arguments(name: str) -> Any:
@@ -219,16 +223,19 @@ def _text_arguments(name: str) -> Any:
     return next((getattr(module, kind) for kind in ("TextArgs", "TextConfig", "TextModelArgs") if hasattr(module, kind)), None)
 
 
-def tiny(name: str, seed: int = 0, by: float = 2.0, fill: bool = False, **given: Any) -> nn.Module:
+def tiny(
+    name: str, seed: int = 0, by: float = 2.0, fill: bool = False, sizes: Mapping[str, Any] = SIZES, **given: Any
+) -> nn.Module:
     """A random model of this architecture, its weights `by` times as large as mlx-lm makes them.
 
     Args:
         fill: weights that mlx-lm leaves at 0 become random too.
+        sizes: values by the name of the setting, wherever the architecture has it.
         given: other settings than those of `config_of`.
     """
     module = importlib.import_module(f"mlx_lm.models.{name}")
     mx.random.seed(seed)
-    model: nn.Module = module.Model(module.ModelArgs.from_dict(config_of(name) | given))
+    model: nn.Module = module.Model(module.ModelArgs.from_dict(config_of(name, sizes) | given))
     sharpen(model, by, fill)
     if name in LOUD:
         louder = {path: weight * LOUD[name] for path, weight in tree_flatten(model.parameters()) if ".post_" in path}
