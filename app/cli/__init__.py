@@ -3,5 +3,5 @@ and one that does the work.
 
 Does not live here: what a command computes, which the engine does, and the window, which `window_options` imports when it is
 wanted. A command is a line in `entry.COMMANDS` and the modules; one that runs a long task on the engine thread follows it with
-`follow_task`.
+`engine_run`.
 """

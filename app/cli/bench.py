@@ -7,20 +7,16 @@ import time
 from pathlib import Path
 
 from app.cli.bench_table import rendered
-from app.cli.chat import INTERRUPTED
-from app.cli.follow_task import until_end
+from app.cli.engine_run import carry_out
 from app.cli.progress import ProgressBar
+from app.cli.shared_options import INTERRUPTED
 from engine.bench.report import Results, document, text_of
-from engine.cluster.companions import launch_for
 from engine.cluster.hosts import Cluster
 from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
-from engine.interface import EngineLike
-from engine.process.client import ProcessEngine
 from engine.requests.bench import BenchRequest
 from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskFailed
-from engine.worker import Engine
 
 SAVE_EVERY = 30.0
 """Seconds between two versions of the JSON file, so that others can look at it meanwhile."""
@@ -42,10 +38,6 @@ def bench(
     Raises:
         DraftlightError: why it could not go on. What was measured before is printed and written all the same.
     """
-    engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
-    if anyway:
-        engine.ignore_memory()
-    progress = ProgressBar()
     results = Results(request)
     saved = time.perf_counter()
 
@@ -57,18 +49,24 @@ def bench(
             write_whole(json_path, text_of(document(results, summary=False)))
             saved = time.perf_counter()
 
-    try:
-        end = until_end(
-            engine,
-            lambda: engine.bench(request),
-            progress,
-            BenchFinished,
-            lambda event: _take(results, event, progress),
-            save_now_and_then,
-        )
-    finally:
-        progress.clear()
-        engine.close()
+    def take(event: Event, progress: ProgressBar) -> None:
+        """Takes the event into the results, and says what is not measured as it was asked for."""
+        results.take(event)
+        match event:
+            case BenchStarted(_, setup):
+                for note in setup.notes:
+                    progress.say(note)
+            case BenchSkipped(_, message):
+                progress.say(message)
+
+    end = carry_out(
+        lambda engine: engine.bench(request),
+        BenchFinished,
+        anyway=anyway,
+        cluster=cluster,
+        take=take,
+        between=save_now_and_then,
+    )
     if results.rows or not isinstance(end, TaskFailed):
         print(rendered(results))
     if json_path is not None and results.setup is not None:
@@ -81,15 +79,3 @@ def bench(
         why = "the time is over" if results.out_of_time else "stopped"
         print(f"draftlight: {why}; run the same command again to go on with the rest", file=sys.stderr)
     return 0 if results.complete or results.out_of_time else INTERRUPTED
-
-
-def _take(results: Results, event: Event, progress: ProgressBar) -> None:
-    results.take(event)
-    match event:
-        case BenchStarted(_, setup):
-            for note in setup.notes:
-                progress.say(note)
-        case BenchSkipped(_, message):
-            progress.say(message)
-        case _:
-            pass

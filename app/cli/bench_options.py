@@ -11,6 +11,7 @@ from app.cli.shared_options import (
     add_kv_bits,
     add_seed,
     add_target,
+    checked,
     gamma,
     hosts_of,
     listed,
@@ -96,10 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     """The command, with the arguments of `add_arguments`."""
     from app.cli.bench import bench
 
-    try:
-        prompts = read_prompts(arguments.prompts, arguments.limit)
-    except ValueError as error:
-        arguments.error(str(error))
+    prompts = checked(arguments, lambda: read_prompts(arguments.prompts, arguments.limit))
     drafters = arguments.drafters or benched(arguments.target or "builtin")
     request = request_of(
         BenchRequest,

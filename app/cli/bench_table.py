@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from app.cli.table import aligned
 from engine.bench.chooser import advice
 from engine.bench.report import Results
 from engine.bench.statistics import BenchFigures, Interval, noise_of_plain
@@ -57,25 +58,11 @@ def _answer(results: Results) -> list[str]:
 
 
 def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
-    blocks = [
-        (category, [_cells(entry) for entry in block]) for category, block in groupby(figures, lambda entry: entry.category)
-    ]
-    every = [_HEADINGS, *(row for _, block in blocks for row in block)]
-    widths = [max(len(row[column]) for row in every) for column in range(len(_HEADINGS))]
+    headings, *rows = aligned([_HEADINGS, *map(_cells, figures)], {*_HEADINGS} - {*_TEXTS})
+    lines = [headings]
     prompts = {entry.category: entry.prompts for entry in figures}
-
-    def line(cells: tuple[str, ...]) -> str:
-        """One row with its cells padded to the widths of their columns: words to the left, figures to the right."""
-        aligned = [
-            cell.ljust(width) if heading in _TEXTS else cell.rjust(width)
-            for cell, width, heading in zip(cells, widths, _HEADINGS, strict=True)
-        ]
-        return "  ".join(aligned).rstrip()
-
-    lines = [line(_HEADINGS)]
-    for category, block in blocks:
-        lines.append(f"{category}, {prompts[category]} prompt{'s' if prompts[category] > 1 else ''}")
-        lines += [line(cells) for cells in block]
+    for category, block in groupby(zip(figures, rows, strict=True), lambda pair: pair[0].category):
+        lines += [f"{category}, {prompts[category]} prompt{'s' if prompts[category] > 1 else ''}", *(row for _, row in block)]
     return lines
 
 

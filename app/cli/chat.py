@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
+from app.cli.engine_run import follow, interruptions, running_engine
+from app.cli.progress import StatusLine
 from app.cli.saved_answer import SavedAnswer
+from app.cli.shared_options import INTERRUPTED
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
-from engine.cluster.companions import launch_for
 from engine.cluster.hosts import Cluster
-from engine.interface import EngineLike
 from engine.lens.outlook_words import resting, weighed
 from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import left_out, no_template
 from engine.metrics import Totals
-from engine.process.client import ProcessEngine
 from engine.types import (
     DrafterReady,
     DrafterRefused,
@@ -36,10 +32,6 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
-from engine.worker import Engine
-
-INTERRUPTED = 130
-_TICK = 0.1
 
 
 def chat(
@@ -58,24 +50,18 @@ def chat(
         cluster: over which the target is split.
         saving: what keeps the answer in its conversation; None keeps nothing but its trace.
     """
-    engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
-    if anyway:
-        engine.ignore_memory()
-    try:
-        view = _JsonLines() if json_lines else _Text(ghosts, thoughts)
-        notes = _Notes(request)
+    view = _JsonLines() if json_lines else _Text(ghosts, thoughts)
+    notes = _Notes(request)
 
-        def take(event: Event) -> None:
-            """Says what there is to say before the answer, and shows the event."""
-            notes.take(event)
-            view.take(event)
-            if saving is not None:
-                saving.take(event)
+    def take(event: Event) -> None:
+        """Says what there is to say before the answer, and shows the event."""
+        notes.take(event)
+        view.take(event)
+        if saving is not None:
+            saving.take(event)
 
-        with interruptions() as interrupted:
-            end = follow(engine, engine.submit(request), take, interrupted)
-    finally:
-        engine.close()
+    with running_engine(anyway, cluster) as engine, interruptions() as interrupted:
+        end = follow(engine, engine.submit(request), (RunFinished, RunFailed), take, interrupted)
     view.end(end)
     if isinstance(end, RunFailed):
         print(f"draftlight: {end.message}{notes.hint}", file=sys.stderr)
@@ -85,58 +71,13 @@ def chat(
     return INTERRUPTED if interrupted() else 0
 
 
-def follow(
-    engine: EngineLike, run_id: int, take: Callable[[Event], None], interrupted: Callable[[], bool] = lambda: False
-) -> RunFinished | RunFailed:
-    """Hand on the engine's events until the run has ended; an interruption stops the run and waits for its end."""
-    stopping = False
-    while True:
-        if interrupted() and not stopping:
-            stopping = True
-            engine.stop(run_id)
-        engine.wait(_TICK)
-        for event in engine.events():
-            take(event)
-            if isinstance(event, (RunFinished, RunFailed)) and event.run_id == run_id:
-                return event
-
-
-@contextmanager
-def interruptions() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C is noted, the second interrupts as usual."""
-    count = 0
-
-    def note(number: int, frame: FrameType | None) -> None:
-        """Handler of SIGINT: counts the signals and raises KeyboardInterrupt from the second one on."""
-        nonlocal count
-        count += 1
-        if count > 1:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: count > 0
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-class _Progress:
-    """One line on a terminal that says what is waited for, and goes away when there is something to read."""
-
-    def __init__(self) -> None:
-        self._shown = 0
+class _Progress(StatusLine):
+    """What is waited for, until there is something to read; only on a terminal."""
 
     def show(self, text: str) -> None:
         """Writes over the line on standard error; does nothing where that is no terminal."""
         if sys.stderr.isatty():
-            print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
-            self._shown = len(text)
-
-    def clear(self) -> None:
-        """Blanks the line, so that whatever is printed next starts at the left margin."""
-        if self._shown:
-            print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
-            self._shown = 0
+            super().show(text)
 
     def take(self, event: Event) -> None:
         """Shows loading and reading of the prompt as they advance, and goes away with the first round or the end of the run."""
@@ -147,8 +88,6 @@ class _Progress:
                 self.show(f"reading the prompt, {done} of {total} tokens")
             case RoundFinished() | RunFinished() | RunFailed():
                 self.clear()
-            case _:
-                pass
 
 
 class _Notes:
@@ -187,8 +126,6 @@ class _Notes:
             case RunStarted(template=False) if self._request.template and self._model is not None:
                 unused = ", and the system prompt is not used" if self._request.messages[0].role == "system" else ""
                 self._say(f"{no_template(self._model.name)}{unused}.")
-            case _:
-                pass
 
     def _say(self, words: str) -> None:
         print(f"draftlight: {words}", file=sys.stderr)
@@ -222,8 +159,6 @@ class _Text:
                 if resting(round):
                     self._rested.append(round)
                 self._write(self._painter.paint(round))
-            case _:
-                pass
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text)

@@ -23,14 +23,13 @@ from app.cli import (
     window_options,
 )
 from app.cli.guarded_output import guard_terminals
-from app.cli.shared_options import add_models
+from app.cli.shared_options import INTERRUPTED, add_models
 from engine.errors import DraftlightError
 from engine.files.logs import log_path, log_to_file
 from engine.provenance import version
 
 USAGE_ERROR = 2
 BROKEN_PIPE = 141
-INTERRUPTED = 130
 _log = logging.getLogger(__name__)
 
 

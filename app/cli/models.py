@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from app.cli.engine_run import TICK, running_engine
+from app.cli.table import aligned
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files import builtin, download, hub, library
@@ -15,9 +17,6 @@ from engine.files.model_folders import added_folders, change_folders
 from engine.files.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
 from engine.wording import size
-from engine.worker import Engine
-
-_TICK = 0.1
 
 
 def show_models(folders: Iterable[Path] = ()) -> int:
@@ -41,18 +40,13 @@ def show_models(folders: Iterable[Path] = ()) -> int:
         for model in models
     ]
     if rows:
-        _print_table(("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target"), rows)
+        titles = ("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target")
+        print(*aligned([titles, *rows]), sep="\n")
         if free is not None:
             print(f"! needs more memory than the {size(free)} that are free")
     for begun in download.unfinished():
         print(f"unfinished: {begun.name}, {size(begun.done)} have arrived. Go on: draftlight models download {begun.name}")
     return 0
-
-
-def _print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    for row in (titles, *rows):
-        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def add_folder(folder: Path, remove: bool) -> int:
@@ -82,7 +76,7 @@ def search_hub(words: Sequence[str]) -> int:
         ]
         if not rows:
             raise DraftlightError(f"{text} has neither safetensors for mlx-lm nor GGUF files.")
-        _print_table(("download", "size", "weights", "memory", "problem"), rows)
+        print(*aligned([("download", "size", "weights", "memory", "problem"), *rows]), sep="\n")
         return 0
     found = hub.search(text)
     if not found:
@@ -99,7 +93,7 @@ def search_hub(words: Sequence[str]) -> int:
         )
         for model in found
     ]
-    _print_table(("model", "files", "architecture", "parameters", "downloads", "note"), listed)
+    print(*aligned([("model", "files", "architecture", "parameters", "downloads", "note"), *listed]), sep="\n")
     return 0
 
 
@@ -167,11 +161,10 @@ def check_model(name: str, drafter: str) -> int:
     """Load a model, and a drafter for it, and say whether they can be used; 1 if not."""
     if name == "builtin" and builtin.builtin_path().is_file():
         builtin.check_builtin()
-    engine = Engine()
-    try:
+    with running_engine() as engine:
         engine.load(name, drafter)
         while True:
-            engine.wait(_TICK)
+            engine.wait(TICK)
             for event in engine.events():
                 match event:
                     case LoadFinished(model):
@@ -190,8 +183,6 @@ def check_model(name: str, drafter: str) -> int:
                         if warning:
                             print(f"draftlight: {warning}", file=sys.stderr)
                         return 0
-    finally:
-        engine.close()
 
 
 def delete_model(name: str, sure: bool) -> int:

@@ -16,12 +16,30 @@ _LINE_EVERY = 30.0
 """Seconds between two lines about the same step where there is no terminal."""
 
 
-class ProgressBar:
+class StatusLine:
+    """A line on a terminal's standard error that is written over, and goes away when something else is to be read."""
+
+    def __init__(self) -> None:
+        self._shown = 0
+
+    def show(self, text: str) -> None:
+        """Writes over what the line says."""
+        print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
+        self._shown = len(text)
+
+    def clear(self) -> None:
+        """Blanks the line, so that whatever is printed next starts at the left margin."""
+        if self._shown:
+            print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
+            self._shown = 0
+
+
+class ProgressBar(StatusLine):
     """A bar on a terminal; elsewhere a line for each step, and for a long one now and then."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._terminal = sys.stderr.isatty()
-        self._shown = 0
         self._step = ""
         self._told = 0.0
         self._began: tuple[float, float] | None = None
@@ -36,19 +54,11 @@ class ProgressBar:
                 self._show(message, None)
             case TaskProgress(_, step, fraction):
                 self._show(step, fraction)
-            case _:
-                pass
 
     def say(self, text: str) -> None:
         """A line that stays, above the bar."""
         self.clear()
         print(text, file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Take the bar away."""
-        if self._shown:
-            print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
-            self._shown = 0
 
     def _show(self, step: str, fraction: float | None) -> None:
         left = "" if fraction is None else self._left(fraction)
@@ -62,9 +72,7 @@ class ProgressBar:
         if fraction is not None:
             full = round(fraction * _BAR)
             text = f"[{'#' * full}{'.' * (_BAR - full)}] {fraction:4.0%}  {step}{left}"
-        text = text[: shutil.get_terminal_size().columns - 1]  # what wraps cannot be taken away again
-        print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
-        self._shown = len(text)
+        self.show(text[: shutil.get_terminal_size().columns - 1])  # what wraps cannot be taken away again
 
     def _left(self, fraction: float) -> str:
         """The time left if the rest goes on like what was done since the first report, or since the fraction began anew."""

@@ -7,20 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.cli.chat import INTERRUPTED
-from app.cli.follow_task import until_end
-from app.cli.progress import ProgressBar
+from app.cli.engine_run import carry_out
+from app.cli.shared_options import INTERRUPTED
+from app.cli.table import aligned
 from engine import provenance
-from engine.cluster.companions import launch_for
 from engine.cluster.hosts import Cluster
 from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
-from engine.interface import EngineLike
-from engine.process.client import ProcessEngine
 from engine.proof.plants import DESCRIPTIONS
 from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
-from engine.worker import Engine
 
 NOT_NOTICED = 3
 FORMAT = "draftlight.proof/1"
@@ -31,15 +27,7 @@ _NUMBERS = ("sample", "statistic", "p-value", "detectable")
 def prove(request: ProveRequest, json_path: Path | None = None, *, anyway: bool = False, cluster: Cluster | None = None) -> int:
     """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed, and 3 if none did
     though a defect had been planted. `cluster`: over which the target is split."""
-    engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
-    if anyway:
-        engine.ignore_memory()
-    progress = ProgressBar()
-    try:
-        end = until_end(engine, lambda: engine.prove(request), progress, TaskFinished)
-    finally:
-        progress.clear()
-        engine.close()
+    end = carry_out(lambda engine: engine.prove(request), TaskFinished, anyway=anyway, cluster=cluster)
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if end.report is None:
@@ -60,21 +48,14 @@ def rendered(report: ProofReport) -> str:
         lines.append(f"Note: {report.note}")
     if report.plant is not None:
         lines.append(f"A DEFECT WAS PLANTED on purpose in the simulated rounds: {report.plant}, {DESCRIPTIONS[report.plant]}.")
-    lines += ["", *_table(report.checks), "", *_details(report.checks), *_conclusion(report)]
+    lines += [
+        "",
+        *aligned([_HEADINGS, *map(_cells, report.checks)], _NUMBERS),
+        "",
+        *_details(report.checks),
+        *_conclusion(report),
+    ]
     return "\n".join(lines)
-
-
-def _table(checks: tuple[ProofCheck, ...]) -> list[str]:
-    rows = [_HEADINGS, *(_cells(check) for check in checks)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
-            for cell, width, heading in zip(row, widths, _HEADINGS, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def _cells(check: ProofCheck) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from app.cli.table import aligned
 from engine.codec import plain
 from engine.lens.pieces import visible
 from engine.lens.rejudge import Rejudge, TokenVerdict
@@ -18,19 +19,11 @@ _DASH = "-"
 def rendered(judged: Rejudge, rounds: Sequence[Round]) -> str:
     """One line for each place where the rule departs from the record, and below them what was found in all."""
     changes = [found.change for found in judged.rounds if found.change is not None]
-    lines = []
+    lines: list[str] = []
     if changes:
         own = ("target draws",) if judged.rule in INVARIANT_RULES else ("p", "q", "p/q", "coin")
         cells = [("round", "place", "token", *own, "what changes"), *(_cells(change, judged, rounds) for change in changes)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
-        figures = {"round", "place", "p", "q", "p/q", "coin"}
-        for row in cells:
-            aligned = [
-                cell.rjust(width) if heading in figures else cell.ljust(width)
-                for cell, width, heading in zip(row, widths, cells[0], strict=False)
-            ]
-            lines.append("  ".join([*aligned, row[-1]]).rstrip())
-        lines.append("")
+        lines = [*aligned(cells, {"round", "place", "p", "q", "p/q", "coin"}), ""]
     return "\n".join([*lines, *summary(judged), *limits(judged)])
 
 

@@ -112,8 +112,6 @@ class SavedAnswer:
             case RunFailed(_, message):
                 self._made = replace(self._made, failure=message)
                 self._keep("failed", self._text, None if self._started is None else self._started.trace_path, None)
-            case _:
-                pass
 
     def _keep(self, state: State, text: str, trace: str | None, first_token: float | None) -> None:
         prompt_tokens = None if self._started is None else self._started.prompt_tokens

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from app.cli.chat import follow
+from app.cli.engine_run import follow
 from engine.errors import DraftlightError
 from engine.trace import read
-from engine.types import DecodingOptions, Event, Message, Request, RoundFinished, RunFailed
+from engine.types import DecodingOptions, Event, Message, Request, RoundFinished, RunFailed, RunFinished
 from engine.worker import Engine
 
 
@@ -31,21 +31,18 @@ def _decode(path: Path, drafter: str) -> str:
     request = Request(
         (Message("user", "Say hello."),), DecodingOptions(seed=1, max_tokens=16), drafter=drafter, trace_path=str(path)
     )
-    rounds: list[Event] = []
+    events: list[Event] = []
     engine = Engine()
     try:
-        end = follow(engine, engine.submit(request), lambda event: rounds.append(event) if _is_round(event) else None)
+        end = follow(engine, engine.submit(request), (RunFinished, RunFailed), events.append)
     finally:
         ended = engine.close()
     if isinstance(end, RunFailed):
         raise DraftlightError(end.message)
     if not ended:
         raise DraftlightError("The engine thread did not stop.")
+    rounds = [event for event in events if isinstance(event, RoundFinished)]
     trace = read(path)
     if trace.missing or len(trace.rounds) != len(rounds) or not end.tokens:
         raise DraftlightError(f"The answer's trace is wrong: {trace.missing or f'{len(trace.rounds)} rounds'}.")
     return f"decoded {end.tokens} tokens in {len(rounds)} rounds with {drafter}, {end.tokens / end.seconds:.1f} tokens/s"
-
-
-def _is_round(event: Event) -> bool:
-    return isinstance(event, RoundFinished)

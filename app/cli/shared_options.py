@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +13,8 @@ from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.drafter_kinds import BY_PATH, DRAFTERS
 from engine.types import KV_BITS, MAX_GAMMA, DecodingOptions, Gamma, option_names
 
+INTERRUPTED = 130
+"""The exit status of a command that the user has interrupted, as shells have it."""
 Value = TypeVar("Value")
 
 
@@ -109,20 +111,26 @@ def output_file(text: str) -> Path:
 
 def changed_by(options: DecodingOptions, arguments: argparse.Namespace) -> DecodingOptions:
     """The options with what was given in their place. What cannot be ends the command as a usage error."""
-    given = {name: getattr(arguments, name, None) for name in option_names()}
-    try:
-        return options.replace(**{name: value for name, value in given.items() if value is not None})
-    except ValueError as error:
-        arguments.error(str(error))
-        raise  # it does not come back
+    return checked(arguments, lambda: options.replace(**_given(option_names(), arguments)))
 
 
 def request_of(kind: Callable[..., Value], arguments: argparse.Namespace, **others: Any) -> Value:
     """The dataclass that the options called like its fields make, and `others`; what was not given keeps the field's default.
     What cannot be ends the command as a usage error."""
-    given = {field.name: getattr(arguments, field.name, None) for field in fields(kind)}  # type: ignore[arg-type]
+    names = (field.name for field in fields(kind))  # type: ignore[arg-type]
+    return checked(arguments, lambda: kind(**_given(names, arguments, **others)))
+
+
+def _given(names: Iterable[str], arguments: argparse.Namespace, **others: Any) -> dict[str, Any]:
+    """The arguments of these names, and `others` in their place, without those that are None."""
+    found = {name: getattr(arguments, name, None) for name in names} | others
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def checked(arguments: argparse.Namespace, make: Callable[[], Value]) -> Value:
+    """What `make` gives; a ValueError of it ends the command as a usage error."""
     try:
-        return kind(**{name: value for name, value in (given | others).items() if value is not None})
+        return make()
     except ValueError as error:
         arguments.error(str(error))
         raise  # it does not come back

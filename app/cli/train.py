@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from app.cli.chat import INTERRUPTED
-from app.cli.follow_task import until_end
+from app.cli.engine_run import carry_out
 from app.cli.progress import ProgressBar
+from app.cli.shared_options import INTERRUPTED
 from engine.errors import DraftlightError
 from engine.requests.train import HeldOut, TrainRequest
 from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
-from engine.worker import Engine
 
 _CLOSING = 60.0
 """Seconds that an end may take: a step under way and a checkpoint."""
@@ -22,28 +21,23 @@ def train(request: TrainRequest, *, anyway: bool = False) -> int:
     Raises:
         DraftlightError: why it could not go on.
     """
-    engine = Engine()
-    if anyway:
-        engine.ignore_memory()
-    progress = ProgressBar()
 
-    def take(event: Event) -> None:
+    def take(event: Event, progress: ProgressBar) -> None:
         """Prints what the training says, and how well the head does on held-out text; other events are left alone."""
         match event:
             case TrainingTold(_, line):
                 progress.say(line)
             case TrainingMeasured(_, held_out):
                 progress.say(measured_line(held_out))
-            case _:
-                pass
 
-    try:
-        end = until_end(
-            engine, lambda: engine.train(request), progress, TrainingFinished, take, stopping="stopping after this step"
-        )
-    finally:
-        progress.clear()
-        engine.close(_CLOSING)
+    end = carry_out(
+        lambda engine: engine.train(request),
+        TrainingFinished,
+        anyway=anyway,
+        take=take,
+        stopping="stopping after this step",
+        closing=_CLOSING,
+    )
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
     if end.trained is None:

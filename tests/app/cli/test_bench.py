@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from app.cli import bench as cli_bench
+from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
 from app.cli.progress import ProgressBar
@@ -78,7 +79,7 @@ class BenchedBackend(FakeBackend):
 @pytest.fixture
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> BenchedBackend:
     prepared = BenchedBackend()
-    monkeypatch.setattr(cli_bench, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
 

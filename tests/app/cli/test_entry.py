@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from app.cli import chat as cli_chat
+from app.cli import engine_run
 from app.cli import entry as cli
-from app.cli import models as cli_models
 from app.cli.entry import main
 from app.cli.terminal import STYLES, RoundPainter, status_line, wants_colour
 from engine.errors import DraftlightError
@@ -43,8 +43,7 @@ ROOT = Path(__file__).parents[3]
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
     """The command line over a fake model; `home` is its data folder."""
     prepared = FakeBackend()
-    for module in (cli_chat, cli_models):
-        monkeypatch.setattr(module, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
     # The log file would be left open in a folder that is about to vanish.
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
@@ -370,8 +369,8 @@ def program(*arguments: str, rounds_held: int | None = None) -> list[str]:
     """The command over a fake model; `rounds_held` holds the answer for ever after so many rounds, prompt chunks apart."""
     hold = "" if rounds_held is None else f"backend.gate = threading.Semaphore({5 + rounds_held});"
     code = (
-        "import sys, threading, app.cli.chat; from engine.worker import Engine; from tests.engine.fakes import FakeBackend;"
-        f"backend = FakeBackend(); {hold} app.cli.chat.Engine = lambda: Engine(lambda: backend);"
+        "import sys, threading, app.cli.engine_run; from engine.worker import Engine; from tests.engine.fakes import FakeBackend;"
+        f"backend = FakeBackend(); {hold} app.cli.engine_run.Engine = lambda: Engine(lambda: backend);"
         "from app.cli.entry import main; sys.exit(main())"
     )
     return [sys.executable, "-c", code, *arguments]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from app.cli import engine_run
 from app.cli import entry as cli
-from app.cli import prove as cli_prove
 from app.cli.entry import main
 from engine.requests.prove import Finding
 from engine.statistics import ChiSquare
@@ -50,7 +50,7 @@ class ProvingBackend(FakeBackend):
 @pytest.fixture
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> ProvingBackend:
     prepared = ProvingBackend()
-    monkeypatch.setattr(cli_prove, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from app.cli import engine_run
 from app.cli import entry as cli
-from app.cli import train as cli_train
 from app.cli.entry import main
 from engine.errors import DraftlightError
 from engine.requests.train import DEFAULT_WRITE, HeldOut, Trained, TrainRequest
@@ -56,7 +56,7 @@ class TrainingBackend(FakeBackend):
 @pytest.fixture
 def backend(home: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingBackend:
     prepared = TrainingBackend()
-    monkeypatch.setattr(cli_train, "Engine", lambda: Engine(lambda: prepared))
+    monkeypatch.setattr(engine_run, "Engine", lambda: Engine(lambda: prepared))
     monkeypatch.setattr(cli, "log_to_file", lambda: None)
     return prepared
 

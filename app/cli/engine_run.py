@@ -1,0 +1,134 @@
+"""The engine as a command uses it: started, followed to the end of what it was asked for, and closed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeVar
+
+from app.cli.progress import ProgressBar
+from engine.cluster.companions import launch_for
+from engine.cluster.hosts import Cluster
+from engine.events import RunEvent
+from engine.interface import EngineLike
+from engine.process.client import ProcessEngine
+from engine.types import BenchFinished, Event, RunFailed, RunFinished, TaskFailed, TaskFinished, TrainingFinished
+from engine.worker import Engine
+
+TICK = 0.1
+"""Seconds between two looks at whether the user has interrupted."""
+End = TypeVar("End", BenchFinished, RunFinished, TaskFinished, TrainingFinished)
+Failure = TypeVar("Failure", RunFailed, TaskFailed)
+
+
+@contextmanager
+def running_engine(anyway: bool = False, cluster: Cluster | None = None, closing: float = 5.0) -> Iterator[EngineLike]:
+    """An engine that is closed in the end.
+
+    Args:
+        anyway: it loads models even if they will probably exhaust the memory.
+        cluster: over which the target is split; None is this machine alone.
+        closing: seconds that its end may take.
+    """
+    engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
+    try:
+        if anyway:
+            engine.ignore_memory()
+        yield engine
+    finally:
+        engine.close(closing)
+
+
+@contextmanager
+def interruptions() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is noted, the second interrupts as usual."""
+    count = 0
+
+    def note(number: int, frame: FrameType | None) -> None:
+        """Handler of SIGINT: counts the signals and raises KeyboardInterrupt from the second one on."""
+        nonlocal count
+        count += 1
+        if count > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: count > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _nothing(*_: object) -> None:
+    """What is done where a command has nothing of its own to do."""
+
+
+def follow(
+    engine: EngineLike,
+    number: int,
+    ends: tuple[type[End], type[Failure]],
+    take: Callable[[Event], None],
+    interrupted: Callable[[], bool] = lambda: False,
+    stopping: Callable[[], None] = _nothing,
+    between: Callable[[], None] = _nothing,
+) -> End | Failure:
+    """Hands on the engine's events until a run or task has ended; an interruption stops it and waits for its end.
+
+    Args:
+        number: of the run or task. ends: the events that end it.
+        stopping: called once it is told to stop.
+        between: called after each batch of events, and now and then without one.
+    """
+    stopped = False
+    while True:
+        if interrupted() and not stopped:
+            stopped = True
+            engine.stop(number)
+            stopping()
+        engine.wait(TICK)
+        end: End | Failure | None = None
+        for event in engine.events():
+            take(event)
+            if isinstance(event, ends) and number == (event.run_id if isinstance(event, RunEvent) else event.task_id):
+                end = event
+        between()
+        if end is not None:
+            return end
+
+
+def carry_out(
+    submit: Callable[[EngineLike], int],
+    kind: type[End],
+    *,
+    anyway: bool,
+    cluster: Cluster | None = None,
+    take: Callable[[Event, ProgressBar], None] = _nothing,
+    between: Callable[[], None] = _nothing,
+    stopping: str = "",
+    closing: float = 5.0,
+) -> End | TaskFailed:
+    """Runs a long task and shows how far it is; the event that ends it. The first Ctrl-C stops it, a second interrupts as usual.
+
+    Args:
+        submit: queues the task and gives its id.
+        kind: how it ends unless it fails.
+        anyway, cluster, closing: as in `running_engine`.
+        take: what is done with each event, after its progress was shown.
+        between: as in `follow`.
+        stopping: said when the task is stopped.
+    """
+    progress = ProgressBar()
+
+    def show(event: Event) -> None:
+        """Shows how far the task is, then hands the event on."""
+        progress.take(event)
+        take(event, progress)
+
+    with running_engine(anyway, cluster, closing) as engine:
+        try:
+            with interruptions() as interrupted:  # before the task begins, or a Ctrl-C in between would be lost
+                say = (lambda: progress.say(stopping)) if stopping else _nothing
+                return follow(engine, submit(engine), (kind, TaskFailed), show, interrupted, say, between)
+        finally:
+            progress.clear()

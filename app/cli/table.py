@@ -1,0 +1,21 @@
+"""A table in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+
+def aligned(rows: Sequence[Sequence[str]], numbers: Collection[str] = ()) -> list[str]:
+    """The rows as lines with cells as wide as their columns; the first row has the headings.
+
+    Args:
+        numbers: headings of the columns whose cells stand to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if heading in numbers else cell.ljust(width)
+            for cell, width, heading in zip(row, widths, rows[0], strict=True)
+        ).rstrip()
+        for row in rows
+    ]
