@@ -32,7 +32,7 @@ from typing import Any
 
 from engine.codec import plain, round_from_json, round_to_json
 from engine.errors import DraftlightError
-from engine.files.foreign import content_of, require_shallow
+from engine.files.foreign import content_of, entries, require_shallow, table, text
 from engine.garbage import without_collecting
 from engine.types import Round
 
@@ -77,6 +77,31 @@ class Trace:
     summary: dict[str, Any] | None
     missing: str | None
     plain: PlainRun | None = None
+
+    def part(self, name: str) -> dict[str, Any]:
+        """A table of the header; empty where there is none, as a trace may come from anywhere. So with all that follows."""
+        return table(self.header.get(name))
+
+    @property
+    def given_text(self) -> str:
+        """What the answer was to begin with; empty unless it branches off another."""
+        return text(self.part("given").get("text"))
+
+    @property
+    def given_ids(self) -> tuple[int, ...]:
+        """The tokens of `given_text`."""
+        return tuple(token for token in entries(self.part("given").get("ids")) if isinstance(token, int))
+
+    @property
+    def text(self) -> str:
+        """The text of the answer as far as its rounds go, with what it was given to begin with."""
+        return self.given_text + "".join(round.text for round in self.rounds)
+
+    @property
+    def messages(self) -> list[tuple[str, str]]:
+        """What was asked: role and text of every message, the prompt last."""
+        found = [(entry.get("role"), entry.get("content")) for entry in map(table, entries(self.part("prompt").get("messages")))]
+        return [(role, said) for role, said in found if isinstance(role, str) and isinstance(said, str)]
 
 
 class Writer:

@@ -18,7 +18,7 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
-from engine.exports.tables import compared, dividers_of, table_of, throughput
+from engine.exports.tables import compared, dividers_of, last_question, throughput
 from engine.lens.bins import proposals_shown
 from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
@@ -51,7 +51,8 @@ def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, gh
     palette = LIGHT if theme == "light" else DARK
     divided = dividers_of(trace)
     answer, _ = lay_out(_tokens(trace, divided, ghosts), INSIDE, ANSWER_LINES, TEXT, measure)
-    prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(_prompt(trace))), INSIDE - 48, PROMPT_LINES, 18, measure)
+    asked = last_question(trace) or ""
+    prompt, _ = lay_out(((word, "prompt") for word in WORDS.findall(asked)), INSIDE - 48, PROMPT_LINES, 18, measure)
     summary = summarise(trace.rounds)
     by_stretch = captions.lines(_stretch_words(trace), INSIDE, STRETCHES)
     missing = compared(trace, summary)["speed_up_missing"] if summary.proposals else None
@@ -99,18 +100,11 @@ def _lines(runs: list[TextRun]) -> int:
     return runs[-1].line + 1 if runs else 0
 
 
-def _prompt(trace: Trace) -> str:
-    """What was asked last."""
-    messages = table_of(trace.header.get("prompt")).get("messages")
-    asked = [entry.get("content") for entry in messages or () if isinstance(entry, dict) and entry.get("role") == "user"]
-    return str(asked[-1]) if asked else ""
-
-
 def _head(drawing: Drawing, trace: Trace) -> None:
     palette = drawing.palette
     drawing.text(MARGIN, 62, "Draftlight", palette.text, 24, bold=True)
-    target = table_of(trace.header.get("target")).get("name") or "unknown target"
-    drafter = table_of(trace.header.get("drafter")).get("name") or NO_DRAFTER
+    target = trace.part("target").get("name") or "unknown target"
+    drafter = trace.part("drafter").get("name") or NO_DRAFTER
     with_drafter = "without a drafter" if drafter == NO_DRAFTER else f"drafted by {Path(str(drafter)).name}"
     words = f"{Path(str(target)).name}, {with_drafter}"
     drawing.text(WIDTH - MARGIN, 62, words if len(words) <= 84 else words[:83] + "…", size=16, anchor="end")
@@ -240,10 +234,9 @@ def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
 
 def _machine(trace: Trace) -> Iterator[str]:
     """What the answer was decoded on and with, as far as the trace says."""
-    header = trace.header
-    hardware, versions, options = (table_of(header.get(name)) for name in ("hardware", "versions", "options"))
+    hardware, versions, options = (trace.part(name) for name in ("hardware", "versions", "options"))
     for words, part in (("target", "target"), ("drafter", "drafter")):
-        digest = table_of(header.get(part)).get("sha256")
+        digest = trace.part(part).get("sha256")
         if isinstance(digest, str) and digest:
             yield f"{words} SHA-256 {digest[:16]}"
     for name in ("top_p", "top_k", "min_p", "repetition_penalty"):
@@ -265,4 +258,4 @@ def _words(trace: Trace, summary: Summary) -> str:
     excerpt = text if len(text) <= 400 else text[:399] + "…"
     alpha = "" if summary.alpha is None else f", alpha {summary.alpha:.2f}"
     tau = "" if summary.tau is None else f", tau {summary.tau:.2f}"
-    return f"An answer decoded by Draftlight{alpha}{tau}. Prompt: {_prompt(trace)[:200]} Answer: {excerpt}"
+    return f"An answer decoded by Draftlight{alpha}{tau}. Prompt: {(last_question(trace) or '')[:200]} Answer: {excerpt}"

@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 from app.session.session import Answer, Session, Turn
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import is_number
-from engine.exports.tables import dropped_of, given_text, messages_of, options_of, prompt_text, prompt_tokens, table_of
+from engine.exports.tables import options_of, prompt_tokens
+from engine.files import foreign
 from engine.lens.thoughts import opened_by
 from engine.trace import Trace
 from engine.types import (
@@ -165,13 +166,18 @@ class Replay:
             self.turns[-1] = Turn(self._prompt, _twin(self._kept[self.shown]) if self.shown else self._fresh())
         if not self.answer.rules:
             read, path = prompt_tokens(self.trace), str(self.trace.path)
-            given, logits = given_text(self.trace), table_of(self.trace.header.get("target")).get("logits")
-            known = logits if isinstance(logits, str) else None
-            within = opened_by(prompt_text(self.trace))
-            dropped = dropped_of(self.trace)
+            prompt = self.trace.part("prompt")
             self._tell(
                 RunStarted(
-                    REPLAY_RUN, self._options, read, self._drafter(), path, given, known, in_thought=within, dropped=dropped
+                    REPLAY_RUN,
+                    self._options,
+                    read,
+                    self._drafter(),
+                    path,
+                    self.trace.given_text,
+                    foreign.text(self.trace.part("target").get("logits")) or None,
+                    in_thought=opened_by(foreign.text(prompt.get("text"))),
+                    dropped=foreign.whole(prompt.get("dropped")) or 0,
                 )
             )
             self._tell(PrefillProgress(REPLAY_RUN, read, read))
@@ -212,10 +218,8 @@ class Replay:
             self.answer.state = "finished"
 
     def _fresh(self) -> Answer:
-        name = table_of(self.trace.header.get("target")).get("name")
-        answer = Answer(
-            options=self._options, drafter=self._drafter(), submitted=0.0, model=name if isinstance(name, str) else "Answer"
-        )
+        model = foreign.text(self.trace.part("target").get("name")) or "Answer"
+        answer = Answer(options=self._options, drafter=self._drafter(), submitted=0.0, model=model)
         answer.run_id = REPLAY_RUN
         answer.shows_thought = False
         return answer
@@ -227,17 +231,15 @@ class Replay:
         return _number((self.trace.summary or {}).get("seconds_to_first_token"))
 
     def _drafter(self) -> str:
-        name = table_of(self.trace.header.get("drafter")).get("name")
-        if isinstance(name, str):
-            return name
-        return self.trace.rounds[0].drafter if self.trace.rounds else NO_DRAFTER
+        told = next((round.drafter for round in self.trace.rounds), NO_DRAFTER)
+        return foreign.text(self.trace.part("drafter").get("name")) or told
 
 
 def _conversation(trace: Trace) -> tuple[str, list[Turn]]:
     """The last prompt and the turns before it. A system message is no turn."""
     turns: list[Turn] = []
     asked: str | None = None
-    for role, text in messages_of(trace):
+    for role, text in trace.messages:
         if role == "user":
             asked = text
         elif role == "assistant" and asked is not None:

@@ -12,7 +12,6 @@ from app.replay.player import Replay
 from app.session.chat_keeper import ChatKeeper
 from app.session.session import Answer, Session
 from engine.chats import ChatStore
-from engine.exports.tables import messages_of, table_of
 from engine.trace import read
 from engine.types import Message, Request
 
@@ -71,11 +70,9 @@ def _answer_of(_: ChatStore, path: Path) -> tuple[Answer, Request]:
     replay = Replay(session, trace)
     session.show_replay(replay.turns)
     replay.show(len(trace.rounds))
-    given = table_of(trace.header.get("given")).get("ids")
-    ids = tuple(token for token in given if isinstance(token, int)) if isinstance(given, list) else ()
     messages = tuple(
         Message(role, text)  # type: ignore[arg-type]
-        for role, text in messages_of(trace)
+        for role, text in trace.messages
         if role in ("system", "user", "assistant")
     )
-    return replay.answer, Request(messages or (Message("user", ""),), given=ids)
+    return replay.answer, Request(messages or (Message("user", ""),), given=trace.given_ids)

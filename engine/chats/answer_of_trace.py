@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from engine.chats.values import STATE_OF_FINISH, Making, State, figures_of, settings_from_json
-from engine.errors import is_number
+from engine.files.foreign import number, text, whole
 from engine.metrics import summarise
 from engine.trace import Trace, read
-
-
-def text_of(trace: Trace) -> str:
-    """The text of the answer as far as its rounds go, with what it was given to begin with."""
-    return _text(_table(trace.header.get("given")).get("text")) + "".join(round.text for round in trace.rounds)
 
 
 def given_ids(path: str) -> tuple[int, ...]:
@@ -24,9 +17,7 @@ def given_ids(path: str) -> tuple[int, ...]:
         DraftlightError: the trace is not there any longer, or cannot be read.
     """
     trace = read(path)
-    ids = _table(trace.header.get("given")).get("ids")
-    opening = [each for each in ids if isinstance(each, int)] if isinstance(ids, list) else []
-    return (*opening, *(token.id for round in trace.rounds for token in round.emitted))
+    return (*trace.given_ids, *(token.id for round in trace.rounds for token in round.emitted))
 
 
 def state_of(trace: Trace) -> State:
@@ -35,7 +26,7 @@ def state_of(trace: Trace) -> State:
     finish = trace.rounds[-1].finish if trace.rounds else None
     if finish is None and told.get("error"):
         return "failed"
-    return STATE_OF_FINISH.get(finish or _text(told.get("finish")), "interrupted")  # type: ignore[call-overload]  # any text
+    return STATE_OF_FINISH.get(finish or text(told.get("finish")), "interrupted")  # type: ignore[call-overload]  # any text
 
 
 def making_of(trace: Trace, noted: Making | None = None) -> Making:
@@ -43,37 +34,18 @@ def making_of(trace: Trace, noted: Making | None = None) -> Making:
     header, summary, told = trace.header, summarise(trace.rounds), trace.summary or {}
     settings = settings_from_json(
         {
-            "system": next((text for role, text in messages_of(trace) if role == "system"), ""),
-            "target": _table(header.get("target")).get("name"),
-            "drafter": _table(header.get("drafter")).get("name"),
+            "system": next((said for role, said in trace.messages if role == "system"), ""),
+            "target": trace.part("target").get("name"),
+            "drafter": trace.part("drafter").get("name"),
             "options": header.get("options"),
-            "template": _table(header.get("prompt")).get("template", True),
-            "thinking": _table(header.get("prompt")).get("thinking", "auto"),
+            "template": trace.part("prompt").get("template", True),
+            "thinking": trace.part("prompt").get("thinking", "auto"),
         }
     )
     return Making(
         model=noted.model if noted is not None and noted.model else settings.target,
         settings=settings if noted is None else replace(noted.settings, options=settings.options),
-        figures=figures_of(summary, _number(told.get("prompt_tokens")), _number(told.get("seconds_to_first_token"))),
-        failure=_text(told.get("error")),
-        dropped=dropped if isinstance(dropped := _table(header.get("prompt")).get("dropped"), int) else 0,
+        figures=figures_of(summary, whole(told.get("prompt_tokens")), number(told.get("seconds_to_first_token"))),
+        failure=text(told.get("error")),
+        dropped=dropped if isinstance(dropped := trace.part("prompt").get("dropped"), int) else 0,
     )
-
-
-def messages_of(trace: Trace) -> list[tuple[str, str]]:
-    """What was asked: role and text of every message, the prompt last."""
-    messages = _table(trace.header.get("prompt")).get("messages")
-    entries = [_table(entry) for entry in messages] if isinstance(messages, list) else []
-    return [(_text(entry.get("role")), _text(entry.get("content"))) for entry in entries]
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: object) -> Any:
-    return value if is_number(value) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.chats.answer_of_trace import making_of, state_of, text_of
+from engine.chats.answer_of_trace import making_of, state_of
 from engine.chats.database import Database
 from engine.chats.presence import Presence
 from engine.chats.trace_files import TraceFiles
@@ -42,4 +42,4 @@ def _what_there_is(path: Path | None, made: Making | None) -> tuple[State, str, 
         trace = read(path)
     except DraftlightError:  # killed before the answer began
         return "interrupted", "", made
-    return state_of(trace), text_of(trace), making_of(trace, made)
+    return state_of(trace), trace.text, making_of(trace, made)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from engine.chats.answer_of_trace import making_of, messages_of, state_of, text_of
+from engine.chats.answer_of_trace import making_of, state_of
 from engine.chats.titles import title_of
 from engine.chats.values import ROLES, ChatSettings, Conversation, Listed, StoredMessage
 from engine.errors import DraftlightError
@@ -62,7 +62,7 @@ def conversations_of(paths: list[Path], skipped: list[str]) -> list[Conversation
 
 def _take(trace: Trace, growing: list[_Growing]) -> None:
     created = _created(trace)
-    said: Said = tuple(entry for entry in messages_of(trace) if entry[0] in ROLES)
+    said: Said = tuple(entry for entry in trace.messages if entry[0] in ROLES)
     if not said:
         return
     made = making_of(trace)
@@ -76,7 +76,7 @@ def _take(trace: Trace, growing: list[_Growing]) -> None:
         if said[:length] not in home.places:
             role, text = said[length - 1]
             home.add(said[:length], StoredMessage(0, None, role, text, created))  # type: ignore[arg-type]
-    text = text_of(trace)
+    text = trace.text
     home.add(
         (*said, ("assistant", text)),
         StoredMessage(0, None, "assistant", text, created, state_of(trace), made, trace=str(trace.path)),

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.chats.answer_of_trace import messages_of
 from engine.chats.database import PAGE, Database, readable
 from engine.chats.titles import UNTITLED
 from engine.chats.values import ROLES, STATES
@@ -203,7 +202,7 @@ def _complete(tables: dict[str, list[Row]], traces: Path) -> int:
 def _asked(trace: Path) -> str:
     """The prompt that an answer was given to."""
     try:
-        asked = messages_of(read(trace))
+        asked = read(trace).messages
     except DraftlightError:
         asked = []
     return asked[-1][1] if asked else _UNREADABLE

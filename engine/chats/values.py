@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from engine.codec import options_from_json, options_to_json, plain
 from engine.drafter_kinds import NO_DRAFTER
-from engine.errors import is_number
+from engine.files.foreign import number, table, text
 from engine.metrics import Summary
 from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Message, Overflow, Thinking
 
@@ -307,24 +307,15 @@ def making_from_json(value: object) -> Making | None:
     """What `making_to_json` wrote; None for anything else."""
     if not isinstance(value, Mapping):
         return None
-    figures = value.get("figures")
-    known = figures if isinstance(figures, Mapping) else {}
+    known = table(value.get("figures"))
     return Making(
-        model=_text(value.get("model")),
+        model=text(value.get("model")),
         settings=settings_from_json(value.get("settings")),
-        figures=Figures(**{each.name: _number(known.get(each.name)) for each in fields(Figures)}),
-        failure=_text(value.get("failure")),
+        figures=Figures(**{each.name: number(known.get(each.name)) for each in fields(Figures)}),  # type: ignore[arg-type]
+        failure=text(value.get("failure")),
         edited=value.get("edited") is True,
         dropped=dropped if isinstance(dropped := value.get("dropped"), int) else 0,
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: object) -> Any:
-    return value if is_number(value) else None
 
 
 def dumped(value: object) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.exports.tables import table_of
 from engine.lens.shared_wording import RULE_TITLES
 from engine.trace import Trace
 
@@ -16,10 +15,10 @@ CHARACTER = 0.56
 def provenance(trace: Trace) -> tuple[str, ...]:
     """Target, drafter, rule, gamma, temperature, seed, date and version, as far as the trace says; changes stand in order."""
     header = trace.header
-    options, versions = table_of(header.get("options")), table_of(header.get("versions"))
+    options, versions = trace.part("options"), trace.part("versions")
     parts = [
-        ("target", table_of(header.get("target")).get("name")),
-        ("drafter", _changed(trace, "drafter", table_of(header.get("drafter")).get("name"))),
+        ("target", trace.part("target").get("name")),
+        ("drafter", _changed(trace, "drafter", trace.part("drafter").get("name"))),
         ("rule", _changed(trace, "rule", options.get("rule"), RULE_TITLES)),
         ("gamma", _changed(trace, "gamma", options.get("gamma"))),
         ("temperature", options.get("temperature")),

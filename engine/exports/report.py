@@ -21,12 +21,10 @@ from engine.exports.tables import (
     about,
     compared,
     dividers_of,
-    given_text,
     last_question,
     names,
     options_of,
     prompt_tokens,
-    table_of,
 )
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, pieces, visible
@@ -235,15 +233,15 @@ def _marked(state: str, words: str, details: str = "", word: bool = False) -> st
 
 
 def _given(trace: Trace) -> str:
-    given = given_text(trace)
+    given = trace.given_text
     return _marked("given", given, "The answer was started with this text: it branches off another answer.") if given else ""
 
 
 def _spans(trace: Trace) -> Iterator[str]:
     """The answer token by token. The unjudged ones of a round lie folded in one sign, which opens at a click or by Tab."""
-    greedy = table_of(trace.header.get("options")).get("temperature") == 0
+    greedy = trace.part("options").get("temperature") == 0
     due = deque(dividers_of(trace))
-    before = {False: given_text(trace), True: given_text(trace)}  # by whether ghosts count
+    before = {False: trace.given_text, True: trace.given_text}  # by whether ghosts count
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
         while due and index >= due[0].first:
             yield f'<i class=switch role=separator data-words="{text(due.popleft().label)}"></i>'
@@ -294,8 +292,8 @@ def _chances(proposal: Proposal) -> str:
 
 def _provenance(trace: Trace) -> Iterator[str]:
     header, summary = trace.header, trace.summary or {}
-    target, drafter = table_of(header.get("target")), table_of(header.get("drafter"))
-    options = table_of(header.get("options"))
+    target, drafter = trace.part("target"), trace.part("drafter")
+    options = trace.part("options")
     entries: list[tuple[str, Any]] = [
         ("created", header.get("created")),
         ("target", target.get("name")),
@@ -305,8 +303,8 @@ def _provenance(trace: Trace) -> Iterator[str]:
         ("seed", header.get("seed", options.get("seed"))),
         ("options", ", ".join(f"{key.replace('_', ' ')} {worded(value)}" for key, value in options.items() if key != "seed")),
         ("changes during the answer", "; ".join(_change(change) for change in trace.changes)),
-        ("machine", pairs(table_of(header.get("hardware")))),
-        ("versions", pairs(table_of(header.get("versions")))),
+        ("machine", pairs(trace.part("hardware"))),
+        ("versions", pairs(trace.part("versions"))),
         ("prompt tokens", prompt_tokens(trace)),
         ("prompt tokens from cache", summary.get("reused_tokens")),
         ("time to read the prompt, s", summary.get("prefill_seconds")),

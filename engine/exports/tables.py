@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from engine.codec import options_from_json, plain
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import is_number
+from engine.files.foreign import entries, number
 from engine.lens.dividers import Divider, dividers
 from engine.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
 from engine.trace import Trace
@@ -172,16 +173,16 @@ def about(trace: Trace, name: str) -> Row:
     return {
         "trace": name,
         "created": _text_of(header.get("created")),
-        "target": _text_of(table_of(header.get("target")).get("name")),
-        "drafter": _text_of(table_of(header.get("drafter")).get("name")),
+        "target": _text_of(trace.part("target").get("name")),
+        "drafter": _text_of(trace.part("drafter").get("name")),
         "prompt_tokens": prompt_tokens(trace),
-        "prefill_seconds": _number_of(summary.get("prefill_seconds")),
-        "seconds_to_first_token": _number_of(summary.get("seconds_to_first_token")),
+        "prefill_seconds": number(summary.get("prefill_seconds")),
+        "seconds_to_first_token": number(summary.get("seconds_to_first_token")),
         "finish": _text_of(summary.get("finish")),
         "error": _text_of(summary.get("error")),
         "missing": trace.missing,
         "prompt": last_question(trace),
-        "text": given_text(trace) + "".join(round.text for round in trace.rounds),
+        "text": trace.text,
     }
 
 
@@ -189,14 +190,10 @@ def _text_of(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _number_of(value: object) -> float | None:
-    return value if is_number(value) else None
-
-
 def compared(trace: Trace, summary: Summary) -> Row:
     """The measured plain run and the speed-up against it; where they are None, `speed_up_missing` says why."""
     plain, speed = trace.plain, throughput(trace, summary)
-    plainly = not summary.proposals and table_of(trace.header.get("drafter")).get("name") == NO_DRAFTER
+    plainly = not summary.proposals and trace.part("drafter").get("name") == NO_DRAFTER
     reason = "this is a plain run" if plainly else "no plain run measured" if plain is None else None
     return {
         "plain_throughput": None if plain is None else plain.throughput,
@@ -217,47 +214,18 @@ def throughput(trace: Trace, summary: Summary) -> float | None:
 
 def last_question(trace: Trace) -> str | None:
     """What the user asked last."""
-    asked = [text for role, text in messages_of(trace) if role == "user"]
-    return asked[-1] if asked else None
+    return next((text for role, text in reversed(trace.messages) if role == "user"), None)
 
 
 def prompt_tokens(trace: Trace) -> int:
     """Tokens that were read before the first round: the prompt, and what the answer was to begin with."""
-    parts = (table_of(trace.header.get(part)).get("ids") for part in ("prompt", "given"))
-    return sum(len(ids) for ids in parts if isinstance(ids, list))
-
-
-def given_text(trace: Trace) -> str:
-    """What the answer was to begin with; empty unless it branches off another."""
-    text = table_of(trace.header.get("given")).get("text")
-    return text if isinstance(text, str) else ""
-
-
-def prompt_text(trace: Trace) -> str:
-    """What the model read before the answer; empty where the trace does not say."""
-    text = table_of(trace.header.get("prompt")).get("text")
-    return text if isinstance(text, str) else ""
-
-
-def dropped_of(trace: Trace) -> int:
-    """How many of the oldest messages were left out of the prompt."""
-    dropped = table_of(trace.header.get("prompt")).get("dropped")
-    return dropped if isinstance(dropped, int) else 0
-
-
-def messages_of(trace: Trace) -> list[tuple[str, str]]:
-    """The conversation that the answer continues, as (role, text)."""
-    messages = table_of(trace.header.get("prompt")).get("messages")
-    if not isinstance(messages, list):
-        return []
-    found = [(entry.get("role"), entry.get("content")) for entry in messages if isinstance(entry, dict)]
-    return [(role, text) for role, text in found if isinstance(role, str) and isinstance(text, str)]
+    return sum(len(entries(trace.part(part).get("ids"))) for part in ("prompt", "given"))
 
 
 def options_of(trace: Trace) -> DecodingOptions:
     """The options as far as they make sense; defaults in place of what does not."""
     kept: dict[str, Any] = {}
-    for name, value in table_of(trace.header.get("options")).items():
+    for name, value in trace.part("options").items():
         try:
             options_from_json({**kept, name: value})
         except (ValueError, TypeError):
@@ -272,11 +240,6 @@ def dividers_of(trace: Trace) -> list[Divider]:
     changes = [(change.get("index"), change.get("gamma")) for change in trace.changes]
     known = [(at, gamma) for at, gamma in changes if isinstance(at, int) and (isinstance(gamma, int) or gamma == "auto")]
     return dividers(stretches(trace.rounds), options.gamma, known, greedy=options.temperature == 0)
-
-
-def table_of(value: object) -> dict[str, Any]:
-    """The value if it is a table, else an empty one: a trace may come from anywhere."""
-    return value if isinstance(value, dict) else {}
 
 
 def counts_of(row: Mapping[str, Any]) -> RoundCounts:
@@ -383,7 +346,7 @@ def _candidates(top: Sequence[Candidate]) -> list[Row]:
 
 
 def _answer_row(name: str, trace: Trace) -> Row:
-    options = table_of(trace.header.get("options"))
+    options = trace.part("options")
     summary = summarise(trace.rounds)
     gamma = options.get("gamma")
     return {
@@ -396,11 +359,11 @@ def _answer_row(name: str, trace: Trace) -> Row:
 
 
 def _stretch_rows(name: str, trace: Trace) -> Iterator[Row]:
-    for number, stretch in enumerate(stretches(trace.rounds), start=1):
+    for place, stretch in enumerate(stretches(trace.rounds), start=1):
         summary = stretch.summary
         yield {
             "trace": name,
-            "stretch": number,
+            "stretch": place,
             "first_round": stretch.first + 1,
             "last_round": stretch.first + summary.rounds,
             "drafter": stretch.drafter,

@@ -1,4 +1,5 @@
-"""Files that may come from anywhere: only files are opened, and JSON is what every reader of it can take. No MLX."""
+"""What may come from anywhere: only files are opened, JSON is what every reader of it can take, and of its values what is not of
+the kind that is asked for counts as missing. No MLX."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import re
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from engine.errors import is_number, is_whole
 
 _DEEPEST = 100
 """Levels of nesting. Python's own limit is reached at about a thousand, in whatever code comes next."""
@@ -56,6 +59,14 @@ def json_of(text: str | bytes) -> Any:
     return value
 
 
+def object_in(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is no sound one."""
+    try:
+        return table(json_of(content_of(path)))
+    except (OSError, ValueError):
+        return {}
+
+
 def require_shallow(value: Any) -> None:
     """Raises ValueError where lists and objects are nested too deeply for whoever goes through them."""
     level = [value]
@@ -75,3 +86,33 @@ def require_shallow(value: Any) -> None:
 def _whole(digits: str) -> int | float:
     number = int(digits) if len(digits) <= _LONGEST_WHOLE else math.inf
     return number if -(2**63) <= number < 2**63 else float(digits)
+
+
+def table(value: object) -> dict[str, Any]:
+    """An object; empty for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: object) -> list[Any]:
+    """A list; empty for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: object) -> str:
+    """A text; empty for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> float | None:
+    """A number that a float holds."""
+    return value if is_number(value) else None
+
+
+def whole(value: object) -> int | None:
+    """A whole number that JSON readers which know only doubles keep exact."""
+    return value if is_whole(value) and abs(value) < 2**53 else None
+
+
+def seconds(value: object, otherwise: float = 0.0) -> float:
+    """A time in seconds since 1970."""
+    return float(value) if is_number(value) and 0 <= value < 1e11 else otherwise

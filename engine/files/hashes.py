@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import object_in, text
 from engine.files.paths import data_folder
 from engine.files.whole_file import NotWritten, write_whole
 
@@ -24,12 +24,12 @@ def file_sha256(path: Path, trust_record: bool = True) -> str:
     """
     status = path.stat()
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
-    record = _read_record()
-    if trust_record and isinstance(record.get(key), str):
-        return record[key]
+    record = object_in(_record_path())
+    if trust_record and (known := text(record.get(key))):
+        return known
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    kept = {known: value for known, value in record.items() if not known.startswith(f"{path.resolve()}|")}
+    kept = {other: value for other, value in record.items() if not other.startswith(f"{path.resolve()}|")}
     with contextlib.suppress(NotWritten):  # then the next start hashes again
         write_whole(_record_path(), json.dumps(kept | {key: digest}, indent=1))
     return digest
@@ -45,11 +45,3 @@ def files_sha256(paths: Sequence[Path]) -> str:
 
 def _record_path() -> Path:
     return data_folder() / "hashes.json"
-
-
-def _read_record() -> dict[str, str]:
-    try:
-        record = json_of(content_of(_record_path()))
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import DraftlightError
+from engine.files.foreign import table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.library import bits_of_type, expanded_need, problem_of_architecture
 
@@ -277,8 +278,7 @@ def is_of_the_network(error: BaseException) -> bool:
 
 
 def _described(info: Any) -> HubModel:
-    tags, config = set(info.tags or ()), info.config if isinstance(info.config, dict) else {}
-    gguf = info.gguf if isinstance(info.gguf, dict) else {}
+    tags, config, gguf = set(info.tags or ()), table(info.config), table(info.gguf)
     plain = "safetensors" in tags or "mlx" in tags or info.safetensors is not None
     form = "safetensors" if plain and "gguf" not in tags else "GGUF" if "gguf" in tags or gguf else "safetensors" if plain else ""
     architecture = str((gguf.get("architecture") if form == "GGUF" else config.get("model_type")) or "")
@@ -312,9 +312,8 @@ def _weights(files: Iterable[HubFile]) -> int:
 
 
 def _bits(info: Any) -> int | None:
-    config = info.config if isinstance(info.config, dict) else {}
-    stated = config.get("quantization") or config.get("quantization_config")
-    bits = stated.get("bits") if isinstance(stated, dict) else None
+    config = table(info.config)
+    bits = table(config.get("quantization") or config.get("quantization_config")).get("bits")
     return bits if isinstance(bits, int) and 1 < bits < 16 else None
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
 from engine.files import builtin
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import content_of, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
@@ -295,10 +295,8 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
     tables = [check_safetensors(file) for file in files]
     if not tables:
         raise DraftlightError("It has no model*.safetensors.")
-    nested = config.get("text_config")
-    text = {**config, **(nested if isinstance(nested, dict) else {})}
-    quantised = config.get("quantization")
-    bits = quantised.get("bits") if isinstance(quantised, dict) else None
+    text = {**config, **table(config.get("text_config"))}
+    bits = table(config.get("quantization")).get("bits")
     types = [dtype for table in tables for dtype, shape in table.values() if len(shape) > 1]
     context = text.get("max_position_embeddings")
     architecture = str(config.get("model_type", ""))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import provenance
+from engine.files.foreign import table
 from engine.files.gguf_header import GgufHeader
 from engine.files.safetensors_header import SIZES, Table
 from engine.wording import size
@@ -88,9 +89,7 @@ def need_of_gguf(name: str, header: GgufHeader, config: Mapping[str, Any], widen
 
 def need_of_folder(name: str, tables: Iterable[Table], config: Mapping[str, Any], widened: bool) -> MemoryNeed:
     """The need of an mlx-lm folder with these safetensors files. `config`: its config.json."""
-    tensors: Table = {}
-    for table in tables:
-        tensors |= table
+    tensors: Table = {name: tensor for own in tables for name, tensor in own.items()}
     stored = sum(math.prod(shape) * SIZES[dtype] for dtype, shape in tensors.values())
     weights = sum(_widened(part, tensors, config) for part in tensors) if widened else stored
     return MemoryNeed(name, weights, cache_bytes(config, widened), stored, widened)
@@ -110,17 +109,15 @@ def _widened(name: str, tensors: Table, config: Mapping[str, Any]) -> int:
 
 def _group_size(layer: str, config: Mapping[str, Any]) -> int:
     """Weights that share a scale, of the layer or of all; mlx-lm's own default is 64."""
-    stated = config.get("quantization")
-    quantisation = stated if isinstance(stated, dict) else {}
+    quantisation = table(config.get("quantization"))
     own = quantisation.get(layer)
-    found = own.get("group_size") if isinstance(own, dict) else quantisation.get("group_size")
+    found = (own if isinstance(own, dict) else quantisation).get("group_size")
     return found if isinstance(found, int) else 64
 
 
 def cache_bytes(config: Mapping[str, Any], widened: bool) -> int:
     """Bytes of keys and values of `CACHE_TOKENS` tokens; 0 where the configuration does not say."""
-    nested = config.get("text_config")
-    text = {**config, **(nested if isinstance(nested, dict) else {})}
+    text = {**config, **table(config.get("text_config"))}
 
     def whole(*names: str) -> int:
         """The first of these entries that is a positive number; 0 if none is."""

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import object_in, table
 
 WEIGHTS = "model*.safetensors"
 """The files that mlx-lm reads the weights from."""
@@ -23,7 +23,8 @@ def missing_parts(folder: Path, by_index: bool = True) -> str:
             conversion.
     """
     names = {file.name for file in folder.glob(WEIGHTS)}
-    expected = set(_indexed(folder)) if by_index else set()
+    stated = table(object_in(folder / _INDEX).get("weight_map")) if by_index else {}
+    expected = set(map(str, stated.values()))
     for match in filter(None, map(_NUMBERED.fullmatch, names)):
         expected |= {f"{match[1]}-{part:05}-of-{match[2]}.safetensors" for part in range(1, int(match[2]) + 1)}
     missing = sorted(name for name in expected if not os.path.isfile(folder / name))
@@ -31,14 +32,6 @@ def missing_parts(folder: Path, by_index: bool = True) -> str:
         return ""
     files = f"{len(missing)} of {len(expected | names)} weight files {'is' if len(missing) == 1 else 'are'} missing"
     return f" {files}: {listed(missing)}. Download the model again."
-
-
-def _indexed(folder: Path) -> list[str]:
-    try:
-        files = json_of(content_of(folder / _INDEX))["weight_map"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [str(name) for name in files.values()] if isinstance(files, dict) else []
 
 
 def listed(names: list[str]) -> str:

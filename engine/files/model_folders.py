@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import content_of, entries, json_of
 from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
 
@@ -17,10 +17,9 @@ from engine.files.whole_file import write_whole
 def added_folders() -> tuple[str, ...]:
     """Absolute paths, the last added last; none if the file is missing or damaged."""
     try:
-        stored = json_of(content_of(_place()))
+        return tuple(name for name in entries(json_of(content_of(_place()))) if isinstance(name, str))
     except (OSError, ValueError):
         return ()
-    return tuple(name for name in stored if isinstance(name, str)) if isinstance(stored, list) else ()
 
 
 def change_folders(folder: str, remove: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.errors import DraftlightError, is_number
 from engine.files import builtin
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import object_in
 from engine.files.gguf_header import read_header
 
 Sampling = tuple[tuple[str, float], ...]
@@ -46,12 +46,7 @@ def of_target(name: str) -> Sampling:
 
 def of_folder(folder: Path) -> Sampling:
     """What `generation_config.json` states; temperature 0 where it says that nothing is to be drawn."""
-    try:
-        stated = json_of(content_of(folder / _FILE))
-    except (OSError, ValueError):
-        return ()
-    if not isinstance(stated, dict):
-        return ()
+    stated = object_in(folder / _FILE)
     if stated.get("do_sample") is False:
         stated = {"temperature": 0.0, "repetition_penalty": stated.get("repetition_penalty")}
     return _sound(stated)

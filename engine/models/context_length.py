@@ -8,6 +8,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING
 
 from engine.errors import is_number, is_whole
+from engine.files.foreign import table
 
 _KEYS = (
     "max_position_embeddings",
@@ -35,8 +36,7 @@ def context_length(config: Mapping[str, Any], arguments: object = None) -> int:
         config: config.json, in which the text model's part may be nested as `text_config`.
         arguments: mlx-lm's `ModelArgs` of the loaded model.
     """
-    nested = config.get("text_config")
-    text = nested if isinstance(nested, dict) else {}
+    text = table(config.get("text_config"))
     merged = {**text, **config}
     # Cohere's position embeddings are rotary, and `max_position_embeddings` is the 8,192 of a table it does not have.
     keys = _KEYS[::-1] if str(merged.get("model_type")).startswith("cohere") else _KEYS

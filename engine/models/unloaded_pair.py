@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
+from engine.files.foreign import table
 from engine.files.gguf_header import read_header
 from engine.models.block_config import read_block_config
 from engine.models.block_model import block_reason
@@ -39,8 +40,7 @@ def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
         if config.get("model_type") == CUT_DRAFT:
             own = config.get("target_sha256") == target.sha256
             return "" if own else f"{place.name} was made for a target other than {target.name}.", ""
-        nested = config.get("text_config")
-        width = config.get("vocab_size") or (nested.get("vocab_size") if isinstance(nested, dict) else None)
+        width = config.get("vocab_size") or table(config.get("text_config")).get("vocab_size")
         tokens = from_folder(place, width if isinstance(width, int) else len(target.vocabulary))
         return _told(target, place.name, tokens)
     except DraftlightError as error:

@@ -58,7 +58,7 @@ def trace(data: bytes) -> None:
     """A trace is read, replayed, judged again, and taken for a chat."""
     from app.replay.player import Replay
     from app.session.session import Session
-    from engine.chats.answer_of_trace import making_of, state_of, text_of
+    from engine.chats.answer_of_trace import making_of, state_of
     from engine.exports.tables import options_of
     from engine.lens.rejudge import rejudge, why_not
     from engine.trace import read
@@ -70,7 +70,7 @@ def trace(data: bytes) -> None:
     replay.show(len(found.rounds))
     answer = replay.answer
     _ = answer.dividers, answer.thought_words, answer.tokens_per_second, answer.folded, answer.waiting_words
-    making_of(found), state_of(found), text_of(found)
+    making_of(found), state_of(found), found.text
     options = options_of(found)
     if not why_not(options, "rejection"):
         rejudge(found.rounds, options, "rejection")
@@ -641,12 +641,13 @@ def _result_files() -> list[bytes]:
 def records(data: bytes) -> None:
     """Records that the program itself keeps in its folder: of models, digests, folders."""
     from engine.files import hashes, library, model_folders
+    from engine.files.foreign import object_in
     from engine.files.paths import data_folder
 
     data_folder().mkdir(parents=True, exist_ok=True)
     for name in ("library.json", "hashes.json", "model_folders.json"):
         (data_folder() / name).write_bytes(data)
-    library._remembered(), hashes._read_record(), model_folders.added_folders()
+    library._remembered(), object_in(hashes._record_path()), model_folders.added_folders()
 
 
 def _record_files() -> list[bytes]:

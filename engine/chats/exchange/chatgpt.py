@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.chats.exchange.fields import entries, seconds, table, text
 from engine.chats.titles import title_of
 from engine.chats.values import ChatSettings, Conversation, Listed, Making, StoredMessage
+from engine.files.foreign import entries, seconds, table, text
 
 
 def matches(document: object) -> bool:

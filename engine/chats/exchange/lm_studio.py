@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.chats.exchange.fields import entries, seconds, table, text, whole
 from engine.chats.titles import title_of
 from engine.chats.values import ChatSettings, Conversation, Figures, Listed, Making, State, StoredMessage
-from engine.errors import is_number
+from engine.files.foreign import entries, number, seconds, table, text, whole
 
 _SYSTEM = "llm.prediction.systemPrompt"
 _STATES: dict[str, State] = {"userStopped": "stopped", "maxPredictedTokensReached": "length", "contextLengthReached": "context"}
@@ -28,7 +27,7 @@ def matches(document: object) -> bool:
 def conversations_in(document: object) -> tuple[list[Conversation], int]:
     """Its one conversation, and how many versions without text were left out."""
     top = table(document)
-    created = seconds(_number(top.get("createdAt")) / 1000)
+    created = seconds((number(top.get("createdAt")) or 0.0) / 1000)
     messages: list[StoredMessage] = []
     parent: int | None = None
     first: int | None = None
@@ -41,10 +40,9 @@ def conversations_in(document: object) -> tuple[list[Conversation], int]:
             if message is None:
                 left_out += 1
                 continue
-            number = len(messages) + 1
-            messages.append(replace(message, id=number, parent=parent))
+            messages.append(replace(message, id=len(messages) + 1, parent=parent))
             if place == selected or chosen is None:
-                chosen = number
+                chosen = len(messages)
         if chosen is None:
             continue
         if parent is None:
@@ -60,7 +58,7 @@ def conversations_in(document: object) -> tuple[list[Conversation], int]:
         id=0,
         title=name or title_of(prompt),
         created=created,
-        updated=seconds(_number(top.get("assistantLastMessagedAt")) / 1000) or created,
+        updated=seconds((number(top.get("assistantLastMessagedAt")) or 0.0) / 1000) or created,
         pinned=top.get("pinned") is True,
         named=bool(name),
         origin=f"lm-studio:{round(created * 1000)}:{name}" if created else "",
@@ -68,7 +66,7 @@ def conversations_in(document: object) -> tuple[list[Conversation], int]:
     return [Conversation(about, ChatSettings(system=system or text(top.get("systemPrompt"))), tuple(messages), first)], left_out
 
 
-def _message(version: Mapping[str, Any], created: float) -> StoredMessage | None:
+def _message(version: dict[str, Any], created: float) -> StoredMessage | None:
     role = version.get("role")
     if role not in ("user", "assistant"):
         return None
@@ -108,7 +106,3 @@ def _part(part: Mapping[str, Any]) -> str:
     if part.get("type") == "text":
         return text(part.get("text"))
     return f"[{text(part.get('type')) or 'attachment'}]" if part.get("type") in ("file", "image") else ""
-
-
-def _number(value: object) -> float:
-    return float(value) if is_number(value) else 0.0

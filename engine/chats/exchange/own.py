@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
-from engine.chats.exchange.fields import entries, seconds, table, text, whole
 from engine.chats.values import (
     ROLES,
     STATES,
@@ -20,6 +19,7 @@ from engine.chats.values import (
     settings_from_json,
     settings_to_json,
 )
+from engine.files.foreign import entries, seconds, table, text, whole
 from engine.provenance import version
 
 SCHEMA = "draftlight.chats/1"
