@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.errors import DraftlightError
-from engine.exports.chart_file import chart_svg
+from engine.exports.charts import chart_svg
 from engine.exports.csv_files import csv_texts
 from engine.exports.formats import FORMATS, ExportFormat, Wanted
 from engine.exports.json_file import to_json, total

@@ -103,7 +103,7 @@ class MlxBackend:
         from engine.drafters import feature_head
         from engine.drafters.automatic import together
         from engine.files.builtin import builtin_path
-        from engine.models.own_heads import trained_head
+        from engine.models.unloaded_pair import trained_head
 
         named = "builtin" if Path(target.path) == builtin_path() else ""
         loaded = []

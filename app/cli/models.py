@@ -12,8 +12,8 @@ from app.cli.table import aligned
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files import builtin, download, hub, library
+from engine.files.library import added_folders, change_folders
 from engine.files.memory import available_memory
-from engine.files.model_folders import added_folders, change_folders
 from engine.files.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
 from engine.wording import size

@@ -15,7 +15,7 @@ from engine.cluster.hosts import Cluster
 from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
-from engine.proof.plants import DESCRIPTIONS
+from engine.requests.prove import DESCRIPTIONS
 from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
 
 NOT_NOTICED = 3

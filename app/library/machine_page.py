@@ -21,9 +21,8 @@ from engine.errors import DraftlightError
 from engine.files import library, pairs
 from engine.files.builtin import builtin_path
 from engine.files.cached_models import CachedRevision, cached_revision, delete_cached
-from engine.files.library import HUB, OWN, LibraryModel
+from engine.files.library import HUB, OWN, LibraryModel, added_folders, change_folders
 from engine.files.memory import available_memory
-from engine.files.model_folders import added_folders, change_folders
 from engine.types import DrafterChecked
 from engine.wording import size
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.chats.database import PAGE, Database, readable
-from engine.chats.titles import UNTITLED
-from engine.chats.values import ROLES, STATES
+from engine.chats.values import ROLES, STATES, UNTITLED
 from engine.errors import DraftlightError
 from engine.trace import read
 

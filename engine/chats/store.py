@@ -16,15 +16,14 @@ from types import TracebackType
 from typing import Any
 
 from engine.chats import search
+from engine.chats.answer_of_trace import conversations_of, end_interrupted
 from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved, Database
 from engine.chats.exchange.own import own_origin
-from engine.chats.interrupted import end_interrupted
-from engine.chats.old_traces import conversations_of
 from engine.chats.presence import Presence, alone
 from engine.chats.repair import finish, repair
-from engine.chats.titles import UNTITLED, title_of
 from engine.chats.trace_files import TraceFiles
 from engine.chats.values import (
+    UNTITLED,
     ChatSettings,
     Conversation,
     Hit,
@@ -40,6 +39,7 @@ from engine.chats.values import (
     making_to_json,
     settings_from_json,
     settings_to_json,
+    title_of,
 )
 from engine.errors import DraftlightError
 from engine.files.paths import data_folder

@@ -7,10 +7,11 @@ import contextlib
 import json
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.cluster.hosts import Cluster
+from engine.cluster.hosts import Cluster, cluster_of
 from engine.cluster.rank import NAP
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, MemoryNeed
@@ -18,6 +19,7 @@ from engine.mlx_backend import MlxBackend
 from engine.serving.backend import Progress
 from engine.types import Round
 from engine.wording import capitalised
+from engine.worker import Engine
 
 PULSE = NAP
 """Seconds between two naps of the others while there is nothing to do: rank 0 comes when they wake."""
@@ -183,3 +185,10 @@ class ClusterBackend(MlxBackend):
             with contextlib.suppress(DraftlightError), self._told():
                 self._say(orders.Order(orders.Kind.END))
         super().close()
+
+
+def engine(ids: Iterator[int], cluster: Any, measures: bool = False) -> Engine:
+    """The engine for a cluster, which is given as its file has it; `ids`: of requests."""
+    made = Engine(partial(ClusterBackend, cluster_of(cluster)), measures=measures, ids=ids)
+    made.check_drafter("")  # says nothing without a target, but connects the ranks, which do not wait for ever
+    return made

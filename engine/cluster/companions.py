@@ -268,7 +268,7 @@ class Ranks:
 def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT) -> Launch:
     """How an `engine.process.client.ProcessEngine` starts rank 0 and, with it, the others."""
     return Launch(
-        engine="engine.cluster.rank_zero:engine",
+        engine="engine.cluster.backend:engine",
         arguments={"cluster": plain(cluster), "measures": measures},
         companions=partial(Ranks, cluster, silent),
     )

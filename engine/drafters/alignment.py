@@ -17,7 +17,7 @@ import numpy as np
 from engine.drafters.base import always
 from engine.models.block_config import BlockConfig
 from engine.models.block_model import BlockModel
-from engine.models.block_unroll import unroll
+from engine.models.block_unroll import unroll_blocks
 from engine.models.head_model import HeadModel
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import embedding_of, tap
@@ -119,7 +119,7 @@ def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: 
         slot = 0 if config.anchor_predicts else 1
         tokens, last = mx.array(known[anchors]), int(anchors[-1])
         slots = max(config.block_size, slot + 1)
-        rows = unroll(model, features[:last], mx.array(anchors), mx.array(known[: last + 1]), slots)[:, slot]
+        rows = unroll_blocks(model, features[:last], mx.array(anchors), mx.array(known[: last + 1]), slots)[:, slot]
         logits = model.logits(rows)
         if "markov_head" in model and slot >= model.markov_from:
             logits = logits + model.markov_head(rows, tokens, None)[0]

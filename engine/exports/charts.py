@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.exports import axes, series
-from engine.exports.drawing import Drawing, Frame, Palette, Point
+from engine.errors import DraftlightError
+from engine.exports import axes, captions, series
+from engine.exports.drawing import CAPTION, DARK, LIGHT, Drawing, Frame, Palette, Point
+from engine.exports.formats import Wanted
 from engine.exports.tables import dividers_of
 from engine.lens.bins import bin_size, means, proposals_shown
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartName
@@ -301,3 +303,24 @@ def draw(name: ChartName, trace: Trace, tally: Tally, palette: Palette) -> Drawi
     """A chart of an answer; `tally` is that of its rounds."""
     plain = None if trace.plain is None else trace.plain.throughput
     return DRAW[name](tally, palette, Setting(dividers_of(trace), plain))
+
+
+def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+    """As in `engine.exports.formats.Make`."""
+    return {"chart": chart_svg(traces, wanted.chart, wanted.theme)}
+
+
+def chart_svg(traces: Sequence[Trace], chart: str, theme: str = "light") -> str:
+    """One chart of the last answer as an SVG document, with its title, its axes and where it comes from.
+
+    Raises:
+        DraftlightError: an unknown chart, or no answer.
+    """
+    kind = next((kind for kind in CHARTS.values() if kind.name == chart), None)
+    if kind is None:
+        raise DraftlightError(f"There is no chart {chart!r}. Choose one of {', '.join(CHARTS)}.")
+    if not traces:
+        raise DraftlightError("There is no answer to draw.")
+    palette, trace = DARK if theme == "dark" else LIGHT, traces[-1]
+    drawing = draw(kind.name, trace, Tally.of(trace.rounds), palette)
+    return drawing.document(kind.title, kind.up, captions.lines(captions.provenance(trace), drawing.width, CAPTION))

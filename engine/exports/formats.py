@@ -96,7 +96,7 @@ FORMATS: dict[str, ExportFormat] = {
             "engine.exports.parquet_files:read_rounds_parquet",
             printable=False,
         ),
-        ExportFormat("svg", "one chart of the last answer", {".svg": "SVG"}, "engine.exports.chart_file:make", in_dialog=False),
+        ExportFormat("svg", "one chart of the last answer", {".svg": "SVG"}, "engine.exports.charts:make", in_dialog=False),
     )
 }
 """In the order in which they are offered; pictures that need fonts are in `app.export.kinds`."""

@@ -6,10 +6,11 @@ Its content policy forbids both, so that even a browser can be asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from engine.exports.report_style import stylesheet
+from engine.exports.drawing import DARK, FONT, LIGHT, Palette
 from engine.lens.pieces import without_controls
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -50,3 +51,103 @@ def worded(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(repr(entry) for entry in value) or "none"
     return "off" if value is False else "on" if value is True else str(value)
+
+
+def stylesheet() -> str:
+    """The whole style sheet; colours are variables, named as the fields of a `Palette`."""
+    return _SHEET.replace("LIGHT_COLOURS", _variables(LIGHT)).replace("DARK_COLOURS", _variables(DARK)).replace("FONT", FONT)
+
+
+def _variables(palette: Palette) -> str:
+    return " ".join(f"--{name.replace('_', '-')}: {colour};" for name, colour in asdict(palette).items())
+
+
+_SHEET = """
+:root { color-scheme: light dark; LIGHT_COLOURS }
+@media screen and (prefers-color-scheme: dark) { :root { DARK_COLOURS } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--background); color: var(--text); font: 15px/1.5 FONT; }
+main { max-width: 1080px; margin: 0 auto; padding: 28px 20px 120px; }
+h1 { font-size: 24px; line-height: 1.25; margin: 0 0 4px; }
+h2 { font-size: 19px; margin: 44px 0 8px; padding-top: 18px; border-top: 1px solid var(--line); }
+h3 { font-size: 15px; margin: 26px 0 8px; }
+p { margin: 6px 0; }
+a { color: var(--accent); }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+.dim, small { color: var(--dim); }
+small { font-size: 12.5px; line-height: 1.4; display: block; }
+.note { border: 1px solid var(--rejected); border-radius: 10px; padding: 10px 14px; margin: 14px 0; }
+.prompt { background: var(--panel); border: 1px solid var(--line); border-radius: 14px; padding: 12px 16px; margin: 12px 0 20px;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 12px 0; }
+.tile { flex: 1 1 220px; background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 12px 14px; }
+.tile dt { color: var(--dim); font-size: 13px; }
+.tile dd { margin: 0; }
+.value { font-size: 24px; font-weight: 600; font-variant-numeric: tabular-nums; }
+.unit { color: var(--dim); font-size: 13px; margin-left: 5px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 430px), 1fr)); gap: 14px; }
+figure { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; margin: 0; padding: 12px 14px; }
+figure h3 { margin: 0 0 4px; }
+figure svg { display: block; width: 100%; height: auto; }
+.answer { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 18px 20px; font-size: 16px;
+  line-height: 1.75; white-space: pre-wrap; overflow-wrap: anywhere; max-width: 75ch; }
+.accepted { background: var(--accepted-tint); border-radius: 3px; }
+.given { color: var(--dim); }
+.answer [data-word] { white-space: normal; }
+.correction { text-decoration: underline 1px var(--correction); text-underline-offset: 4px; }
+.bonus { text-decoration: underline dotted 1.5px var(--bonus); text-underline-offset: 4px; }
+.rejected { color: var(--ghost); text-decoration: line-through; font-size: .88em; }
+.unjudged { color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px; border-radius: 3px;
+  font-size: .88em; text-decoration: none; }
+.fold { font-weight: inherit; cursor: pointer; }
+.fold::before { content: "⋯" attr(data-n); color: var(--unjudged); outline: 1px dashed var(--unjudged); outline-offset: -1px;
+  border-radius: 3px; font-size: .8em; padding: 0 3px; margin: 0 3px; white-space: nowrap; }
+.fold .unjudged, .fold:focus-within::before { display: none; }
+.fold:focus-within .unjudged { display: inline; }
+.fold:focus-within::after { content: none !important; }
+.answer .rejected, .answer .unjudged { user-select: none; -webkit-user-select: none; }
+.answer [data-d]:hover { box-shadow: 0 0 0 2px var(--accent); border-radius: 3px; }
+[data-d]:hover::after, [data-w]:hover::after { content: attr(data-d) attr(data-w);
+  position: fixed; z-index: 2; left: 50%; bottom: 16px;
+  transform: translateX(-50%); width: max-content; max-width: min(94vw, 760px); white-space: pre-wrap; text-align: left;
+  background: var(--panel); color: var(--text); border: 1px solid var(--dim); border-radius: 12px; padding: 10px 16px;
+  font: 13px/1.5 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; box-shadow: 0 8px 30px #0006; }
+.switch { display: flex; align-items: center; gap: 10px; margin: 6px 0; font: 12.5px/1.4 FONT; color: var(--dim); }
+.switch::before { content: attr(data-words); order: 1; }
+.switch::after { content: ""; flex: 1; order: 2; border-top: 1px solid var(--dim); }
+.rules { background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 10px 14px; margin: 10px 0; }
+.bars { display: grid; grid-template-columns: 5em minmax(0, 460px); gap: 5px 12px; align-items: center; margin: 8px 0; }
+.bars > span { font-size: 13px; color: var(--dim); }
+.bars > .force { color: var(--text); font-weight: 600; }
+.bar { position: relative; height: 12px; background: var(--background); border-radius: 3px; }
+.bar b { display: block; height: 100%; border-radius: 3px; }
+.bar i { position: absolute; top: -3px; bottom: -3px; width: 2px; background: var(--text); }
+.legend { display: flex; flex-wrap: wrap; gap: 6px 18px; align-items: center; margin: 10px 0; font-size: 13px;
+  color: var(--dim); }
+.legend span span, .legend del { color: var(--text); padding: 0 3px; }
+.legend .rejected { color: var(--ghost); } .legend .unjudged { color: var(--unjudged); }
+.toggle { margin: 0 0 0 auto; padding: 0; border: 0; color: var(--text); }
+.toggle legend { float: left; padding: 0; } .toggle label { margin-left: 10px; }
+section:has(.toggle [value=none]:checked) .answer :is(.rejected, .fold),
+section:has(.toggle [value=rejected]:checked) .answer .fold { display: none; }
+.scroll { overflow: auto; max-height: 560px; border: 1px solid var(--line); border-radius: 12px; background: var(--panel); }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; min-width: 100%; }
+th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap; }
+thead th { position: sticky; top: 0; background: var(--panel); color: var(--dim); font-weight: 500; z-index: 1; }
+th.words, td.words { text-align: left; }
+td.chips { text-align: left; white-space: normal; min-width: 260px; }
+.chips > span { display: inline-block; margin: 0 12px 2px 0; white-space: pre; }
+.chips small { display: inline; margin-left: 5px; }
+.chips .accepted, .chips .rejected, .chips .unjudged { padding: 0 3px; }
+tbody tr:hover { background: var(--background); }
+.facts { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; font-size: 13.5px; margin: 8px 0; }
+.facts dt { color: var(--dim); }
+.facts dd { margin: 0; overflow-wrap: anywhere; }
+code { font: 12.5px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
+@media (max-width: 560px) { .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
+@media print { body { background: none; } main { max-width: none; padding: 0; }
+  .charts { grid-template-columns: 1fr 1fr; } h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
+  table { font-size: 10px; } th, td { padding: 2px 5px; } td.chips { min-width: 0; } td.words { white-space: pre-wrap; }
+  .scroll { max-height: none; overflow: visible; } .toggle { display: none; } figure, .tile, .rules { break-inside: avoid; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+"""

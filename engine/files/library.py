@@ -24,7 +24,7 @@ from typing import Any
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
 from engine.files import builtin
-from engine.files.foreign import content_of, json_of, table
+from engine.files.foreign import content_of, entries, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
@@ -402,3 +402,21 @@ def _remembers(entries: Mapping[str, Any]) -> str:
         return "chunks"
     stated = [value for key, value in entries.items() if key.endswith("sliding_window")]
     return "window" if any(stated) and entries.get("use_sliding_window") is not False else "keys"
+
+
+def added_folders() -> tuple[str, ...]:
+    """Absolute paths, the last added last; none if the file is missing or damaged."""
+    try:
+        return tuple(name for name in entries(json_of(content_of(_place()))) if isinstance(name, str))
+    except (OSError, ValueError):
+        return ()
+
+
+def change_folders(folder: str, remove: bool = False) -> None:
+    """Adds a folder, or leaves it out from now on. Raises `engine.files.whole_file.NotWritten`."""
+    others = [name for name in added_folders() if name != folder]
+    write_whole(_place(), json.dumps(others if remove else [*others, folder], ensure_ascii=False) + "\n", private=True)
+
+
+def _place() -> Path:
+    return data_folder() / "model_folders.json"

@@ -16,7 +16,7 @@ from engine.models.block_model import Attend, BlockModel
 _NEVER = -1e9
 
 
-def unroll(model: BlockModel, features: mx.array, anchors: mx.array, text: mx.array, slots: int) -> mx.array:
+def unroll_blocks(model: BlockModel, features: mx.array, anchors: mx.array, text: mx.array, slots: int) -> mx.array:
     """The normed outputs of the blocks of one text.
 
     Args:

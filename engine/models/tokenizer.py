@@ -7,18 +7,35 @@ tokenizers from a model's files.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.models.backend_errors import explained
 from engine.models.chat_templates import ChatTemplate
 from engine.types import Message, Thinking
+
+
+@contextlib.contextmanager
+def explained(what: str, remedy: str) -> Iterator[None]:
+    """Turns what goes wrong inside into a DraftlightError: `what` cannot be done, the reason, and what to do.
+
+    The library raises bare Exception, and where its own code breaks, something that is none: it derives from BaseException.
+    """
+    try:
+        yield
+    except DraftlightError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise DraftlightError(f"{what}: {(str(error).splitlines() or [type(error).__name__])[0]}. {remedy}") from error
+
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 """A batch of one needs no threads, and a process that has them is warned of each fork."""

@@ -12,10 +12,9 @@ from tokenizers import Tokenizer as Backend
 from engine.errors import DraftlightError
 from engine.files.foreign import content_of, json_of
 from engine.models import bare_tokenizers
-from engine.models.backend_errors import explained
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.token_spelling import byte_fallback, byte_level
-from engine.models.tokenizer import Special, Tokenizer
+from engine.models.tokenizer import Special, Tokenizer, explained
 
 
 def from_folder(folder: Path, width: int) -> Tokenizer:

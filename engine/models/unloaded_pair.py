@@ -1,4 +1,5 @@
-"""Whether a model that is not loaded can draft for a target, by its files alone: its tokens, or what a head was trained for."""
+"""What the files of models that are not loaded tell: whether one can draft for a target, by its tokens or by what a head was
+trained for, and which head was trained for a target."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from pathlib import Path
 
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
+from engine.files import library
 from engine.files.foreign import table
 from engine.files.gguf_header import read_header
 from engine.models.block_config import read_block_config
@@ -50,3 +52,26 @@ def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
 def _told(target: LoadedModel, name: str, tokens: Tokenizer) -> tuple[str, str]:
     reason = vocabulary_reason(target, name, tokens.vocabulary)
     return (reason, "") if reason else ("", template_warning(target, name, tokens))
+
+
+def trained_head(target_sha256: str) -> Path | None:
+    """The newest folder among the models on this machine with a head for the target of this digest; None if there is none."""
+    heads = [Path(model.target) for model in library.find() if model.only_drafts and not model.problem]
+    fitting = [folder for folder in heads if _target_of(folder) == target_sha256]
+    return max(fitting, key=_changed, default=None)
+
+
+def _target_of(folder: Path) -> str | None:
+    """The digest of the target that a head states; None of anything else."""
+    try:
+        stated = read_json(folder / "config.json", required=False)
+    except DraftlightError:
+        return None
+    return str(stated.get("target_sha256") or "?") if stated.get("model_type") == HEAD_FOLDER else None
+
+
+def _changed(folder: Path) -> float:
+    try:
+        return (folder / "config.json").stat().st_mtime
+    except OSError:
+        return 0.0

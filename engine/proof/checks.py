@@ -15,9 +15,8 @@ from engine.proof.decodes import decodes
 from engine.proof.invariance import invariance
 from engine.proof.judges import CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
 from engine.proof.known_answers import known_answers
-from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
 from engine.proof.process import GAMMA
-from engine.requests.prove import Finding
+from engine.requests.prove import DESCRIPTIONS, NEEDS_DISTRIBUTION, Finding
 from engine.target.prompt_cache import logits_width
 from engine.types import RATIO_RULES, RULES, DecodingOptions, Effort, Gamma, Plant
 

@@ -1,4 +1,4 @@
-"""What a check found, before it is known how many others there are and hence how small a p-value has to be."""
+"""What `prove` is asked for, what its checks find, and its report."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from engine.statistics import ChiSquare
 from engine.values import SEED_LIMIT, ModelInfo
 
 Effort = Literal["quick", "default", "thorough"]
-
-
 Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw"]
-
-
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-
-
 PLANTS: tuple[Plant, ...] = get_args(Plant)
-"""Defects that `prove` can plant on purpose, to show that it notices them; `engine.proof.plants` tells what each is."""
+"""Defects that `prove` can plant on purpose, to show that it notices them: each is a mistake that was made by someone, and biases
+the text without making it look wrong."""
+DESCRIPTIONS: dict[Plant, str] = {
+    "shared-noise": "the ratio test draws its correction with the noise that the rejected proposal was drawn with",
+    "residual-from-p": "a rejected proposal is replaced by a draw from p instead of from the residual",
+    "stale-noise": "block verification keys its noise by position alone, so a later round reuses the discarded draws",
+    "unfiltered-q": "the ratio test uses q from before the filter, not the filtered q that the proposal was drawn from",
+    "dropped-draw": "a drafter that chooses its own draft length takes back its latest token if that token was unlikely",
+}
+
+NEEDS_DISTRIBUTION: tuple[Plant, ...] = ("shared-noise", "stale-noise", "unfiltered-q", "dropped-draw")
+"""Without effect on a drafter whose proposals are deterministic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Generator
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self
 
 from engine import provenance
 from engine.clock import Clock
@@ -28,15 +31,15 @@ from engine.files.logs import explain
 from engine.files.paths import traces_folder
 from engine.lens.thoughts import opened_by
 from engine.metrics import Totals, violations
+from engine.rounds.text_stream import AnswerText
 from engine.serving.backend import Backend
-from engine.serving.beside import Beside
-from engine.serving.branching import Beginning, beginning, with_given_ids
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
 from engine.serving.prompt import ContextFull, Prompt, prompt_of, uses_template
 from engine.trace import Writer, trace_name
 from engine.types import (
     SEED_LIMIT,
+    DecodingOptions,
     Event,
     Finish,
     PrefillProgress,
@@ -48,6 +51,53 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
+
+
+class Beside:
+    """One thread that does one task after another, never more than one behind.
+
+    Numpy computes without the interpreter's lock, so tasks made of its operations run while MLX computes or Python goes on.
+    Nothing may be asked of MLX here. Use it as a context, which waits for what is under way. Like the engine thread it keeps no
+    process from ending, which a pool of `concurrent.futures` does.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._is_free = threading.Event()
+        self._is_free.set()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._work, name="draftlight-beside", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._tasks.put(None)
+        self._thread.join()
+
+    def put(self, task: Callable[[], object]) -> None:
+        """Begins the task, once the one before is done. Raises what that one raised; then nothing is begun."""
+        self.wait()
+        self._is_free.clear()
+        self._tasks.put(task)
+
+    def wait(self) -> None:
+        """Until nothing is under way. Raises what the last task raised, once."""
+        self._is_free.wait()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except Exception as error:  # whoever waits is told
+                self._error = error
+            del task  # with the arrays that it holds
+            self._is_free.set()
+
 
 _log = logging.getLogger(__name__)
 
@@ -367,3 +417,49 @@ def _with_changes(request: Request, changes: dict[str, Any]) -> Request:
 
 def _cancelled(run: Run) -> RunFinished:
     return RunFinished(run.id, "cancelled", "", 0, 0.0, 0.0, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The tokens an answer begins with, as ids, because text need not become the same tokens again.
+
+    Attributes:
+        text: what they add to the answer. An unfinished character at the end comes with the token that completes it.
+    """
+
+    ids: tuple[int, ...] = ()
+    text: str = ""
+
+
+def with_given_ids(target: Any, request: Request) -> Request:
+    """A request whose answer begins with a text, with the tokens of that text."""
+    if request.given or not request.given_text:
+        return request
+    ids = tuple(target.tokenizer.encode(request.given_text, allow_special=True))
+    longest = request.options.max_tokens + len(ids)
+    return replace(request, given=ids, options=request.options.replace(max_tokens=longest))
+
+
+def beginning(target: Any, given: Sequence[int], options: DecodingOptions, prompt_tokens: int) -> Beginning:
+    """The beginning of an answer with these ids. Raises DraftlightError where the answer cannot go on from there."""
+    if not given:
+        return Beginning()
+    size = len(target.vocabulary)
+    wrong = next((token for token in given if not 0 <= token < size), None)
+    if wrong is not None:
+        raise DraftlightError(f"The answer cannot begin with token {wrong}: {target.name} has tokens 0 to {size - 1}.")
+    if any(token in target.eos_ids for token in given):
+        raise DraftlightError("This token ends the answer, so nothing could follow it. Choose another.")
+    if len(given) >= options.max_tokens:
+        raise DraftlightError(
+            f"The answer may have at most {options.max_tokens:,} tokens, and the branch already has {len(given):,}. "
+            "Increase Max tokens, or branch earlier."
+        )
+    if prompt_tokens + len(given) >= target.context_length:
+        raise DraftlightError(
+            f"The answer already fills the context of {target.context_length:,} tokens of {target.name}. Branch earlier."
+        )
+    text = AnswerText(target.tokenizer, (), frozenset()).begin(given)
+    if any(stop in text for stop in options.stop):
+        raise DraftlightError("This token completes a stop sequence, which ends the answer. Choose another.")
+    return Beginning(tuple(given), text)

@@ -1,4 +1,5 @@
-"""What all trainings of a drafter share: steps, measurements on held-out text, checkpoints.
+"""Stage 3 of a training: what all drafters share (steps, measurements on held-out text, checkpoints), and what a head and a block
+drafter learn from features on disk.
 
 What a training depends on is `Plan`; with `steps` given, the weights after an interruption are those without one, to the bit.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,9 +21,15 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
+from engine.models.block_config import BlockConfig
+from engine.models.block_model import BlockModel
+from engine.models.block_unroll import unroll_blocks
+from engine.models.head_model import HeadConfig, HeadModel
 from engine.requests.train import HeldOut
+from engine.training import features
+from engine.training.chains import soft_loss, unroll
 from engine.training.features import Example
-from engine.training.lessons import SHARPNESS, Lessons, common_opening, groups, shuffled, softmax
+from engine.training.lessons import SHARPNESS, Lessons, Targets, common_opening, groups, shuffled, softmax
 
 MOST_HELD_OUT = 80
 COUNTED_FROM = 0.5
@@ -259,3 +266,176 @@ def held_out(described: dict[str, Any]) -> HeldOut:
 
 def _write(file: Path, arrays: dict[str, mx.array], progress: dict[str, Any]) -> None:
     write_whole(file, lambda opened: mx.save_safetensors(opened, arrays, {"progress": json.dumps(progress)}))
+
+
+POSITIONS = 4
+"""Draft positions that are measured."""
+
+
+def head_memory(config: HeadConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
+    """About how many bytes a training takes beside the target: weights, gradients, moments and their successors, and what a
+    step keeps for its gradient, the logits of one chain step at a time. The longest record decides what attention takes."""
+    tokens = max(plan.batch_tokens, longest)
+    kept = 14 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_attention_heads * longest
+    inputs = 2 * len(config.taps) * config.hidden_size
+    return 4 * (6 * parameters + tokens * (plan.steps_back * kept + 4 * columns + inputs))
+
+
+class HeadTraining(DrafterTraining):
+    """The training of a head.
+
+    Args:
+        head: float32; it is changed in place. embedding: the target's, ids to vectors.
+        train, held_out: see `split`.
+    """
+
+    def __init__(
+        self, plan: Plan, head: HeadModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
+    ) -> None:
+        self.head = head
+        ids = np.array(head.target_ids)
+
+        def lessons(prefix: int) -> Lessons:
+            """The chain from position t predicts the token at t + 2."""
+            return Lessons(head.config, ids, embedding, plan.copied, max(0, prefix - 2))
+
+        super().__init__(plan, head, ids, train, held_out, POSITIONS, lessons)
+
+    def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
+        return self.lessons.prepare(batch, self.plan.steps_back)
+
+    def _loss(self, inputs: mx.array, embedded: mx.array, targets: Sequence[Targets]) -> mx.array:
+        loss = mx.array(0.0)
+        steps = unroll(self.head, self.head.fuse(inputs), embedded, len(targets))
+        for feature, target in zip(steps, targets, strict=True):
+            hidden = self.head.norm(feature.reshape(-1, feature.shape[-1])[target.rows])
+            head = self.head.head.weight
+            loss = loss + soft_loss(hidden, head, target.columns, target.labels, target.weights, SHARPNESS, self.plan.variation)
+        return loss
+
+    def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
+        """Of every second position."""
+        inputs, embedded, labels = self.lessons.load(batch, POSITIONS)
+        steps = unroll(self.head, self.head.fuse(inputs), embedded, POSITIONS)
+        mx.eval(steps)
+        for step, feature in enumerate(steps):
+            wanted = self.lessons.wanted(batch, labels, inputs.shape[1], step, prompts=False)
+            rows, _, ids, logs = (part[::2] for part in wanted)
+            logits = self.head.logits(feature.reshape(-1, feature.shape[-1])[mx.array(rows)]) if len(rows) else mx.zeros((0, 1))
+            yield step, np.array(logits), ids, logs
+
+    def _multiply(self, factor: float) -> None:
+        self.head.head.weight = self.head.head.weight * factor
+
+
+REACH = 4.0
+"""The weight of a slot falls by e for every so many before it: it counts only where those were accepted (DeepSpec)."""
+MEASURED_ANCHORS = 24
+"""Of a held-out record."""
+
+Laid = tuple[mx.array, mx.array, mx.array]
+"""Features (rows, taps x hidden) of a record, its anchors (blocks,) and its tokens, those of the last block
+included."""
+
+
+def block_memory(config: BlockConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
+    """About how many bytes a training takes beside the target, as `head_memory`."""
+    slots = max(1, plan.batch_tokens // longest) * plan.anchors * plan.steps_back
+    attention = 2 * config.num_attention_heads * (longest + plan.steps_back)
+    kept = config.num_hidden_layers * (12 * config.hidden_size + 5 * config.intermediate_size + attention)
+    inputs = max(plan.batch_tokens, longest) * (2 * len(config.taps) + 4) * config.hidden_size
+    return 4 * (6 * parameters + slots * (kept + 4 * columns) + inputs)
+
+
+class BlockTraining(DrafterTraining):
+    """The training of a block drafter of our own packaging.
+
+    Args:
+        model: float32, bound to its target; it is changed in place. embedding: the target's, ids to vectors.
+    """
+
+    def __init__(
+        self, plan: Plan, model: BlockModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
+    ) -> None:
+        self.block, self._slots = model, plan.steps_back
+        ids = np.array(model.target_ids)
+        super().__init__(
+            plan, model, ids, train, held_out, min(self._slots, 4), lambda prefix: self._lessons(ids, embedding, prefix)
+        )
+
+    def _lessons(self, ids: np.ndarray, embedding: Any, prefix: int) -> Lessons:
+        self._first = max(1, prefix - 1)  # the block after an anchor begins with the token after it
+        return Lessons(self.block.config, ids, embedding, self.plan.copied, self._first - 1)
+
+    def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
+        generator = np.random.default_rng([self.plan.seed, self.progress.step])
+        laid, parts = [], []
+        offset = 0
+        for example in batch:
+            anchors = self._anchors(example)
+            anchors = np.sort(generator.permutation(anchors)[: self.plan.anchors])
+            read, ids, logs = features.load(example)
+            laid.append(self._laid(example, read, anchors))
+            block, slot = np.nonzero(anchors[:, None] + np.arange(self._slots) < len(example) - 1)
+            places = anchors[block] + slot
+            weights = np.exp(-slot / REACH).astype(np.float32)
+            if self.plan.copied < 1:
+                weights[self.lessons.copies_in(example)[places + 1]] *= self.plan.copied
+            rows = offset + block * self._slots + slot
+            parts.append((rows, weights, ids[places].astype(np.int64), logs[places].astype(np.float32)))
+            offset += len(anchors) * self._slots
+        rows, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
+        columns = self.lessons.column[all_ids]
+        labels = np.where(columns >= 0, softmax(all_logs * SHARPNESS), np.float32(0))
+        return laid, *(mx.array(array) for array in (rows.astype(np.int32), columns, labels, weights / weights.sum()))
+
+    def _anchors(self, example: Example) -> np.ndarray:
+        """Every place of an anchor in the answer of a record."""
+        return np.arange(max(self._first, example.prompt_length - 1), len(example) - 1)
+
+    def _laid(self, example: Example, read: np.ndarray, anchors: np.ndarray) -> Laid:
+        before = mx.array(np.asarray(read[: anchors[-1]], np.float32))
+        return before, mx.array(anchors.astype(np.int32)), mx.array(example.tokens[: anchors[-1] + self._slots])
+
+    def _loss(self, laid: Sequence[Laid], rows: mx.array, columns: mx.array, labels: mx.array, weights: mx.array) -> mx.array:
+        pairs = [self._filled(of_record) for of_record in laid]
+        hidden, read = (
+            mx.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])[rows] for parts in zip(*pairs, strict=True)
+        )
+        base = hidden * self.block.config.logit_scale, self.block.output_rows
+        projected = self.block.markov_head.markov_w2.weight
+        return soft_loss(read, projected, columns, labels, weights, SHARPNESS, self.plan.variation, base)
+
+    def _filled(self, laid: Laid) -> tuple[mx.array, mx.array]:
+        """(blocks, slots, hidden) outputs, and (blocks, slots, rank) what the Markov head reads off the tokens of the text before
+        each."""
+        _, anchors, text = laid
+        hidden, state = unroll_blocks(self.block, *laid, self._slots), None
+        said = []
+        for slot in range(self._slots):
+            if slot < self.block.markov_from:
+                said.append(mx.zeros((len(anchors), self.block.markov_head.rank)))
+                continue
+            before = text[mx.minimum(anchors + slot, len(text) - 1)]
+            one, state = self.block.markov_head.read(hidden[:, slot], before, state)
+            said.append(one)
+        return hidden, mx.stack(said, axis=1)
+
+    def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
+        for example in batch:
+            every = self._anchors(example)
+            anchors = every[:: max(1, len(every) // MEASURED_ANCHORS)]
+            read, ids, logs = features.load(example)
+            hidden, said = self._filled(self._laid(example, read, anchors))
+            for slot in range(self._positions):
+                kept = np.flatnonzero(anchors + slot < len(example) - 1)
+                before = anchors[kept] + slot
+                rows = mx.array(kept)
+                bias = self.block.markov_head.markov_w2(said[rows, slot])
+                logits = np.array(self.block.logits(hidden[rows, slot]) + bias)
+                yield slot, logits, ids[before].astype(np.int64), logs[before].astype(np.float32)
+
+    def _multiply(self, factor: float) -> None:
+        self.block.config = replace(self.block.config, logit_scale=self.block.config.logit_scale * factor)
+        weight = self.block.markov_head.markov_w2.weight
+        self.block.markov_head.markov_w2.weight = weight * factor

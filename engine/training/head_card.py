@@ -9,8 +9,8 @@ from pathlib import Path
 from engine.models.block_config import BlockConfig
 from engine.models.head_model import HeadConfig
 from engine.requests.train import HeldOut
-from engine.training import block_training, lessons, texts
 from engine.training import drafter_training as training
+from engine.training import lessons, texts
 from engine.training.batches import LABELS
 from engine.training.drafter_training import Plan, TrainingProgress
 from engine.wording import size
@@ -143,7 +143,7 @@ def _learned(facts: Facts) -> str:
         )
     return (
         f"- Blocks of {plan.steps_back} places after at most {plan.anchors} random tokens of each answer and step. The weight of "
-        f"a place falls by e for every {block_training.REACH:g} before it{_copies(plan)}."
+        f"a place falls by e for every {training.REACH:g} before it{_copies(plan)}."
     )
 
 

@@ -24,15 +24,20 @@ from engine.models.loaded import LoadedModel
 from engine.models.tokenizer_files import read_json
 from engine.requests.train import STAGES, HeldOut, Trained, TrainRequest
 from engine.target.layer_taps import embedding_of
-from engine.training import block_training, features, head_card, texts
+from engine.training import features, head_card, texts
 from engine.training.batches import Reader
-from engine.training.block_start import block_config_for, fresh_block, mask_token
-from engine.training.block_training import BlockTraining
-from engine.training.drafter_training import DrafterTraining, Plan
+from engine.training.drafter_training import BlockTraining, DrafterTraining, HeadTraining, Plan, block_memory, head_memory
 from engine.training.features import Example
+from engine.training.first_weights import (
+    block_config_for,
+    config_for,
+    earlier_head,
+    frequent_tokens,
+    fresh_block,
+    fresh_head,
+    mask_token,
+)
 from engine.training.fitting import CHECKPOINT, Report, ended, run_to_end, weights_file
-from engine.training.head_start import config_for, earlier_head, frequent_tokens, fresh_head
-from engine.training.head_training import HeadTraining, memory_needed
 from engine.training.lessons import split
 from engine.training.reading import default_taps, reader_for
 from engine.training.work import Work
@@ -291,9 +296,9 @@ class _Run:
         longest = max(map(len, training.train))
         columns = len(training.ids)
         if isinstance(self.config, BlockConfig):
-            memory = block_training.memory_needed(self.config, columns, training.plan, longest, parameters)
+            memory = block_memory(self.config, columns, training.plan, longest, parameters)
         else:
-            memory = memory_needed(self.config, columns, training.plan, longest, parameters)
+            memory = head_memory(self.config, columns, training.plan, longest, parameters)
         self.tell(f"Training needs about {size(memory)} of memory in addition to the target; --batch-tokens changes this.")
         if training.progress.step:
             self.tell(f"Continuing at step {training.progress.step:,}.")

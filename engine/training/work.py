@@ -3,7 +3,7 @@
     settings.json   the settings of each stage that was begun here
     text/           the records, a file for each batch (`engine.training.texts`)
     features/       one folder for each file of text (`engine.training.features`)
-    train/          checkpoint and best weights (`engine.training.head_training`)
+    train/          checkpoint and best weights (`engine.training.drafter_training`)
 
 Whatever is written appears under its name in one step, so that an interruption leaves whole files only.
 """

@@ -126,7 +126,7 @@ DOORS = {
     "engine/files/builtin.py": "the built-in model",
     "engine/files/download.py": "a model of the Hugging Face Hub",
     "engine/files/hub.py": "a model of the Hugging Face Hub",
-    "engine/models/hub.py": "a model of the Hugging Face Hub",
+    "engine/models/loading.py": "a model of the Hugging Face Hub",
     "app/conversation/link_question.py": "a link in an answer, a model's page on the Hub",
     "engine/cluster/about.py": "machines that share a target",
     "engine/cluster/companions.py": "machines that share a target",

@@ -35,7 +35,7 @@ from engine.drafters import base
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
-from engine.serving.beside import Beside
+from engine.serving.answer import Beside
 from engine.target.prompt_cache import logits_width
 from engine.types import (
     DecodingOptions,

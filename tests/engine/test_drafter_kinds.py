@@ -22,7 +22,7 @@ from engine.mlx_backend import MlxBackend
 from engine.models import loading
 from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
-from engine.models.own_heads import trained_head
+from engine.models.unloaded_pair import trained_head
 from tests.engine.tiny_models import write_gguf
 
 REPOSITORY = Path(__file__).parents[2]

@@ -640,14 +640,14 @@ def _result_files() -> list[bytes]:
 
 def records(data: bytes) -> None:
     """Records that the program itself keeps in its folder: of models, digests, folders."""
-    from engine.files import hashes, library, model_folders
+    from engine.files import hashes, library
     from engine.files.foreign import object_in
     from engine.files.paths import data_folder
 
     data_folder().mkdir(parents=True, exist_ok=True)
     for name in ("library.json", "hashes.json", "model_folders.json"):
         (data_folder() / name).write_bytes(data)
-    library._remembered(), object_in(hashes._record_path()), model_folders.added_folders()
+    library._remembered(), object_in(hashes._record_path()), library.added_folders()
 
 
 def _record_files() -> list[bytes]:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.chats.titles import title_of
-from engine.chats.values import ChatSettings, Conversation, Listed, Making, StoredMessage
+from engine.chats.values import ChatSettings, Conversation, Listed, Making, StoredMessage, title_of
 from engine.files.foreign import entries, seconds, table, text
 
 

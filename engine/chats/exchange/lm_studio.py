@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.chats.titles import title_of
-from engine.chats.values import ChatSettings, Conversation, Figures, Listed, Making, State, StoredMessage
+from engine.chats.values import ChatSettings, Conversation, Figures, Listed, Making, State, StoredMessage, title_of
 from engine.files.foreign import entries, number, seconds, table, text, whole
 
 _SYSTEM = "llm.prediction.systemPrompt"

@@ -27,8 +27,7 @@ from engine.drafter_kinds import DRAFTERS, may_fit
 from engine.errors import DraftlightError
 from engine.files import builtin, download, library
 from engine.files.cached_models import delete_cached
-from engine.files.library import LibraryModel
-from engine.files.model_folders import added_folders
+from engine.files.library import LibraryModel, added_folders
 from engine.types import DrafterChecked
 from engine.wording import size
 from tests.app.driving import Open

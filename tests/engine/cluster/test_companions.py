@@ -212,5 +212,5 @@ def test_a_rank_that_hears_nothing_of_its_starter_ends_if_it_was_answered_before
 def test_a_launch_names_an_engine_that_can_be_made_from_json() -> None:
     launch = launch_for(SPREAD)
     assert cluster_of(json.loads(json.dumps(launch.arguments["cluster"]))) == SPREAD
-    assert launch.engine == "engine.cluster.rank_zero:engine"
+    assert launch.engine == "engine.cluster.backend:engine"
     assert launch.companions is not None and isinstance(launch.companions(), companions.Ranks)

@@ -93,8 +93,8 @@ def test_what_does_not_fit_or_is_not_there_is_said(tmp_path: Path, monkeypatch: 
     def offline(*_: Any, **__: Any) -> str:
         raise OSError("no network")
 
-    monkeypatch.setattr("engine.models.hub.snapshot_download", offline)
-    monkeypatch.setattr("engine.models.hub.need_ahead", lambda name, widened: None)
+    monkeypatch.setattr("engine.models.loading.snapshot_download", offline)
+    monkeypatch.setattr("engine.models.loading.need_ahead", lambda name, widened: None)
     base = tiny_models.write_folder(tmp_path / "base")
     adapter_of_peft("base", tmp_path / "more", use_dora=True)
     adapter_of_mlx_lm(base, tmp_path / "other", lora_parameters=PARAMETERS | {"rank": 5})

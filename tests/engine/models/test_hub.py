@@ -10,7 +10,7 @@ import pytest
 from engine.errors import DraftlightError, NotEnoughMemory
 from engine.files.library import own_place
 from engine.files.memory import MemoryNeed
-from engine.models import hub
+from engine.models import loading as hub
 from engine.models.loading import load
 from engine.serving.model_slots import ModelSlots
 from tests.engine import tiny_models

@@ -33,7 +33,7 @@ from safetensors.numpy import load_file, save_file
 from engine.errors import DraftlightError
 from engine.files.builtin import SHA256
 from engine.files.safetensors_header import check_safetensors
-from engine.models import hub, loading
+from engine.models import loading
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.pair_check import check_pair
@@ -353,7 +353,7 @@ def no_download(*_: object, **__: object) -> str:
 def test_what_is_no_model_is_never_downloaded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(hub, "offers", no_download)
+    monkeypatch.setattr(loading, "offers", no_download)
     with pytest.raises(DraftlightError, match=r"no model at|no config\.json"):
         load(name)
 
@@ -377,7 +377,7 @@ def test_a_hub_model_in_the_cache_of_the_hub_client_is_loaded_from_there(tmp_pat
         assert local_files_only, "the Hub is asked about what is here"
         return folder.as_posix()
 
-    monkeypatch.setattr(hub, "snapshot_download", snapshot)
+    monkeypatch.setattr(loading, "snapshot_download", snapshot)
     steps: list[str] = []
     assert load("organisation/model", lambda step, _: steps.append(step)).name == "organisation/model"
     assert steps == ["loading the model"]

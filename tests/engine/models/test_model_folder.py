@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from engine.errors import DraftlightError
-from engine.models import hub as hub_models
+from engine.models import loading as hub_models
 from engine.models.loading import load
 from tests.engine import tiny_models
 

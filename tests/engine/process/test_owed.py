@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.process.owed import Owed
+from engine.process.client import Owed
 from engine.types import (
     BenchFinished,
     DecodingOptions,

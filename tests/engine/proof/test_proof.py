@@ -26,9 +26,8 @@ from engine.proof import known_answers as noise_checks
 from engine.proof.contexts import Rows
 from engine.proof.decodes import SETTING, decodes, filtered
 from engine.proof.judges import CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
-from engine.proof.plants import DESCRIPTIONS, NEEDS_DISTRIBUTION
 from engine.proof.process import LIKELIEST, SimulatedRounds, process_of
-from engine.requests.prove import FALSE_ALARM, Finding, concluded, level_for
+from engine.requests.prove import DESCRIPTIONS, FALSE_ALARM, NEEDS_DISTRIBUTION, Finding, concluded, level_for
 from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE

@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import DraftlightError
 from engine.requests.compare import CompareRequest
-from engine.serving.beside import Beside
+from engine.serving.answer import Beside
 from engine.trace import read
 from engine.types import (
     DecodingOptions,

@@ -12,7 +12,7 @@ import pytest
 from engine.decoding import decode
 from engine.drafters import DraftModel
 from engine.errors import DraftlightError
-from engine.serving.branching import beginning
+from engine.serving.answer import beginning
 from engine.trace import read
 from engine.types import RULES, DecodingOptions, Message, Request, Round, RoundFinished, RunFailed, RunFinished, RunStarted
 from engine.worker import Engine

@@ -15,15 +15,13 @@ from engine.decoding import DecodingOptions, decode
 from engine.drafters.block import BlockDrafter
 from engine.drafters.feature_head import FeatureHead
 from engine.models.block_model import BlockModel
-from engine.models.block_unroll import unroll
+from engine.models.block_unroll import unroll_blocks
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import embedding_of, tap
 from engine.training import features, texts
-from engine.training.block_start import block_config_for, fresh_block
-from engine.training.block_training import BlockTraining
-from engine.training.drafter_training import Plan
+from engine.training.drafter_training import BlockTraining, Plan
 from engine.training.features import Example
-from engine.training.head_start import config_for, fresh_head
+from engine.training.first_weights import block_config_for, config_for, fresh_block, fresh_head
 from engine.training.reading import TargetReader
 from tests.engine.block_files import random_block
 from tests.engine.small_models import VOCAB, emitted_ids, tiny_llama
@@ -47,7 +45,7 @@ def features_of(target: nn.Module, text: list[int]) -> mx.array:
 
 
 def unrolled(block: BlockModel, features: mx.array, text: list[int], anchors: list[int], slots: int) -> np.ndarray:
-    return np.array(unroll(block, features[: max(anchors)], mx.array(anchors), mx.array(text), slots))
+    return np.array(unroll_blocks(block, features[: max(anchors)], mx.array(anchors), mx.array(text), slots))
 
 
 LAYERS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from engine.training import features, texts
 from engine.training.batches import LABELS, Read
 from engine.training.chains import unroll
 from engine.training.cpu_llama import CpuLlama
-from engine.training.head_start import config_for, fresh_head
+from engine.training.first_weights import config_for, fresh_head
 from engine.training.reading import TargetReader, default_taps
 from tests.engine.small_models import VOCAB, greedy_of_mlx_lm, tiny_llama, tiny_qwen3
 
