@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QCloseEvent,
     QFontMetrics,
     QGuiApplication,
+    QKeyEvent,
     QPaintEvent,
     QResizeEvent,
 )
@@ -249,6 +250,7 @@ class Window(QMainWindow):
         self.header.sidebar.clicked.connect(self.toggle_sidebar)
         self.sidebar.new_wanted.connect(self.new_chat)
         self.sidebar.chosen.connect(self._open_chat)
+        self.sidebar.list.clicked.connect(self._chat_clicked)
         self.sidebar.deleted.connect(self.chats.delete)
         self.sidebar.duplicated.connect(self.chats.duplicate_other)
         self.sidebar.exported.connect(self.chat_files.export)
@@ -651,6 +653,13 @@ class Window(QMainWindow):
         else:
             self.chats.open(number, message, partial(self._show_message, message))
 
+    @Slot()
+    def _chat_clicked(self) -> None:
+        """Who clicks on a chat goes on writing in it; left in the list, the keyboard would pin it with P and delete it with
+        Backspace."""
+        if self.sidebar.list.number() is not None:
+            self.composer.edit.setFocus(Qt.FocusReason.MouseFocusReason)
+
     def _show_message(self, message: int | None) -> None:
         """Scrolls to a message of the chat that is shown."""
         if message is not None:
@@ -831,6 +840,18 @@ class Window(QMainWindow):
         if event.oldSize().width() != event.size().width():
             self._divide()
         self._make_room()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Letters that nothing else takes begin a message, wherever the keyboard was."""
+        command = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
+        letters, edit = event.text(), self.composer.edit
+        if letters.strip() and letters.isprintable() and not event.modifiers() & command and edit.isVisible():
+            if self.tour.isVisible():
+                self.tour.end()
+            edit.setFocus()
+            QApplication.sendEvent(edit, event)
+        else:
+            super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """In stages: remember the place, go quiet, then stop the engine and wait for it, at most a few seconds. What could not

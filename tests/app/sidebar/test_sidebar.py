@@ -57,6 +57,20 @@ def test_enter_opens_a_chat_and_the_list_marks_it(qtbot: QtBot, window: Window) 
     assert window.sidebar.list.delegate.current == window.chat.kept.number == window.settings.conversation
 
 
+def test_a_click_on_a_chat_leaves_the_keyboard_to_the_message(qtbot: QtBot, window: Window) -> None:
+    sidebar = window.sidebar.list
+    where = sidebar.visualRect(window.sidebar.model.index(titles(window).index("Dinner"))).center()
+    qtbot.mouseClick(sidebar.viewport(), Qt.MouseButton.LeftButton, pos=where)
+    qtbot.waitUntil(lambda: window.session.newest_prompt == "Dinner")
+    assert window.focusWidget() is window.composer.edit, "in the list P would pin the chat, and Backspace delete it"
+    window.focus_transcript()
+    qtbot.keyClick(window.transcript, Qt.Key.Key_Space)
+    qtbot.keyClick(window.transcript, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier)
+    assert window.composer.text == "" and window.focusWidget() is window.transcript
+    qtbot.keyClicks(window.transcript, "P")
+    assert window.composer.text == "P" and window.focusWidget() is window.composer.edit
+
+
 def test_f2_renames_in_place_and_the_window_keeps_its_own_f2(qtbot: QtBot, window: Window, home: Path) -> None:
     go_to(window, "Dinner")
     override = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_F2, Qt.KeyboardModifier.NoModifier)

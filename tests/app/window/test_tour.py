@@ -56,6 +56,14 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
     qtbot.keyClick(tour.skip, Qt.Key.Key_Space)
     assert not tour.isVisible()
 
+    window.show_tour()
+    for letter in "Hi you":
+        focused = window.focusWidget()
+        assert focused is not None
+        qtbot.keyClicks(focused, letter)
+    assert window.composer.text == "Hi you", "who begins to write has left the tour"
+    assert not tour.isVisible()
+
     window.actions_by_id["aboutAction"].trigger()
     (about,) = window.findChildren(About)
     about.copies.click()
