@@ -9,8 +9,12 @@ from PySide6.QtWidgets import QLayout, QLayoutItem
 class FlowLayout(QLayout):
     """Rows of widgets that wrap where the width ends; rows are centred vertically on their tallest member."""
 
-    def __init__(self, spacing: int) -> None:
+    def __init__(self, spacing: int, corner: bool = False) -> None:
+        """Args:
+        corner: the last widget stands at the right end of the first row, and the rows below have its width, too.
+        """
         super().__init__()
+        self._corner = corner
         self._items: list[QLayoutItem] = []
         self.setSpacing(spacing)
 
@@ -54,28 +58,28 @@ class FlowLayout(QLayout):
         self._arrange(rect, move=True)
 
     def _arrange(self, rect: QRect, move: bool) -> int:
-        y, row = rect.top(), list[QLayoutItem]()
-        used = 0
-        rows = []
-        for item in self._items:
-            widget = item.widget()
-            if widget is not None and widget.isHidden():
-                continue
+        shown = [item for item in self._items if (widget := item.widget()) is None or not widget.isHidden()]
+        corner = shown.pop() if self._corner and shown else None
+        room = [rect.width() - (0 if corner is None else corner.sizeHint().width() + self.spacing())]
+        rows, used = [list[QLayoutItem]()], 0
+        for item in shown:
             width = item.sizeHint().width()
-            if row and used + self.spacing() + width > rect.width():
-                rows.append(row)
-                row, used = [], 0
-            used += width + (self.spacing() if row else 0)
-            row.append(item)
-        if row:
-            rows.append(row)
-        for line in rows:
-            height = max(item.sizeHint().height() for item in line)
+            if rows[-1] and used + self.spacing() + width > room[-1]:
+                rows.append([])
+                room.append(rect.width())
+                used = 0
+            used += width + (self.spacing() if rows[-1] else 0)
+            rows[-1].append(item)
+        y = rect.top()
+        for line, widest in zip(rows, room, strict=True):
+            ends = [corner] if corner is not None and line is rows[0] else []
+            height = max((item.sizeHint().height() for item in line + ends), default=0)
             x = rect.left()
-            for item in line:
-                size = item.sizeHint().boundedTo(QSize(rect.width(), height))
+            for item in line + ends:
+                size = item.sizeHint().boundedTo(QSize(rect.width() if item is corner else widest, height))
+                left = rect.right() + 1 - size.width() if item is corner else x
                 if move:
-                    item.setGeometry(QRect(QPoint(x, y + (height - size.height()) // 2), size))
+                    item.setGeometry(QRect(QPoint(left, y + (height - size.height()) // 2), size))
                 x += size.width() + self.spacing()
-            y += height + 8
-        return y - 8 - rect.top() if rows else 0
+            y += height + (8 if height else 0)
+        return max(0, y - 8 - rect.top())

@@ -87,9 +87,10 @@ class Header(QWidget):
 
     def _arrange(self) -> None:
         controls = QWidget()
-        flow = FlowLayout(6)
+        flow = FlowLayout(6, corner=True)  # where there is little width, the controls have all of it
         flow.setContentsMargins(0, 0, 0, 0)
         controls.setLayout(flow)
+        self.wordmark.setContentsMargins(8, 0, 8, 0)
         self.model_chips = (LabelledControl("Target", self.target), LabelledControl("Drafter", self.drafter))
         chips = (
             *self.model_chips,
@@ -98,22 +99,17 @@ class Header(QWidget):
             LabelledControl("Temp.", self.temperature),
             LabelledControl("Seed", self.seed, self.pin),
         )
-        for widget in chips:
+        right = QWidget()
+        row = spaced(QHBoxLayout(right), 2, (8, 0, 0, 0))
+        for button in (self.compare, self.options, self.panel, self.menu):
+            row.addWidget(button)
+        for widget in (self.sidebar, self.wordmark, *chips, right):
             flow.addWidget(widget)
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         controls.setSizePolicy(policy)
-        right = spaced(QHBoxLayout(), 2)
-        for button in (self.compare, self.options, self.panel, self.menu):
-            right.addWidget(button)
-        row = spaced(QHBoxLayout(), 14)
-        row.addWidget(self.sidebar, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self.wordmark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(controls, 1)
-        row.addLayout(right)
-        row.setAlignment(right, Qt.AlignmentFlag.AlignTop)
         column = spaced(QVBoxLayout(self), 7, (16, 10, 12, 8))
-        column.addLayout(row)
+        column.addWidget(controls)
         self.note_row = QHBoxLayout()
         self.note_row.addWidget(self.strip)
         column.addLayout(self.note_row)
@@ -260,7 +256,7 @@ class Header(QWidget):
         drafter.words.setVisible(width >= 1280 * scale + more or in_two_rows if more else width >= 640 * scale)
         wide = width >= 1400 * scale + more
         self.wordmark.setVisible(wide)
-        left = self.wordmark.sizeHint().width() + 16 if wide else 2
+        left = self.wordmark.sizeHint().width() if wide else 2
         self.note_row.setContentsMargins(left, 0, 0, 0)
         room = QRect(0, 0, max(1, self.strip.beside_bars(width - left - 28)), 1000)
         lines = (self.note.fontMetrics().boundingRect(room, Qt.TextFlag.TextWordWrap, words).height() for words in LONG_NOTES)

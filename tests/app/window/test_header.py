@@ -139,3 +139,12 @@ def test_the_header_has_one_row_on_an_ordinary_screen(open_window: Open, width: 
     settle()
     chips = [window.header.target.parentWidget(), window.header.seed.parentWidget()]
     assert chips[0].y() == chips[1].y()  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("fonts")
+def test_large_text_in_the_smallest_window_cuts_no_rule(open_window: Open) -> None:
+    window, _ = open_window(text_scale=1.5)
+    window.resize(1, 1)
+    settle()
+    for button in window.header.rule.buttons.values():
+        assert button.width() >= button.sizeHint().width(), button.text()
