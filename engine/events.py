@@ -296,11 +296,14 @@ class EngineFailed:
     """Something failed outside an answer or task: starting the engine, closing it, or serving a request in a way nobody foresaw.
 
     `message` is a sentence for the user. Whoever waits for an end (`RunFailed`, `TaskFailed`, `LoadFailed`) gets that as well.
-    `unloaded`: the models that were loaded are gone.
     """
 
     message: str
-    unloaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsUnloaded:
+    """The models that were loaded are gone with their process; the end of whatever was under way follows, or `EngineFailed`."""
 
 
 Event = (
@@ -326,5 +329,6 @@ Event = (
     | TrainingMeasured
     | TaskEnd
     | PromptCounted
+    | ModelsUnloaded
     | EngineFailed
 )

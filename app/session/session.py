@@ -32,6 +32,7 @@ from engine.types import (
     LoadStarted,
     Message,
     ModelInfo,
+    ModelsUnloaded,
     PrefillProgress,
     Request,
     Round,
@@ -539,9 +540,10 @@ class Session:
                 self._distributions[name] = has_distribution
             case DrafterRefused():
                 self.loading = None
-            case EngineFailed(_, unloaded):
+            case EngineFailed():
                 self.loading = None
-                self.model = None if unloaded else self.model
+            case ModelsUnloaded():
+                self.model = self.loading = None
             case RunStarted() | PrefillProgress() | RoundFinished() | RunChanged() | RunFinished() | RunFailed():
                 answer = self.answer
                 if answer is not None and answer.run_id == event.run_id:

@@ -77,7 +77,11 @@ def phase_text(session: Session) -> str:
             return loading
         if answer is not None:
             return "Waiting for the engine"
-        return f"Ready{_machines(session)}" if session.model is not None else "No model loaded: choose a target above"
+        return (
+            f"Ready{_machines(session)}"
+            if session.model is not None
+            else "No model loaded: send a message to load it, or choose another target above"
+        )
     match answer.state:
         case "reading":
             done, total = answer.prefill

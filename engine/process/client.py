@@ -36,6 +36,7 @@ from engine.types import (
     Event,
     Gamma,
     LoadFailed,
+    ModelsUnloaded,
     PromptCounted,
     ProveRequest,
     Request,
@@ -283,8 +284,8 @@ class ProcessEngine:
                 self._owed.loads.clear()
                 self._owed.counts.clear()
             ends, self._owed = self._owed.failures(message), Owed()
-        if not closing and not ends:
-            ends = [EngineFailed(message, unloaded=True)]
+        if not closing:
+            ends = [ModelsUnloaded(), *(ends or [EngineFailed(message)])]
         self._events.put(*ends)
 
 

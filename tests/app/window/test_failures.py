@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.types import EngineFailed, RoundFinished, RunFailed, RunFinished
+from engine.types import EngineFailed, LoadStarted, ModelsUnloaded, RoundFinished, RunFailed, RunFinished
 from tests.app.driving import Open, ask, status, wait_for_answer
 from tests.app.fakes import STORY, make_round
 
@@ -103,11 +103,24 @@ def test_an_engine_failure_is_shown(qtbot: QtBot, open_window: Open) -> None:
     engine.say(EngineFailed("The engine could not start: no memory."))
     qtbot.waitUntil(window.banner.isVisible)
     assert "no memory" in window.banner.words.text() and status(window) == "Ready"
-    engine.say(EngineFailed("The process that runs models was killed.", unloaded=True))
+    engine.say(ModelsUnloaded(), EngineFailed("The process that runs models was killed."))
     qtbot.waitUntil(lambda: status(window).startswith("No model loaded"))
     assert "was killed" in window.banner.words.text()
     ask(qtbot, window, "and on")
     wait_for_answer(qtbot, window)
+
+
+def test_a_process_that_dies_in_an_answer_leaves_no_model_called_ready(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    engine.pause_after = 2
+    ask(qtbot, window)
+    qtbot.waitUntil(lambda: "round 2" in status(window))
+    answer = window.session.answer
+    assert answer is not None and answer.run_id is not None
+    engine.say(LoadStarted("builtin"), ModelsUnloaded(), RunFailed(answer.run_id, "The process was killed."))
+    qtbot.waitUntil(lambda: status(window) == "Stopped by an error")
+    window.new_chat()
+    assert status(window) == "No model loaded: send a message to load it, or choose another target above"
 
 
 def test_the_last_prompt_can_be_edited_or_left_as_it_was(qtbot: QtBot, open_window: Open) -> None:

@@ -28,7 +28,7 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     window = Window(engine, Settings(target="/models/gone"))
     qtbot.addWidget(window)
     engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
-    qtbot.waitUntil(lambda: status(window) == "No model loaded: choose a target above")
+    qtbot.waitUntil(lambda: status(window) == "No model loaded: send a message to load it, or choose another target above")
     window.chat.change("target", "/models/gone")  # chosen again: it may be there by now
     assert engine.loads == [("/models/gone", "auto")]
     window.close()

@@ -30,6 +30,7 @@ from engine.types import (
     Event,
     LoadStarted,
     Message,
+    ModelsUnloaded,
     PromptCounted,
     ProveRequest,
     Request,
@@ -177,6 +178,8 @@ def test_a_process_that_is_killed_at_any_moment_costs_an_answer_and_no_more(
         assert not is_alive(process) and desk.engine.process_id != process
     assert desk.until(RunFinished, run=desk.ask("abc"))
     assert len([event for event in desk.seen if isinstance(event, RunFailed)]) == len(deaths), "one end each"
+    ends = [type(event) for event in desk.seen if isinstance(event, (ModelsUnloaded, RunFailed))]
+    assert ends == [ModelsUnloaded, RunFailed] * len(deaths), "an answer ends when its models are known to be gone"
     forced = [event for event in desk.seen if isinstance(event, LoadStarted)]
     assert forced and {event.name for event in forced} == {"anyway ('large',)"}, "told to each new process"
 
@@ -209,7 +212,7 @@ def test_hangs_in_native_code_end_and_so_does_what_is_idle(
     assert desk.engine.process_id is not None
     os.kill(desk.engine.process_id, signal.SIGKILL)
     (died,) = desk.until(EngineFailed)
-    assert "memory runs out" in died.message and died.unloaded
+    assert "memory runs out" in died.message
     desk.engine.load("a", "b")
     desk.until(DrafterReady)
 
