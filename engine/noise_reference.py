@@ -8,6 +8,7 @@ and what `mx.compile` makes of it needs a C++ compiler and five seconds first (`
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -214,6 +215,11 @@ def gumbel_units(drawn: Words) -> Units:
     return units
 
 
+def about_noise(word: int) -> float:
+    """The noise of a word, within 1e-5: for bounds."""
+    return -math.log(-math.log1p(-(word + 0.5) * 2.0**-32))
+
+
 def _in_float32(units: Units) -> Floats:
     return np.multiply(units, np.float32(UNIT), dtype=np.float32)
 
@@ -273,6 +279,8 @@ class Stream:
         self.vocab_size = vocab_size
         self._words: Words | None = None
         self._some: tuple[npt.NDArray[np.int64], Words] | None = None  # pairs, ascending, and their words
+        self._known: npt.NDArray[np.bool_] | None = None  # of which pairs `_every` has the words, once they were asked for twice
+        self._every = np.empty(0, np.int64)
 
     @property
     def words(self) -> Words:
@@ -297,27 +305,27 @@ class Stream:
             drawn = words_of_pairs(self.key, pairs)
             self._some = pairs, drawn
             return drawn
-        known, words_known = self._some
-        wanted = np.zeros((self.vocab_size + 1) // 2, bool)
-        wanted[pairs] = True
-        shared = wanted[known]
-        wanted[known] = False
-        lacking = np.flatnonzero(wanted)
-        drawn = np.empty((len(pairs), 2), np.uint32)
-        is_new = wanted[pairs]
-        drawn[~is_new] = words_known[shared]
-        drawn[is_new] = words_of_pairs(self.key, lacking)
-        if len(lacking) and len(pairs) - len(lacking) == len(known):
-            self._some = pairs, drawn
-        return drawn
+        if self._known is None:
+            known, drawn = self._some
+            self._known = np.zeros((self.vocab_size + 1) // 2, bool)
+            self._every = np.empty(len(self._known), np.int64)
+            self._known[known] = True
+            self._every[known] = drawn.view(np.int64)[:, 0]
+        lacking = pairs[~self._known.take(pairs)]
+        if len(lacking):
+            self._every[lacking] = words_of_pairs(self.key, lacking).view(np.int64)[:, 0]
+            self._known[lacking] = True
+        return self._every.take(pairs).view(np.uint32).reshape(-1, 2)
 
     def few(self, tokens: npt.NDArray[np.int64]) -> Words:
         """The same, one by one: for a handful."""
+        return np.array([self.word(token) for token in tokens.tolist()], np.uint32)
+
+    def word(self, token: int) -> int:
+        """The same of one."""
         if self._words is not None:
-            return self._words[tokens]
-        return np.array(
-            [threefry(self.key, token >> 1, (token >> 1) + PAIR_OFFSET)[token & 1] for token in tokens.tolist()], np.uint32
-        )
+            return int(self._words[token])
+        return threefry(self.key, token >> 1, (token >> 1) + PAIR_OFFSET)[token & 1]
 
 
 def draw_words(streams: Sequence[Stream]) -> None:
@@ -374,7 +382,9 @@ def _draw_from(scores: Floats, stream: Stream, wanted: int) -> tuple[int, np.flo
     Only what can be among the best `wanted` sums of score and noise is given its noise: the likeliest tokens first, and of the
     others those that could still exceed what these reach.
     """
-    if len(scores) >= SEARCHED_FROM and np.isfinite(highest := scores.max()):
+    if len(scores) >= SEARCHED_FROM and np.isfinite(highest := scores[likeliest := int(scores.argmax())]):
+        if wanted == 1:
+            return _drawn_above(scores, np.float32(highest + about_noise(stream.word(likeliest))), stream)
         near = np.flatnonzero(scores > np.float32(highest - NEAR))
         if len(near) < wanted:
             near = np.append(near, _next_best(scores, near))

@@ -13,7 +13,6 @@ its bound (1 - TV) / (1 + TV)); Sun et al., ICLR 2025 (block verification).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,12 +22,15 @@ Floats = NDArray[np.float64]
 EXPECTED_TOLERANCE = 2e-5
 """How far the gumbel value of `expected` may be above the exact one."""
 
-_GROUPED_FROM = 4096
+_SHORT = 4096
 """Up to so many tokens are sorted as they are."""
 
 _ALONE = 1e-4
+"""Tokens above it on either side are not gathered."""
 _LIKELY = 1e-8
-"""Tokens below it on both sides are the rest: together they have 1e-5 or so."""
+"""Tokens below it on both sides are the rest, where that leaves few others."""
+_FEW = 1536
+"""So many are sorted sooner than gathered."""
 _GROUPS_PER_OCTAVE_BITS = 7
 _TOTAL_TOLERANCE = 1e-3
 
@@ -67,46 +69,83 @@ def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
     """The probabilities of match, gumbel and rejection (in this order) at one position: the three functions above, faster.
 
     Of long rows match is within 1e-8 and rejection within 1e-6 (unlikely tokens are compared in float32). The gumbel value is
-    never too small and at most 2e-5 too large (besides rounding), see `_by_groups`.
+    never too small and at most 2e-5 too large (besides rounding), see `_with_rest` and `_by_groups`.
 
     p_row, q_row: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
     return expected_of_weights(*_checked(p_row, q_row))
 
 
+def likely_ids(weights: NDArray[np.floating], total: float) -> NDArray[np.intp]:
+    """Ids, ascending, of all tokens of (vocabulary,) weights but those that together hardly count."""
+    return np.flatnonzero(weights > np.float32(_LIKELY * total))
+
+
 def expected_of_weights(
-    p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float
+    p: NDArray[np.floating],
+    q: NDArray[np.floating],
+    p_total: float,
+    q_total: float,
+    p_likely: NDArray[np.intp] | None = None,
+    q_likely: NDArray[np.intp] | None = None,
 ) -> tuple[float, float, float]:
-    """As `expected`, of (vocabulary,) weights that are none negative, and their totals."""
-    if p.size <= _GROUPED_FROM:
+    """As `expected`, of (vocabulary,) weights that are none negative, their totals and, where they are known, `likely_ids`.
+
+    Where few are likely the others, the rest, count as one token or two, and where many are all are gathered (`_by_groups`).
+    """
+    if p.size <= _SHORT:
         p, q = p.astype(np.float64) / p_total, q.astype(np.float64) / q_total
         return _probability((p * q).sum()), _agreement(p, q), _probability(np.minimum(p, q).sum())
-    p_scaled, q_scaled = np.asarray(p, np.float32), np.asarray(q, np.float32) * np.float32(p_total / q_total)
-    both = np.minimum(p_scaled, q_scaled)
-    rejection = float(both.sum()) / p_total
-    for least in (_LIKELY, 0.0):
-        likely = np.flatnonzero(np.maximum(p_scaled, q_scaled) > np.float32(least * p_total))
-        p_likely, q_likely = p[likely].astype(np.float64) / p_total, q[likely].astype(np.float64) / q_total
-        rest = _rest(p_scaled, q_scaled, both, likely, p_total) if least else np.zeros((2, 2))
-        lower, upper = _by_groups(p_likely, q_likely, rest)
+    p_row, q_row = (np.multiply(row, np.float32(1 / total), dtype=np.float32) for row, total in ((p, p_total), (q, q_total)))
+    both = np.minimum(p_row, q_row)
+    rejection = _probability(both.sum())
+    p_likely = likely_ids(p, p_total) if p_likely is None else p_likely
+    q_likely = likely_ids(q, q_total) if q_likely is None else q_likely
+    if p_likely.size + q_likely.size <= _FEW:
+        likely = np.union1d(p_likely, q_likely)
+        p_known, q_known = p.take(likely) / np.float64(p_total), q.take(likely) / np.float64(q_total)
+        lower, upper = _with_rest(p_known, q_known, p_row, q_row, both, likely)
         if upper - lower <= EXPECTED_TOLERANCE:
-            break
-    else:
-        upper = _agreement(p_likely, q_likely)
-    return _probability((p_likely * q_likely).sum()), upper, _probability(rejection)
+            return _probability((p_known * q_known).sum()), upper, rejection
+    alone = np.flatnonzero(np.maximum(p_row, q_row) > _ALONE)
+    p_known, q_known = p.take(alone) / np.float64(p_total), q.take(alone) / np.float64(q_total)
+    p_row[alone] = q_row[alone] = 0
+    match = _probability((p_known * q_known).sum() + float((p_row * q_row).sum()))
+    lower, upper = _by_groups(p_known, q_known, p_row, q_row)
+    if upper - lower > EXPECTED_TOLERANCE:
+        upper = _agreement(p.astype(np.float64) / p_total, q.astype(np.float64) / q_total)
+    return match, upper, rejection
 
 
-def _rest(p: NDArray[Any], q: NDArray[Any], both: NDArray[Any], likely: NDArray[np.intp], total: float) -> Floats:
-    """(2, 2): the masses (p, q) of the unlikely tokens whose p is the larger one, and of those whose q is.
+def _with_rest(
+    p: Floats,
+    q: Floats,
+    p_row: NDArray[np.float32],
+    q_row: NDArray[np.float32],
+    both: NDArray[np.float32],
+    likely: NDArray[np.intp],
+) -> tuple[float, float]:
+    """What `_agreement` is between, as in `_by_groups`: of likely tokens, and of the rest as a group.
 
-    both: the smaller one of each.
+    One group is enough where the rest has little. It raises the result by 2 min(P, Q) at most, where P and Q are its masses: in
+    a likely token's 1 / D_i with D_i = sum_j max(p_j / p_i, q_j / q_i) it stands with at least max(P / p_i, Q / q_i) and at most
+    the sum of both, so the term changes by a share of at most min(P, Q), and the terms have a sum of 1 at most; what the rest
+    adds itself has one of min(P, Q) at most. Else it is two groups, with r = p / q above and below 1.
+
+    p, q: (likely,) probabilities. p_row, q_row, both: (vocabulary,) of all tokens, and the smaller one of each.
     """
-    p, q, both = p.copy(), q.copy(), both.copy()
-    p[likely] = q[likely] = both[likely] = 0
-    p_mass, q_mass, shared = (float(row.sum()) / total for row in (p, q, both))
-    first = float((q * (p > q)).sum()) / total  # what q has where p is larger
-    second = max(0.0, shared - first)
-    return np.array([[max(p_mass - second, first), first], [second, max(q_mass - first, second)]])
+    p_rest, q_rest = max(0.0, 1.0 - float(p.sum())), max(0.0, 1.0 - float(q.sum()))
+    if 2 * min(p_rest, q_rest) <= EXPECTED_TOLERANCE:
+        upper = _agreement(np.append(p, p_rest), np.append(q, q_rest))
+        return upper - 2 * min(p_rest, q_rest), upper
+    where_p = np.multiply(q_row, p_row > q_row)  # what q has where p is larger
+    where_p[likely] = both[likely] = 0
+    first = float(where_p.sum())
+    second = max(0.0, float(both.sum()) - first)
+    p_over, q_under = max(p_rest - second, first), max(q_rest - first, second)
+    upper = _agreement(np.append(p, [p_over, second]), np.append(q, [first, q_under]))
+    moved_p, moved_q = [first, p_over - first, second, 0.0], [first, 0.0, second, q_under - second]
+    return _agreement(np.append(p, moved_p), np.append(q, moved_q)), upper
 
 
 def block_thresholds(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> tuple[Floats, Floats]:
@@ -212,36 +251,27 @@ def _agreement(p: Floats, q: Floats) -> float:
         return _probability((1.0 / (at_least / p + below / q)).sum())
 
 
-def _by_groups(p: Floats, q: Floats, rest: Floats) -> tuple[float, float]:
-    """What `_agreement` is between: of tokens of which the unlikely ones are gathered by r = p / q.
+def _by_groups(p_alone: Floats, q_alone: Floats, p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[float, float]:
+    """What `_agreement` is between: of some tokens, and of others that are gathered by r = p / q.
 
-    Tokens above 1e-4 on either side stay alone. The others are gathered where r agrees to 7 bits after the leading one, and every
-    group counts as one token; those that are hardly ever drawn, the rest, are two groups, with r above and below 1. The exact
-    value lies between two that are quickly computed. It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j).
-    D is convex in every r_j, so gathering a group at its mean can only lower D, and moving its mass out to the two borders of the
-    group (means kept) can only raise it. f is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only
-    raise the result and moving out can only lower it.
+    Those are gathered where r agrees to 7 bits after the leading one, and every group counts as one token. The exact value lies
+    between two that are quickly computed. It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is convex
+    in every r_j, so gathering a group at its mean can only lower D, and moving its mass out to the two borders of the group
+    (means kept) can only raise it. f is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only raise
+    the result and moving out can only lower it.
 
-    p, q: (tokens,) probabilities, none 0 on both sides. rest: as `_rest` says it.
+    p_alone, q_alone: probabilities of tokens that stay alone. p, q: (vocabulary,) of the others, 0 on both sides at those.
     """
-    alone = np.maximum(p, q) > _ALONE
-    p_alone, q_alone = p[alone], q[alone]
-    p_groups, q_groups, p_inner, q_inner = _gathered(p[~alone].astype(np.float32), q[~alone].astype(np.float32))
-    (p_over, q_over), (p_under, q_under) = rest
-    upper = _agreement(
-        np.concatenate([p_alone, p_groups, [p_over, p_under]]), np.concatenate([q_alone, q_groups, [q_over, q_under]])
-    )
+    p_groups, q_groups, p_inner, q_inner = _gathered(p, q)
+    upper = _agreement(np.concatenate([p_alone, p_groups]), np.concatenate([q_alone, q_groups]))
     lower = _agreement(
-        np.concatenate([p_alone, p_groups - p_inner, p_inner, [q_over, p_over - q_over, p_under, 0.0]]),
-        np.concatenate([q_alone, q_groups - q_inner, q_inner, [q_over, 0.0, p_under, q_under - p_under]]),
+        np.concatenate([p_alone, p_groups - p_inner, p_inner]), np.concatenate([q_alone, q_groups - q_inner, q_inner])
     )
     return lower, upper
 
 
 def _gathered(p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[Floats, Floats, Floats, Floats]:
     """Masses of the groups on both sides, and of each what stands at its upper border once it is moved out."""
-    if not p.size:
-        return (np.zeros(0),) * 4
     # The leading bits of a positive float32, as an integer, number its octave and the part of the octave.
     dropped_bits = 23 - _GROUPS_PER_OCTAVE_BITS
     smallest = np.finfo(np.float32).tiny

@@ -49,7 +49,16 @@ class Row:
     @cached_property
     def top(self) -> tuple[int, ...]:
         """Ids of the likeliest tokens, likeliest first."""
-        return top_ids(self.weights) if self.only is None else (self.only,)
+        if self.only is not None:
+            return (self.only,)
+        if len(self.likely) < TOP:
+            return top_ids(self.weights)
+        return tuple(int(self.likely[place]) for place in top_ids(self.weights[self.likely]))
+
+    @cached_property
+    def likely(self) -> NDArray[np.intp]:
+        """`theory.likely_ids` of the weights."""
+        return theory.likely_ids(self.weights, self.total)
 
     def of(self, token: int) -> float:
         """The probability of one token id."""
@@ -60,9 +69,11 @@ class Row:
         """In nats, within 1e-5: the scores are those that the weights were made from, and sums are float32."""
         if self._scores is None:
             return 0.0
-        terms = np.maximum(self._scores, LEAST)  # -inf times a probability of 0 is not a number
-        terms *= self.weights
-        return max(0.0, math.log(self.total) - float(terms.sum()) / self.total)
+        with np.errstate(invalid="ignore"):
+            mean = _inner(self._scores, self.weights) / self.total
+        if math.isnan(mean):  # -inf times a probability of 0
+            mean = _inner(np.maximum(self._scores, LEAST), self.weights) / self.total
+        return max(0.0, math.log(self.total) - mean)
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
         """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
@@ -71,6 +82,15 @@ class Row:
 
 LEAST = np.float32(-200.0)
 """A logarithm of which float32's exponential is 0 already."""
+SUMMED_AT_ONCE = 512
+"""Products that are added up in float32 before their sums are."""
+
+
+def _inner(first: Floats, second: Floats) -> float:
+    """Sum of the products of two rows."""
+    whole = len(first) // SUMMED_AT_ONCE * SUMMED_AT_ONCE
+    parts = np.vecdot(first[:whole].reshape(-1, SUMMED_AT_ONCE), second[:whole].reshape(-1, SUMMED_AT_ONCE))
+    return float(parts.sum(dtype=np.float64)) + float(np.vecdot(first[whole:], second[whole:]))
 
 
 def row(logits: Floats, inverse_temperature: float, with_entropy: bool = True) -> Row:
@@ -186,6 +206,8 @@ def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected
             chance = p_row.of(q_row.only)
             results.append(Expected(chance, chance, chance))
         else:
-            match, gumbel, rejection = theory.expected_of_weights(p_row.weights, q_row.weights, p_row.total, q_row.total)
+            match, gumbel, rejection = theory.expected_of_weights(
+                p_row.weights, q_row.weights, p_row.total, q_row.total, p_row.likely, q_row.likely
+            )
             results.append(Expected(match, gumbel, rejection))
     return tuple(results)

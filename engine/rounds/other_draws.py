@@ -73,7 +73,7 @@ class HostDraws:
 
 
 def _drawn(logits: Floats, scale: float, streams: Sequence[Stream]) -> Ids:
-    return [int(token) for token in reference.draw(logits, scale, streams)[0]]
+    return reference.draw_ids(logits, scale, streams).tolist()
 
 
 @dataclass(frozen=True)
