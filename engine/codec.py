@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from engine.errors import is_number
+from engine.files.foreign import sound_part
 from engine.types import (
     FINISHES,
     ORIGINS,
@@ -103,6 +104,11 @@ def options_to_json(options: DecodingOptions) -> JSON:
 def options_from_json(value: Mapping[str, Any]) -> DecodingOptions:
     """The options that `options_to_json` wrote; unknown ones are ignored. Raises ValueError like DecodingOptions."""
     return DecodingOptions(**{name: value[name] for name in option_names() if name in value})
+
+
+def sound_options(value: Mapping[str, Any]) -> DecodingOptions:
+    """The options as far as they make sense; defaults in place of what does not."""
+    return options_from_json(sound_part(options_from_json, value))
 
 
 def _proposal(value: Mapping[str, Any]) -> Proposal:

@@ -40,6 +40,7 @@ def hardware() -> dict[str, str | int | None]:
     }
 
 
+@functools.cache
 def _package_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)

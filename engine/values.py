@@ -7,6 +7,7 @@ written to a trace and compared with ``==``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Literal, get_args
 
 from engine.drafter_kinds import NO_DRAFTER
@@ -428,6 +429,7 @@ class Numerics:
     prompt_chunk: int | None = None
 
 
+@cache
 def option_names() -> tuple[str, ...]:
     """The fields of DecodingOptions in order, for tables and traces."""
     return tuple(option.name for option in fields(DecodingOptions))

@@ -16,13 +16,13 @@ from app.look.theme import APPEARANCES, Appearance
 from app.session.presets import Preset, read_presets
 from engine.drafter_kinds import AUTO
 from engine.files.builtin import TEMPERATURE, TOP_P
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import content_of, json_of, sound_part
 from engine.files.paths import data_folder
 from engine.files.recommended_sampling import BUILTIN, Sampling
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Thinking
+from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Thinking, option_names
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
 PanelPage = Literal["rounds", "charts", "table", "rules"]
@@ -129,9 +129,8 @@ class Settings:
         _check(self.thinking in THINKINGS, "thinking", self.thinking)
         _check(self.overflow in OVERFLOWS, "overflow", self.overflow)
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
-        known = {option.name for option in fields(DecodingOptions)}
         _check(
-            all(len(pair) == 2 and pair[0] in known and isinstance(pair[1], (int, float)) for pair in self.recommended),
+            all(len(pair) == 2 and pair[0] in option_names() and isinstance(pair[1], (int, float)) for pair in self.recommended),
             "recommended",
             self.recommended,
         )
@@ -163,8 +162,7 @@ class Settings:
 
     def options(self) -> DecodingOptions:
         """The options of the next answer."""
-        shared = {option.name for option in fields(DecodingOptions)} & {setting.name for setting in fields(self)}
-        return DecodingOptions(**{name: getattr(self, name) for name in shared})
+        return DecodingOptions(**{name: getattr(self, name) for name in option_names() if hasattr(self, name)})
 
 
 def _check(holds: bool, name: str, value: object) -> None:
@@ -201,17 +199,9 @@ def load(path: Path) -> tuple[Settings, str]:
 
 def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
     known = {setting.name for setting in fields(Settings)}
-    kept: dict[str, Any] = {}
-    dropped = []
-    for name, value in stored.items():
-        if name not in known:
-            continue
-        try:
-            Settings(**{name: value})
-        except (ValueError, TypeError):
-            dropped.append(name)
-        else:
-            kept[name] = value
+    given = {name: value for name, value in stored.items() if name in known}
+    kept = sound_part(lambda part: Settings(**part), given)
+    dropped = [name for name in given if name not in kept]
     note = f"These settings were invalid and have been reset to their defaults: {', '.join(dropped)}." if dropped else ""
     return Settings(**kept), note
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from engine.codec import options_from_json, options_to_json, plain
+from engine.codec import options_to_json, plain, sound_options
 from engine.drafter_kinds import NO_DRAFTER
 from engine.files.foreign import number, table, text
 from engine.metrics import Summary
@@ -275,20 +275,8 @@ def settings_from_json(value: object) -> ChatSettings:
         kept["thinking"] = value["thinking"]
     if value.get("overflow") in OVERFLOWS:
         kept["overflow"] = value["overflow"]
-    return ChatSettings(**kept, options=_options(value.get("options")))
-
-
-def _options(value: object) -> DecodingOptions:
-    """Options of which each impossible one has its default."""
-    if not isinstance(value, Mapping):
-        return DecodingOptions()
-    options = DecodingOptions()
-    for name, entry in value.items():
-        try:
-            options = options_from_json({**asdict(options), name: entry})
-        except (ValueError, TypeError):
-            continue
-    return options
+    options = value.get("options")
+    return ChatSettings(**kept, options=sound_options(options if isinstance(options, Mapping) else {}))
 
 
 def making_to_json(made: Making) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from engine.codec import options_from_json, plain
+from engine.codec import plain, sound_options
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import is_number
 from engine.files.foreign import entries, number
@@ -224,14 +224,7 @@ def prompt_tokens(trace: Trace) -> int:
 
 def options_of(trace: Trace) -> DecodingOptions:
     """The options as far as they make sense; defaults in place of what does not."""
-    kept: dict[str, Any] = {}
-    for name, value in trace.part("options").items():
-        try:
-            options_from_json({**kept, name: value})
-        except (ValueError, TypeError):
-            continue
-        kept[name] = value
-    return options_from_json(kept)
+    return sound_options(trace.part("options"))
 
 
 def dividers_of(trace: Trace) -> list[Divider]:

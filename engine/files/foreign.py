@@ -8,6 +8,7 @@ import math
 import os
 import re
 import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -65,6 +66,18 @@ def object_in(path: Path) -> dict[str, Any]:
         return table(json_of(content_of(path)))
     except (OSError, ValueError):
         return {}
+
+
+def sound_part(read: Callable[[Mapping[str, Any]], object], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entries of an object that `read` takes, judged one by one; it raises ValueError or TypeError for what it does not."""
+    try:
+        read(given)
+    except (ValueError, TypeError):
+        names = list(given)
+        half = len(names) // 2
+        parts = ({name: given[name] for name in some} for some in (names[:half], names[half:]) if half)
+        return {name: entry for part in parts for name, entry in sound_part(read, part).items()}
+    return given
 
 
 def require_shallow(value: Any) -> None:

@@ -47,12 +47,14 @@ def main() -> int:
 
 def _child(name: str, inputs: int) -> None:
     """One process, until it is done or an input ends it; that input is a finding then."""
+    from tests.fuzz.targets import in_memory
+
     WORK.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.fuzz", name, "--child", "--inputs", str(inputs)]
-    home = {"DRAFTLIGHT_HOME": str((WORK / "home").absolute()), "HF_HUB_OFFLINE": "1", "QT_QPA_PLATFORM": "offscreen"}
-    home["RUST_BACKTRACE"] = "0"  # printing one costs more than the input that panics
     before = _count(name)["inputs"]
-    with (WORK / f"{name}.log").open("a") as log:
+    with in_memory() as folder, (WORK / f"{name}.log").open("a") as log:
+        home = {"DRAFTLIGHT_HOME": f"{folder}/home", "TMPDIR": folder, "HF_HUB_OFFLINE": "1", "QT_QPA_PLATFORM": "offscreen"}
+        home["RUST_BACKTRACE"] = "0"  # printing one costs more than the input that panics
         ended = subprocess.run(command, env={**os.environ, **home}, stdout=log, stderr=log).returncode
     if ended and _count(name)["inputs"] == before and not list(WORK.glob(f"{name}-*")):
         raise SystemExit(f"{name} does not start; see {WORK / name}.log")
@@ -81,11 +83,12 @@ def _fuzz(name: str, inputs: int) -> None:
     for seed in (*seeds, *kept):
         (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
     count = _count(name)
-    used = count["seconds"]
+    used, code = count["seconds"], _code()
 
     def note() -> None:
         """Writes the count down."""
         count["seconds"] = round(used + time.process_time(), 1)
+        count["code"][code] = count["code"].get(code, 0) + count["inputs"] - sum(count["code"].values())
         (WORK / f"{name}.json").write_text(json.dumps(count))
 
     def one(data: bytes) -> None:
@@ -144,7 +147,12 @@ def _count(name: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((WORK / f"{name}.json").read_text())
         return found
     except (OSError, ValueError):
-        return {"inputs": 0, "seconds": 0.0}
+        return {"inputs": 0, "seconds": 0.0, "code": {}}
+
+
+def _code() -> str:
+    """The commit that is fuzzed."""
+    return subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def _print_table(names: list[str]) -> int:

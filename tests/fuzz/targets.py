@@ -36,13 +36,17 @@ class Target:
     mutate: mutations.Mutate | None
 
 
+def in_memory() -> tempfile.TemporaryDirectory[str]:
+    """A new folder, in memory where `TMPDIR` names no other place and the system has one there."""
+    memory = "/dev/shm" if "TMPDIR" not in os.environ and os.access("/dev/shm", os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="draftlight-fuzz-", dir=memory)
+
+
 @cache
 def folder() -> Path:
-    """A folder in memory, where there is one, that inputs are written to."""
-    memory = Path("/dev/shm")
-    made = tempfile.TemporaryDirectory(prefix="draftlight-fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
-    _KEPT.append(made)
-    return Path(made.name)
+    """Where inputs are written to."""
+    _KEPT.append(in_memory())
+    return Path(_KEPT[0].name)
 
 
 _KEPT: list[tempfile.TemporaryDirectory[str]] = []
@@ -52,6 +56,15 @@ def _file(name: str, data: bytes) -> Path:
     path = folder() / name
     path.write_bytes(data)
     return path
+
+
+def _with_names(path: Path, *others: Path) -> None:
+    """Makes an empty file with other names as well, so that what is written to it stands under all of them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    for other in others:
+        other.parent.mkdir(exist_ok=True)
+        other.hardlink_to(path)
 
 
 def trace(data: bytes) -> None:
@@ -236,12 +249,14 @@ def _safetensors_seeds() -> list[bytes]:
 
 
 @cache
-def _model_folder() -> Path:
-    """A model folder without its config.json."""
-    made = folder() / "model"
-    made.mkdir(exist_ok=True)
+def _model_folders() -> tuple[Path, Path]:
+    """Folders of a model and of an adapter, in which everything but the weights is one file with several names."""
+    made, aside = folder() / "model", folder() / "adapter"
+    names = ("generation_config.json", "model.safetensors.index.json", "adapter_config.json")
+    _with_names(made / "config.json", *(made / name for name in names), aside / "adapter_config.json")
     (made / "model.safetensors").write_bytes(_safetensors_seeds()[0])
-    return made
+    (aside / "adapters.safetensors").touch()
+    return made, aside
 
 
 def config(data: bytes) -> None:
@@ -254,9 +269,8 @@ def config(data: bytes) -> None:
     from engine.models.context_length import context_length
     from engine.models.tokenizer_files import read_json
 
-    made = _model_folder()
-    for name in ("config.json", "generation_config.json", "model.safetensors.index.json", "adapter_config.json"):
-        (made / name).write_bytes(data)
+    made, aside = _model_folders()
+    (made / "config.json").write_bytes(data)
     recommended_sampling.of_folder(made)
     missing_parts(made)
     try:
@@ -266,10 +280,6 @@ def config(data: bytes) -> None:
         pass
     found = read_json(made / "config.json")
     context_length(found)
-    aside = made.parent / "adapter"
-    aside.mkdir(exist_ok=True)
-    (aside / "adapter_config.json").write_bytes(data)
-    (aside / "adapters.safetensors").touch()
     base_of(aside)
 
 
@@ -479,7 +489,7 @@ def _bare_tokenizers() -> list[bytes]:
         model.trainer_spec.model_type = kind
         model.normalizer_spec.add_dummy_prefix = True
         found.append(model.SerializeToString())
-    tokens = [bytes([byte]) for byte in range(256)] + [b"he", b"ll", b"hell", b"hello"]
+    tokens = [*(bytes([byte]) for byte in b"\x00 dehlorw\xc3\xa9"), b"he", b"ll", b"hell", b"hello"]
     return [*found, b"\n".join(base64.b64encode(token) + b" %d" % rank for rank, token in enumerate(tokens))]
 
 
@@ -644,9 +654,10 @@ def records(data: bytes) -> None:
     from engine.files.foreign import object_in
     from engine.files.paths import data_folder
 
-    data_folder().mkdir(parents=True, exist_ok=True)
-    for name in ("library.json", "hashes.json", "model_folders.json"):
-        (data_folder() / name).write_bytes(data)
+    one = data_folder() / "library.json"
+    if not one.exists():
+        _with_names(one, one.with_name("hashes.json"), one.with_name("model_folders.json"))
+    one.write_bytes(data)
     library._remembered(), object_in(hashes._record_path()), library.added_folders()
 
 
