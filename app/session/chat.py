@@ -601,6 +601,11 @@ class Chat(QObject):
         """Whether it is what the engine failed with last while the target was split over machines."""
         return self.settings.split and bool(self._failed_with) and self._failed_with in message
 
+    def may_use_built_in(self, message: str) -> bool:
+        """Whether it is what the engine failed with last, and left no model to answer with but the built-in one."""
+        alone = self.session.model is None and self.settings.target != "builtin"
+        return alone and bool(self._failed_with) and self._failed_with in message
+
     def load_anyway(self) -> None:
         """Loads the model that was refused for want of memory, whatever comes of it."""
         refused, self._too_large = self._too_large, None

@@ -378,17 +378,19 @@ class Window(QMainWindow):
 
     @Slot(str, str)
     def say(self, message: str, tone: str = "error") -> None:
-        """A message, beside it the way to have a model loaded for which there may not be memory enough, or to do without other
-        machines."""
+        """A message, beside it the way to have a model loaded for which there may not be memory enough, to do without other
+        machines, or without a model that cannot be loaded."""
         self.banner.show_message(message, tone)
         if self.chat.may_load_anyway(message):
             self.banner.offer("Load anyway", self._load_anyway)
         elif self.chat.may_leave_machines(message):
-            self.banner.offer("Use this machine alone", self._leave_machines)
+            self.banner.offer("Use this machine alone", partial(self._change_instead, "split", False))
+        elif self.chat.may_use_built_in(message):
+            self.banner.offer("Use the built-in model", partial(self._change_instead, "target", "builtin"))
 
-    def _leave_machines(self) -> None:
+    def _change_instead(self, name: str, value: object) -> None:
         self.banner.hide()
-        self.chat.change("split", False)
+        self.chat.change(name, value)
 
     def _load_anyway(self) -> None:
         self.banner.hide()

@@ -31,6 +31,12 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: status(window) == "No model loaded: send a message to load it, or choose another target above")
     window.chat.change("target", "/models/gone")  # chosen again: it may be there by now
     assert engine.loads == [("/models/gone", "auto")]
+    window.banner.action.click()
+    assert window.settings.target == "builtin" and engine.loads[1:] == [("builtin", "auto")]
+    assert window.banner.isHidden()
+    engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
+    qtbot.waitUntil(lambda: not window.banner.isHidden())
+    assert window.banner.action.isHidden(), "the one before is loaded"
     window.close()
 
 
