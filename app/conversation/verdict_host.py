@@ -39,12 +39,15 @@ class VerdictHost(QObject):
 
     branch_wanted = Signal(int, tuple, int, str)
 
-    def __init__(self, window: QWidget, transcript: Transcript, cursor: Cursor, target: Callable[[], str]) -> None:
+    def __init__(
+        self, window: QWidget, transcript: Transcript, cursor: Cursor, panel: QWidget, target: Callable[[], str]
+    ) -> None:
         """Args:
+        panel: has the other views of the rounds, whose keys and mouse go to tokens, too.
         target: the target that answers next.
         """
         super().__init__(window)
-        self._target = target
+        self._target, self._panel = target, panel
         self.window, self.transcript, self.cursor = window, transcript, cursor
         self.card = VerdictCard(window)
         self.card.chosen.connect(self._chosen)
@@ -244,15 +247,20 @@ class VerdictHost(QObject):
     # Where it stands
 
     def _corner(self, place: Place, size: QSize) -> QPoint:
-        """Beside the token where it is in view, else beside the pointer."""
+        """Beside the token where it is in view, else beside the pointer that is on it in another view, or beside the view whose
+        keys went to it."""
         pointer = self.window.mapFromGlobal(QCursor.pos())
         viewport = self.transcript.viewport()
         area = self.transcript.pointing.area(place).intersected(viewport.rect())
-        if area.isEmpty() or not viewport.isVisible():
-            anchor = QRect(pointer - QPoint(6, 6), QSize(12, 12))
-        else:
+        focused, panel = QApplication.focusWidget(), self._area(self._panel)
+        if not area.isEmpty() and viewport.isVisible():
             anchor = QRect(viewport.mapTo(self.window, area.topLeft()), area.size())
-        avoid = [anchor] if self.transcript.pointing.walking else [anchor, QRect(pointer - QPoint(4, 4), QSize(8, 8))]
+            avoid = [anchor] if self.transcript.pointing.walking else [anchor, QRect(pointer - QPoint(4, 4), QSize(8, 8))]
+        elif focused is not None and self._panel.isAncestorOf(focused) and not panel.contains(pointer):
+            anchor, avoid = self._area(focused), [panel]
+        else:
+            anchor = QRect(pointer - QPoint(6, 6), QSize(12, 12))
+            avoid = [anchor]
         room = part_on_screen(self.window).adjusted(EDGE, EDGE, -EDGE, -EDGE)
         left, right = viewport.mapTo(self.window, QPoint(0, 0)).x(), viewport.mapTo(self.window, QPoint(viewport.width(), 0)).x()
         if viewport.isVisible() and left <= anchor.center().x() <= right and right - left >= size.width() + 2 * EDGE:
@@ -261,6 +269,9 @@ class VerdictHost(QObject):
             beside.setRight(min(room.right(), right - EDGE))
             room = beside if beside.width() >= size.width() else room
         return corner(room, anchor, size, avoid)
+
+    def _area(self, widget: QWidget) -> QRect:
+        return QRect(widget.mapTo(self.window, QPoint(0, 0)), widget.size())
 
 
 def corner(room: QRect, anchor: QRect, size: QSize, avoid: list[QRect]) -> QPoint:

@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     Qt,
     Slot,
 )
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtGui import QColor, QFocusEvent, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from app.look import theme as themes
@@ -234,6 +234,9 @@ class ChangeDelegate(QStyledItemDelegate):
         painter.drawText(QPoint(x, baseline), metrics.elidedText(row.after, Qt.TextElideMode.ElideRight, max(0, right - x)))
 
 
+STEPS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End)
+
+
 class ChangeList(QListView):
     """The places; the one pointed at or pinned is that of the cursor."""
 
@@ -244,6 +247,7 @@ class ChangeList(QListView):
         self.delegate = ChangeDelegate(self)
         self.cursor_place = cursor
         self.turn = 0
+        self._steered = False  # whether a key pointed at what is shown
         self.setModel(self.changes)
         self.setItemDelegate(self.delegate)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -254,7 +258,6 @@ class ChangeList(QListView):
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.changes.rowsInserted.connect(self.updateGeometry)
         self.entered.connect(self._entered)
-        self.selectionModel().currentRowChanged.connect(self._walked)
         cursor.pinned.connect(self._pinned)
 
     def sizeHint(self) -> QSize:
@@ -283,11 +286,6 @@ class ChangeList(QListView):
     def _entered(self, index: QModelIndex) -> None:
         self.cursor_place.point(self.place_of(index))
 
-    @Slot(QModelIndex, QModelIndex)
-    def _walked(self, current: QModelIndex, _: QModelIndex) -> None:
-        if self.hasFocus():
-            self.cursor_place.point(self.place_of(current))
-
     @Slot(object)
     def _pinned(self, place: Place | None) -> None:
         row = None if place is None or place.turn != self.turn else self.changes.row_for(place)
@@ -313,5 +311,16 @@ class ChangeList(QListView):
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             place = self.place_of(self.currentIndex())
             self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
+        elif event.key() in STEPS:
+            if self.cursor_place.place is not None:  # from nowhere, the first key shows the change that has the frame
+                super().keyPressEvent(event)
+            self._steered = True
+            self.cursor_place.point(self.place_of(self.currentIndex()))
         else:
             super().keyPressEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        if self._steered:
+            self._steered = False
+            self.cursor_place.leave()

@@ -179,7 +179,7 @@ class Window(QMainWindow):
         self.chats = ChatsController(self.chat, self.banner, self)
         self.models = ModelsController(self.chat, self.banner, self)
         self.chat_files = ChatFiles(self.chat, self.banner, self, self.chats.open)
-        self.verdicts = VerdictHost(self, self.transcript, self.cursor_place, lambda: self.settings.target)
+        self.verdicts = VerdictHost(self, self.transcript, self.cursor_place, self.panel, lambda: self.settings.target)
         self.panel.charts.set_open(self.settings.charts)
         self.status = StatusStrip()
         self.options = SamplingPopover(self)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -311,7 +311,21 @@ def test_kept_marks_stand_over_the_rounds_too(open_window: Open) -> None:
 
 
 def test_the_page_is_reached_by_key_and_from_the_menu(qtbot: QtBot, open_window: Open) -> None:
-    window = open_window(side_panel=False)
+    window = open_window(side_panel=False, ghosts="none")
     qtbot.keyClick(window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
-    assert window.panel.page == "rules" and window.panel.rules.list.hasFocus()
+    changes, card = window.panel.rules.list, window.verdicts.card
+    assert window.panel.page == "rules" and changes.hasFocus()
     assert window.settings.panel_page == "rules"
+    assert window.cursor_place.place is None, "opening the page lays no card over the conversation"
+    hidden = (place for place in wanted("rejection") if window.transcript.pointing.area(place).isEmpty())
+    place = next(hidden)
+    changes.setCurrentIndex(changes.changes.index(wanted("rejection").index(place)))
+    qtbot.keyClick(changes, Qt.Key.Key_Down)
+    assert window.cursor_place.place == place
+    qtbot.waitUntil(card.isVisible)
+    panel = QRect(window.panel.mapTo(window, QPoint(0, 0)), window.panel.size())
+    assert not card.geometry().intersects(panel), "what the keys go through stays in sight"
+    assert card.geometry().right() > panel.left() - 40
+    window.transcript.setFocus()
+    assert window.cursor_place.place is None
+    qtbot.waitUntil(card.isHidden)
