@@ -7,6 +7,7 @@ is deleted can be brought back for `KEPT_DAYS` days.
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,6 +51,9 @@ KEPT_DAYS = 30
 """What is deleted can be brought back for so long."""
 DAY = 86_400.0
 _CHECKED_EVERY = 7 * DAY
+_LEAP = 14 * DAY
+"""By how much the time may be later than at the last start, before the clock may have been set and nothing goes by its age."""
+_STEADY = 7 * DAY
 
 _LONGEST_TITLE = 200
 _LISTED = "id, title, created, updated, pinned, folder, named, deleted, origin"
@@ -516,17 +520,28 @@ class ChatStore:
     def tidy(self) -> None:
         """What is to be done now and then, best in a thread of its own: removes what was deleted `KEPT_DAYS` days ago, compresses
         traces, and deletes those that are kept for long enough."""
-        limit = self._clock() - KEPT_DAYS * DAY
+        is_steady = self._clock_is_steady()
+        limit = self._clock() - KEPT_DAYS * DAY if is_steady else -math.inf
         with self._database.writing() as rows:
             dead = [row[0] for row in rows.execute("SELECT id FROM conversations WHERE deleted < ?", [limit])]
             purged = self._purge(rows, dead) + rows.execute("DELETE FROM messages WHERE deleted < ?", [limit]).rowcount
-        self.traces.tidy(self.retention)
+        self.traces.tidy(self.retention if is_steady else replace(self.retention, days=None))
         self._check()
         for copy in self.folder.glob("chats-*.db*"):
             if copy.stat().st_mtime < limit:
                 copy.unlink(missing_ok=True)
         if purged:
             self._forget_for_good()
+
+    def _clock_is_steady(self) -> bool:
+        """Whether the clock has gone on for a week since it last leapt, or seemed to. Only then anything goes by its age: a clock
+        that is far ahead would make everything old at once."""
+        now = self._clock()
+        with self._database.writing():
+            if not -DAY <= now - float(self._fact("clock seen") or now) <= _LEAP:
+                self._keep_fact("clock leapt", str(now))
+            self._keep_fact("clock seen", str(now))
+        return now - float(self._fact("clock leapt") or -math.inf) >= _STEADY
 
     def _check(self) -> None:
         """Reads the whole file once a week, so that damage is found before it is old."""

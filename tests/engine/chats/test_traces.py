@@ -83,6 +83,18 @@ def test_traces_go_when_they_are_too_old_and_messages_stay(store: ChatStore, clo
     assert store.traces.bytes(conversation) == 0
 
 
+def test_traces_go_by_their_age_a_week_after_the_clock_has_leapt(store: ChatStore, clock: Clock) -> None:
+    path = answered(store)[2]
+    store.retention = Retention(days=5)
+    store.tidy()
+    clock.now += 20 * DAY
+    store.tidy()
+    assert read(path)
+    clock.now += 7 * DAY
+    store.tidy()
+    assert not list(path.parent.glob(f"{path.name}*"))
+
+
 def test_traces_go_from_the_oldest_on_when_there_are_too_many(store: ChatStore, clock: Clock) -> None:
     paths = []
     for _ in range(4):
