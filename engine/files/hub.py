@@ -11,12 +11,15 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from engine.drafter_kinds import DRAFTERS
 from engine.errors import DraftlightError
 from engine.files.foreign import table
 from engine.files.gguf_architectures import ARCHITECTURES
-from engine.files.library import bits_of_type, expanded_need, problem_of_architecture
+from engine.files.library import bits_of_type, expanded_need, is_in_own_place, problem_of_architecture
+from engine.files.paths import hub_cache
 
 FILES = (
     "*.json",
@@ -338,3 +341,16 @@ def _need(info: Any) -> int | None:
     if sys.platform != "darwin":
         return 4 * parameters
     return round(_weights(map(_file, info.siblings or ())))
+
+
+def is_here(name: str) -> bool:
+    """Whether a target or a drafter of this name is on this machine, as far as its folder or file tells. What comes with
+    Draftlight counts as here, though the built-in target is downloaded when it is first used."""
+    if name == "builtin" or name in DRAFTERS or Path(name).expanduser().exists():
+        return True
+    if not HUB_ID.fullmatch(name):
+        return False
+    if is_in_own_place(name):
+        return True
+    snapshots = hub_cache() / f"models--{name.replace('/', '--')}" / "snapshots"
+    return any(snapshots.glob("*/config.json")) or any(snapshots.glob("*/adapter_config.json"))

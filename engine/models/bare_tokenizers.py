@@ -18,10 +18,8 @@ from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
 from engine.files.foreign import content_of
-from engine.models.pieces import CONTROL, UNKNOWN, UNUSED, USER_DEFINED, Pieces
-from engine.models.token_spelling import in_characters
+from engine.models.pieces import CONTROL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
 from engine.models.tokenizer import Special
-from engine.models.word_splits import WORD_SPLITS, WordSplit
 
 _WORDS: dict[str, tuple[str, list[str]]] = {
     "qwen": ("qwen2", ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{index}|>" for index in range(205))]),
@@ -36,7 +34,7 @@ _WORDS: dict[str, tuple[str, list[str]]] = {
     "glm4": ("glm4", []),
     "glm": ("glm4", []),
 }
-"""By `model_type`: how text is cut (`engine.models.word_splits`), and the control tokens after the ranks where no file names
+"""By `model_type`: how text is cut (`engine.models.pieces`), and the control tokens after the ranks where no file names
 them: those of Qwen's `tokenization_qwen.py` and Llama 3's `tokenizer.py`."""
 _PLAIN_BOS = ("LlamaTokenizer", "GemmaTokenizer", "CodeLlamaTokenizer", "InternLM2Tokenizer")
 """Classes of transformers that begin a text with the token of the beginning unless they are told not to."""

@@ -33,9 +33,8 @@ from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors
 from engine.models.block_config import BlockConfig, read_block_config
-from engine.models.drafter_folder import write_drafter
 from engine.models.loading import runs_on_cpu, to_float32
-from engine.models.model_folder import weight_files
+from engine.models.model_folder import weight_files, write_drafter
 from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of
 

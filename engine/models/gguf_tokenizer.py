@@ -9,10 +9,8 @@ from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.models.pieces import CONTROL, NORMAL, UNUSED, USER_DEFINED, Pieces
-from engine.models.token_spelling import byte_level
+from engine.models.pieces import CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
 from engine.models.tokenizer import Special, Tokenizer
-from engine.models.word_splits import WORD_SPLITS, WordSplit
 
 NAMED = {
     "bos_token": "bos",

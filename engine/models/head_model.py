@@ -32,7 +32,7 @@ from engine.drafter_kinds import HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors
-from engine.models.drafter_folder import write_drafter
+from engine.models.model_folder import write_drafter
 from engine.models.tokenizer_files import read_json
 
 if TYPE_CHECKING:

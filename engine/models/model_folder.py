@@ -1,11 +1,18 @@
-"""What a folder holds if it is not a whole model for mlx-lm, in sentences that say what to do."""
+"""A model's folder: what it holds if it is not a whole model for mlx-lm, in sentences that say what to do; and how one of a drafter
+that was trained here is written."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
 
 from engine.errors import DraftlightError
 from engine.files.missing_parts import WEIGHTS, listed, missing_parts
+from engine.files.whole_file import Content, write_together
 from engine.models.tokenizer_files import read_json
 
 
@@ -43,3 +50,22 @@ def without_base(folder: Path, base: str) -> str:
 def _adapter(folder: Path) -> str:
     config = read_json(folder / "adapter_config.json")
     return without_base(folder, config.get("base_model_name_or_path") or config.get("model") or "a base model")
+
+
+def write_drafter(folder: Path, arrays: Mapping[str, mx.array], config: Mapping[str, Any], card: str | None = None) -> None:
+    """Write model.safetensors, config.json and, if there is one, MODEL_CARD.md. Nothing in the folder changes before all of it
+    is on the disk.
+
+    Args:
+        arrays: written in the types that they have.
+
+    Raises:
+        DraftlightError: it cannot be written.
+    """
+    files: dict[Path, Content] = {
+        folder / "model.safetensors": lambda file: mx.save_safetensors(file, dict(arrays), {"format": "mlx"}),
+        folder / "config.json": json.dumps(config, indent=2) + "\n",
+    }
+    if card is not None:
+        files[folder / "MODEL_CARD.md"] = card
+    write_together(files)

@@ -13,7 +13,7 @@ from engine.errors import DraftlightError
 from engine.files.foreign import content_of, json_of
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
-from engine.models.token_spelling import byte_fallback, byte_level
+from engine.models.pieces import byte_fallback, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained
 
 

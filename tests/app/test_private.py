@@ -17,7 +17,7 @@ from app.cli import entry
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.chats import ChatStore
-from engine.model_place import is_here
+from engine.files.hub import is_here
 from engine.worker import Engine
 from tests.app.driving import ask, wait_for_answer
 from tests.engine.fakes import PATIENCE

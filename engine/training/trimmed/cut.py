@@ -31,7 +31,7 @@ from mlx_lm.models.llama import Model
 
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
-from engine.models.drafter_folder import write_drafter
+from engine.models.model_folder import write_drafter
 from engine.models.trimmed_draft import MODEL_TYPE, CutModel, load_cut
 from engine.training import selfplay
 from engine.training.trimmed import teacher

@@ -24,7 +24,7 @@ from engine.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports import series
 from engine.exports.charts import DRAW
 from engine.exports.drawing import DARK, ticks
-from engine.exports.spans import details
+from engine.exports.report import details
 from engine.lens.pieces import GHOST_STEPS, Ghosts, pieces
 from engine.lens.tally import Tally
 from engine.metrics import summarise

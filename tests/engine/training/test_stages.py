@@ -22,7 +22,7 @@ from engine.models.block_model import load_block
 from engine.models.head_model import load_head
 from engine.models.loaded import LoadedModel
 from engine.requests.train import HeldOut, Trained, TrainRequest
-from engine.training import fitting, stages
+from engine.training import stages
 from engine.types import DecodingOptions
 from tests.engine.training.test_writing import undecided
 
@@ -141,7 +141,7 @@ def killing(what: str, after: int) -> Callable[[str, float], None]:
 def test_a_killed_training_goes_on_and_ends_with_the_same_weights(
     target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "MEASUREMENTS", 3)
+    monkeypatch.setattr(stages, "MEASUREMENTS", 3)
     train(target, request_for(output=tmp_path / "whole"))
     for what, after in (("reading text", 1), ("reading features", 1), ("training", 3), ("training", 6)):
         with pytest.raises(Killed):
@@ -155,14 +155,14 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_weights(
 def test_nothing_older_than_the_time_between_two_checkpoints_is_lost(
     target: LoadedModel, request_for: Callable[..., TrainRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "MEASUREMENTS", 1)
-    monkeypatch.setattr(fitting, "SAVE_EVERY", -1.0)
+    monkeypatch.setattr(stages, "MEASUREMENTS", 1)
+    monkeypatch.setattr(stages, "SAVE_EVERY", -1.0)
     with pytest.raises(Killed):
         train(target, request_for(), killing("training", 8))
     told = Told()
     told.train(target, request_for())
     assert "Continuing at step 7." in told.lines
-    assert fitting.SAVE_EVERY < 60
+    assert stages.SAVE_EVERY < 60
 
 
 def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
+from engine.files.hub import is_here
 from engine.files.paths import hub_cache
-from engine.model_place import is_here
 
 
 def test_what_comes_with_draftlight_and_what_is_a_path_is_here(tmp_path: Path) -> None:
