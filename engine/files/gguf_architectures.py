@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from engine.errors import DraftlightError
@@ -155,32 +156,45 @@ def _experts(facts: Facts) -> Config:
     }
 
 
+def _like_others(
+    model_type: str,
+    scalings: tuple[str, ...] = ("linear", "yarn"),
+    experts: bool = False,
+    numbers: Mapping[str, str] = MappingProxyType({}),
+    **fixed: Any,
+) -> Callable[[Facts], Config]:
+    """Makes the configuration of an architecture that states what all decoders do, and little besides.
+
+    Args:
+        numbers: entries of the file by mlx-lm's names for them.
+        fixed: what is so in all of its models.
+    """
+
+    def config(facts: Facts) -> Config:
+        """The configuration of one file."""
+        stated = {name: facts.number(key) for name, key in numbers.items()}
+        return _decoder(facts, scalings) | (_experts(facts) if experts else {}) | stated | fixed | {"model_type": model_type}
+
+    return config
+
+
+_GRANITE = {
+    "logits_scaling": "logit_scale",
+    "attention_multiplier": "attention.scale",
+    "embedding_multiplier": "embedding_scale",
+    "residual_multiplier": "residual_scale",
+}
+
+
 def _llama(facts: Facts) -> Config:
     if facts.get("expert_count"):
         return _decoder(facts, ()) | _experts(facts) | {"model_type": "mixtral"}
     return _decoder(facts) | {"model_type": "llama"}
 
 
-def _qwen2(facts: Facts) -> Config:
-    return _decoder(facts) | {"model_type": "qwen2"}
-
-
 def _qwen2_moe(facts: Facts) -> Config:
     shared = {"shared_expert_intermediate_size": facts.whole("expert_shared_feed_forward_length")}
     return _decoder(facts, ("linear",)) | _experts(facts) | shared | {"model_type": "qwen2_moe"}
-
-
-def _qwen3(facts: Facts) -> Config:
-    return _decoder(facts) | {"model_type": "qwen3"}
-
-
-def _qwen3_moe(facts: Facts) -> Config:
-    every = {"decoder_sparse_step": 1, "mlp_only_layers": [], "norm_topk_prob": True}
-    return _decoder(facts) | _experts(facts) | every | {"model_type": "qwen3_moe"}
-
-
-def _gemma(facts: Facts) -> Config:
-    return _decoder(facts, ()) | {"model_type": "gemma"}
 
 
 def _gemma2(facts: Facts) -> Config:
@@ -285,28 +299,10 @@ def _phi3(facts: Facts) -> Config:
     return config | {"model_type": "phi3", "original_max_position_embeddings": original}
 
 
-def _granite(facts: Facts) -> Config:
-    return _decoder(facts) | {
-        "model_type": "granite",
-        "logits_scaling": facts.number("logit_scale"),
-        "attention_multiplier": facts.number("attention.scale"),
-        "embedding_multiplier": facts.number("embedding_scale"),
-        "residual_multiplier": facts.number("residual_scale"),
-    }
-
-
 def _granite_moe(facts: Facts) -> Config:
     if facts.get("expert_shared_feed_forward_length"):
         raise facts.refuse("shared experts")
-    return _granite(facts) | _experts(facts) | {"model_type": "granitemoe"}
-
-
-def _smollm3(facts: Facts) -> Config:
-    return _decoder(facts) | {"model_type": "smollm3", "no_rope_layer_interval": 4}
-
-
-def _olmo2(facts: Facts) -> Config:
-    return _decoder(facts) | {"model_type": "olmo2"}
+    return _like_others("granitemoe", experts=True, numbers=_GRANITE)(facts)
 
 
 def _cohere(facts: Facts) -> Config:
@@ -319,20 +315,9 @@ def _cohere(facts: Facts) -> Config:
 
 
 def _cohere2(facts: Facts) -> Config:
-    return _decoder(facts, ()) | {
-        "model_type": "cohere2",
-        "layer_norm_eps": facts.number("attention.layer_norm_epsilon"),
-        "logit_scale": facts.number("logit_scale"),
-        "sliding_window": facts.whole("attention.sliding_window"),
-        "sliding_window_pattern": 4,
-    }
-
-
-def _starcoder2(facts: Facts) -> Config:
-    return _decoder(facts, ()) | {
-        "model_type": "starcoder2",
-        "norm_epsilon": facts.number("attention.layer_norm_epsilon"),
-    }
+    numbers = {"layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale"}
+    window = facts.whole("attention.sliding_window")
+    return _like_others("cohere2", (), numbers=numbers, sliding_window=window, sliding_window_pattern=4)(facts)
 
 
 def _seed_oss(facts: Facts) -> Config:
@@ -451,26 +436,32 @@ _QWEN3 = _PLAIN | _HEAD_NORMS
 
 ARCHITECTURES: dict[str, Architecture] = {
     "llama": Architecture(_llama, _PLAIN | _routed("block_sparse_moe.gate", "block_sparse_moe.switch_mlp"), interleaved=True),
-    "qwen2": Architecture(_qwen2),
+    "qwen2": Architecture(_like_others("qwen2")),
     "qwen2moe": Architecture(_qwen2_moe, _PLAIN | _routed("mlp.gate", "mlp.switch_mlp") | _SHARED_EXPERT),
-    "qwen3": Architecture(_qwen3, _QWEN3),
-    "qwen3moe": Architecture(_qwen3_moe, _QWEN3 | _routed("mlp.gate", "mlp.switch_mlp")),
-    "gemma": Architecture(_gemma, norm_offset=1.0, half="bfloat16"),
+    "qwen3": Architecture(_like_others("qwen3"), _QWEN3),
+    "qwen3moe": Architecture(
+        _like_others("qwen3_moe", experts=True, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True),
+        _QWEN3 | _routed("mlp.gate", "mlp.switch_mlp"),
+    ),
+    "gemma": Architecture(_like_others("gemma", ()), norm_offset=1.0, half="bfloat16"),
     "gemma2": Architecture(_gemma2, _PLAIN | _FOUR_NORMS, norm_offset=1.0, half="bfloat16"),
     "gemma3": Architecture(_gemma3, _QWEN3 | _FOUR_NORMS, norm_offset=1.0, half="bfloat16"),
     "gemma4": Architecture(_gemma4, _QWEN3 | _FOUR_NORMS | _GEMMA4, half="bfloat16"),
     "phi3": Architecture(_phi3, _PLAIN | {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}),
-    "granite": Architecture(_granite, interleaved=True),
+    "granite": Architecture(_like_others("granite", numbers=_GRANITE), interleaved=True),
     "granitemoe": Architecture(
         _granite_moe,
         _PLAIN | _routed("block_sparse_moe.router.layer", "block_sparse_moe.switch_mlp"),
         interleaved=True,
     ),
-    "smollm3": Architecture(_smollm3, interleaved=True),
-    "olmo2": Architecture(_olmo2, _QWEN3 | _FOUR_NORMS),
+    "smollm3": Architecture(_like_others("smollm3", no_rope_layer_interval=4), interleaved=True),
+    "olmo2": Architecture(_like_others("olmo2"), _QWEN3 | _FOUR_NORMS),
     "command-r": Architecture(_cohere, _QWEN3),
     "cohere2": Architecture(_cohere2),
-    "starcoder2": Architecture(_starcoder2, _PLAIN | {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}),
+    "starcoder2": Architecture(
+        _like_others("starcoder2", (), numbers={"norm_epsilon": "attention.layer_norm_epsilon"}),
+        _PLAIN | {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+    ),
     "seed_oss": Architecture(_seed_oss, _PLAIN | {"post_attention_norm": "post_attention_layernorm"}),
     "gpt-oss": Architecture(
         _gpt_oss,

@@ -1,5 +1,5 @@
-"""A model's folder: what it holds if it is not a whole model for mlx-lm, in sentences that say what to do; and how one of a drafter
-that was trained here is written."""
+"""A model's folder: what it holds if it is not a whole model for mlx-lm, in sentences that say what to do, and how one of a
+drafter that was trained here is written."""
 
 from __future__ import annotations
 
