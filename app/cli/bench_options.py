@@ -5,19 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from app.cli.shared_options import (
-    add_anyway,
-    add_hosts,
-    add_kv_bits,
-    add_seed,
-    add_target,
-    checked,
-    gamma,
-    hosts_of,
-    listed,
-    output_file,
-    request_of,
-)
+from app.cli import shared_options
+from app.cli.option import Entries, option
+from app.cli.shared_options import ANYWAY, KV_BITS_OPTION, SEED, checked, gamma, hosts_of, listed, output_file, request_of
 from engine.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.drafter_kinds import benched
 from engine.files.paths import data_folder
@@ -32,69 +22,69 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def options() -> Entries:
     """The options, but for the command that they belong to."""
-    add_target(parser)
-    add_anyway(parser)
-    add_hosts(parser)
-    parser.add_argument(
-        "--drafters",
-        metavar="A,B",
-        type=listed(str, "names"),
-        help=f"comma-separated, named as for --drafter (default: those of {', '.join(benched('builtin'))} that fit the target)",
-    )
-    parser.add_argument(
-        "--rules",
-        metavar="A,B",
-        type=listed(str, "names"),
-        default="gumbel",
-        help=f"comma-separated, from {', '.join(RULES)} (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--temperatures",
-        metavar="X,Y",
-        type=listed(float, "numbers"),
-        default="0.8",
-        help="comma-separated (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--gamma",
-        dest="gammas",
-        metavar="N,M",
-        type=listed(gamma, "numbers"),
-        default=",".join(map(str, QUICK_GAMMAS)),
-        help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"
-    )
-    parser.add_argument("--limit", type=int, help="use at most this many prompts, taking the categories in turn")
-    parser.add_argument("--max-tokens", type=int, default=QUICK_TOKENS, help="maximum tokens per answer (default: %(default)s)")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=QUICK_MINUTES,
-        metavar="N",
-        help="end after so many minutes, loading included; 0 measures everything, however long it takes (default: %(default)s)",
-    )
-    add_kv_bits(parser)
-    add_seed(parser)
-    parser.add_argument(
-        "--peers", action=argparse.BooleanOptionalAction, default=False, help="also run mlx-lm's own decoding loops"
-    )
-    parser.add_argument(
-        "--anew", action="store_true", help="measure everything again, even if the same benchmark was interrupted before"
-    )
-    parser.add_argument(
-        "--html", dest="html_path", metavar="OUT", type=output_file, help="also write a report with charts to this file, as HTML"
-    )
-    parser.add_argument(
-        "--json", dest="json_path", metavar="OUT", type=output_file, help="also write every run to this file, as JSON"
+    return (
+        shared_options.target(),
+        ANYWAY,
+        *shared_options.hosts(),
+        option(
+            "--drafters",
+            metavar="A,B",
+            type=listed(str, "names"),
+            help="comma-separated, named as for --drafter "
+            f"(default: those of {', '.join(benched('builtin'))} that fit the target)",
+        ),
+        option(
+            "--rules",
+            metavar="A,B",
+            type=listed(str, "names"),
+            default="gumbel",
+            help=f"comma-separated, from {', '.join(RULES)} (default: %(default)s)",
+        ),
+        option(
+            "--temperatures",
+            metavar="X,Y",
+            type=listed(float, "numbers"),
+            default="0.8",
+            help="comma-separated (default: %(default)s)",
+        ),
+        option(
+            "--gamma",
+            dest="gammas",
+            metavar="N,M",
+            type=listed(gamma, "numbers"),
+            default=",".join(map(str, QUICK_GAMMAS)),
+            help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
+        ),
+        option("--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"),
+        option("--limit", type=int, help="use at most this many prompts, taking the categories in turn"),
+        option("--max-tokens", type=int, default=QUICK_TOKENS, help="maximum tokens per answer (default: %(default)s)"),
+        option(
+            "--minutes",
+            type=float,
+            default=QUICK_MINUTES,
+            metavar="N",
+            help="end after so many minutes, loading included; 0 measures everything, however long it takes "
+            "(default: %(default)s)",
+        ),
+        KV_BITS_OPTION,
+        SEED,
+        option("--peers", action=argparse.BooleanOptionalAction, default=False, help="also run mlx-lm's own decoding loops"),
+        option("--anew", action="store_true", help="measure everything again, even if the same benchmark was interrupted before"),
+        option(
+            "--html",
+            dest="html_path",
+            metavar="OUT",
+            type=output_file,
+            help="also write a report with charts to this file, as HTML",
+        ),
+        option("--json", dest="json_path", metavar="OUT", type=output_file, help="also write every run to this file, as JSON"),
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with the arguments of `add_arguments`."""
+    """The command, with its options."""
     from app.cli.bench import bench
 
     prompts = checked(arguments, lambda: read_prompts(arguments.prompts, arguments.limit))

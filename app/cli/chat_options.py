@@ -7,7 +7,9 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from app.cli.shared_options import add_anyway, add_hosts, add_kv_bits, add_models, changed_by, gamma, hosts_of
+from app.cli import shared_options
+from app.cli.option import Entries, option
+from app.cli.shared_options import ANYWAY, KV_BITS_OPTION, changed_by, gamma, hosts_of
 from engine.drafter_kinds import default_drafter
 from engine.errors import DraftlightError
 from engine.files import recommended_sampling
@@ -25,83 +27,84 @@ DESCRIPTION = (
 _DEFAULTS = DecodingOptions(gamma="auto")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def options() -> Entries:
     """The options, but for the command that they belong to."""
-    parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="the prompt, or - to read it from standard input")
-    parser.add_argument(
-        "--continue",
-        dest="continued",
-        metavar="ID",
-        nargs="?",
-        const="",
-        help="go on with the newest conversation, or with this one (see `draftlight chats list`), under its settings; without a "
-        "prompt, an answer that was stopped or cut goes on where it ended",
+    return (
+        option("prompt", metavar="PROMPT", nargs="?", help="the prompt, or - to read it from standard input"),
+        option(
+            "--continue",
+            dest="continued",
+            metavar="ID",
+            nargs="?",
+            const="",
+            help="go on with the newest conversation, or with this one (see `draftlight chats list`), under its settings; "
+            "without a prompt, an answer that was stopped or cut goes on where it ended",
+        ),
+        option("--no-save", dest="save", action="store_false", help="do not keep the conversation"),
+        *shared_options.models(),
+        ANYWAY,
+        *shared_options.hosts(),
+        option("--system", metavar="TEXT", help="system prompt"),
+        option(
+            "--thinking",
+            choices=THINKINGS,
+            help="whether a model that can do so thinks before it answers (default: as its chat template has it)",
+        ),
+        option("--hide-thinking", dest="thoughts", action="store_false", help="leave out what the model thinks first"),
+        option(
+            "--raw",
+            action="store_true",
+            help="go on with the prompt as it stands, without the model's chat template; so do models that have none",
+        ),
+        option(
+            "--when-full",
+            dest="overflow",
+            choices=OVERFLOWS,
+            help="where a conversation is too long for the model: stop and say so, or drop its oldest turns (default: stop)",
+        ),
+        option("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})"),
+        option(
+            "--gamma",
+            type=gamma,
+            help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: {_DEFAULTS.gamma})",
+        ),
+        option(
+            "--temperature",
+            type=float,
+            help=f"0 takes the most likely token (default: as the model recommends, else {_DEFAULTS.temperature})",
+        ),
+        option(
+            "--top-p",
+            type=float,
+            help="nucleus sampling; 1 turns it off (default: as the model recommends, else off)",
+        ),
+        option(
+            "--top-k",
+            type=int,
+            help="keep only the k most likely tokens; 0 turns it off (default: as the model recommends, else off)",
+        ),
+        option(
+            "--min-p",
+            type=float,
+            help="drop tokens below this share of the most likely one; 0 turns it off "
+            "(default: as the model recommends, else off)",
+        ),
+        option(
+            "--repetition-penalty",
+            type=float,
+            help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
+        ),
+        option("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)"),
+        option("--max-tokens", type=int, help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})"),
+        option("--stop", metavar="TEXT", action="append", help="stop sequence: the answer ends before it; can be repeated"),
+        KV_BITS_OPTION,
+        option("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals"),
+        option("--json", dest="json_lines", action="store_true", help="print the answer's trace as JSON Lines instead"),
     )
-    parser.add_argument("--no-save", dest="save", action="store_false", help="do not keep the conversation")
-    add_models(parser)
-    add_anyway(parser)
-    add_hosts(parser)
-    parser.add_argument("--system", metavar="TEXT", help="system prompt")
-    parser.add_argument(
-        "--thinking",
-        choices=THINKINGS,
-        help="whether a model that can do so thinks before it answers (default: as its chat template has it)",
-    )
-    parser.add_argument("--hide-thinking", dest="thoughts", action="store_false", help="leave out what the model thinks first")
-    parser.add_argument(
-        "--raw",
-        action="store_true",
-        help="go on with the prompt as it stands, without the model's chat template; so do models that have none",
-    )
-    parser.add_argument(
-        "--when-full",
-        dest="overflow",
-        choices=OVERFLOWS,
-        help="where a conversation is too long for the model: stop and say so, or drop its oldest turns (default: stop)",
-    )
-    parser.add_argument("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})")
-    parser.add_argument(
-        "--gamma",
-        type=gamma,
-        help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: {_DEFAULTS.gamma})",
-    )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        help=f"0 takes the most likely token (default: as the model recommends, else {_DEFAULTS.temperature})",
-    )
-    parser.add_argument(
-        "--top-p",
-        type=float,
-        help="nucleus sampling; 1 turns it off (default: as the model recommends, else off)",
-    )
-    parser.add_argument(
-        "--top-k",
-        type=int,
-        help="keep only the k most likely tokens; 0 turns it off (default: as the model recommends, else off)",
-    )
-    parser.add_argument(
-        "--min-p",
-        type=float,
-        help="drop tokens below this share of the most likely one; 0 turns it off (default: as the model recommends, else off)",
-    )
-    parser.add_argument(
-        "--repetition-penalty",
-        type=float,
-        help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
-    )
-    parser.add_argument("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)")
-    parser.add_argument("--max-tokens", type=int, help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})")
-    parser.add_argument(
-        "--stop", metavar="TEXT", action="append", help="stop sequence: the answer ends before it; can be repeated"
-    )
-    add_kv_bits(parser)
-    parser.add_argument("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals")
-    parser.add_argument("--json", dest="json_lines", action="store_true", help="print the answer's trace as JSON Lines instead")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with the arguments of `add_arguments`."""
+    """The command, with its options."""
     from app.cli.chat import chat
     from app.cli.saved_answer import SavedAnswer, newest
     from engine.chats import ChatStore

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from app.cli.option import Action, Entries, OneOf, option
+
 HELP = "list, show, search, export, import and delete conversations"
 DESCRIPTION = (
     "List, show, search, export, import and delete conversations. They are kept in the data folder, where only you can read "
@@ -12,35 +14,61 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+_AS_JSON = option("--json", dest="as_json", action="store_true", help="print JSON instead")
+_SEVERAL = option("conversations", metavar="ID", type=int, nargs="+")
+_KEPT = OneOf(
+    (
+        option("--keep-days", type=float, metavar="N", help="delete traces after N days; messages stay"),
+        option("--keep-megabytes", type=float, metavar="N", help="delete the oldest traces beyond N MB; messages stay"),
+        option("--keep-all", action="store_true", help="keep all traces"),
+    )
+)
+
+
+def options() -> Entries:
     """The actions, each with its options."""
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    listing = actions.add_parser("list", help="list conversations, pinned ones first, then the newest")
-    listing.add_argument("--deleted", action="store_true", help="list those that can be restored instead")
-    listing.add_argument("--folder", metavar="NAME", help="only those in this folder")
-    listing.add_argument("--limit", type=int, default=-1, metavar="N", help="at most N")
-    show = actions.add_parser("show", help="print a conversation as Markdown")
-    show.add_argument("conversation", metavar="ID", type=int)
-    search = actions.add_parser("search", help="find conversations by words in titles and messages")
-    search.add_argument("query", metavar="WORD", nargs="+", help="all of them have to occur; the beginning of a word is enough")
-    for action in (listing, show, search):
-        action.add_argument("--json", dest="as_json", action="store_true", help="print JSON instead")
-    export = actions.add_parser("export", help="export conversations as JSON or Markdown")
-    export.add_argument("conversations", metavar="ID", type=int, nargs="*", help="default: all")
-    export.add_argument("--format", choices=("json", "markdown"), help="default: from the extension of --output, else json")
-    export.add_argument("--output", metavar="PATH", type=Path, help="a file (default: standard output)")
-    importing = actions.add_parser("import", help="import exports of Draftlight, ChatGPT and LM Studio")
-    importing.add_argument("files", metavar="FILE", type=Path, nargs="+", help="a JSON file, or the archive of a ChatGPT export")
-    delete = actions.add_parser("delete", help="delete conversations; for 30 days, restore brings them back")
-    delete.add_argument("--now", action="store_true", help="delete them for good at once, with their traces")
-    restore = actions.add_parser("restore", help="bring deleted conversations back")
-    for action in (delete, restore):
-        action.add_argument("conversations", metavar="ID", type=int, nargs="+")
-    traces = actions.add_parser("traces", help="show how much the traces of answers take, and choose how long they are kept")
-    keep = traces.add_mutually_exclusive_group()
-    keep.add_argument("--keep-days", type=float, metavar="N", help="delete traces after N days; messages stay")
-    keep.add_argument("--keep-megabytes", type=float, metavar="N", help="delete the oldest traces beyond N MB; messages stay")
-    keep.add_argument("--keep-all", action="store_true", help="keep all traces")
+    return (
+        Action(
+            "list",
+            "list conversations, pinned ones first, then the newest",
+            (
+                option("--deleted", action="store_true", help="list those that can be restored instead"),
+                option("--folder", metavar="NAME", help="only those in this folder"),
+                option("--limit", type=int, default=-1, metavar="N", help="at most N"),
+                _AS_JSON,
+            ),
+        ),
+        Action("show", "print a conversation as Markdown", (option("conversation", metavar="ID", type=int), _AS_JSON)),
+        Action(
+            "search",
+            "find conversations by words in titles and messages",
+            (
+                option("query", metavar="WORD", nargs="+", help="all of them have to occur; the beginning of a word is enough"),
+                _AS_JSON,
+            ),
+        ),
+        Action(
+            "export",
+            "export conversations as JSON or Markdown",
+            (
+                option("conversations", metavar="ID", type=int, nargs="*", help="default: all"),
+                option("--format", choices=("json", "markdown"), help="default: from the extension of --output, else json"),
+                option("--output", metavar="PATH", type=Path, help="a file (default: standard output)"),
+            ),
+        ),
+        Action(
+            "import",
+            "import exports of Draftlight, ChatGPT and LM Studio",
+            (option("files", metavar="FILE", type=Path, nargs="+", help="a JSON file, or the archive of a ChatGPT export"),),
+        ),
+        Action(
+            "delete",
+            "delete conversations; for 30 days, restore brings them back",
+            (option("--now", action="store_true", help="delete them for good at once, with their traces"), _SEVERAL),
+        ),
+        Action("restore", "bring deleted conversations back", (_SEVERAL,)),
+        Action("traces", "show how much the traces of answers take, and choose how long they are kept", (_KEPT,)),
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from app.cli import (
     bench_options,
@@ -23,7 +23,8 @@ from app.cli import (
     window_options,
 )
 from app.cli.guarded_output import guard_terminals
-from app.cli.shared_options import INTERRUPTED, add_models
+from app.cli.option import CommandModule, Commands, add
+from app.cli.shared_options import INTERRUPTED, models
 from engine.errors import DraftlightError
 from engine.files.logs import log_path, log_to_file
 from engine.provenance import version
@@ -33,21 +34,7 @@ BROKEN_PIPE = 141
 _log = logging.getLogger(__name__)
 
 
-class Options(Protocol):
-    """A module of options: what help says of its command, its arguments, and what runs it. It imports whatever is slow to import
-    only when it runs, so that help comes at once."""
-
-    HELP: str
-    DESCRIPTION: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
-        """Adds what the command takes."""
-
-    def run(self, arguments: argparse.Namespace, /) -> int:
-        """Runs the command; returns the exit status."""
-
-
-COMMANDS: dict[str, Options] = {
+COMMANDS: dict[str, CommandModule] = {
     "chat": chat_options,
     "chats": chats_options,
     "prove": prove_options,
@@ -106,11 +93,6 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`draftlight COMMAND --help` explains a command. Data is in the platform's data folder or $DRAFTLIGHT_HOME.",
     )
     parser.add_argument("--version", action="version", version=f"draftlight {version()}")
-    add_models(parser, None)
     parser.set_defaults(command=window_options.open_window)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, options in COMMANDS.items():
-        command = commands.add_parser(name, help=options.HELP, description=options.DESCRIPTION)
-        options.add_arguments(command)
-        command.set_defaults(command=options.run, error=command.error)
+    add(parser, (*models(None), Commands(COMMANDS, "command", required=False)))
     return parser

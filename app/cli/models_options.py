@@ -5,45 +5,69 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from app.cli.option import Action, Entries, option
 from engine.drafter_kinds import NO_DRAFTER
 
 HELP = "list, search, download, check and delete models"
 DESCRIPTION = "List the models on this machine, search and download from the Hugging Face Hub, check and delete models."
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+_FETCHED = option(
+    "name", metavar="MODEL", nargs="?", default="builtin", help="OWNER/MODEL, OWNER/MODEL:FILE.gguf, or builtin (default)"
+)
+
+
+def options() -> Entries:
     """The actions, each with its options."""
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    listing = actions.add_parser("list", help="list the models on this machine")
-    listing.add_argument(
-        "--folder",
-        metavar="FOLDER",
-        dest="folders",
-        type=Path,
-        action="append",
-        default=[],
-        help="look there too; can be repeated",
+    return (
+        Action(
+            "list",
+            "list the models on this machine",
+            (
+                option(
+                    "--folder",
+                    metavar="FOLDER",
+                    dest="folders",
+                    type=Path,
+                    action="append",
+                    default=[],
+                    help="look there too; can be repeated",
+                ),
+            ),
+        ),
+        Action(
+            "add-folder",
+            "look through a folder too from now on, here and in the window",
+            (
+                option("folder", metavar="FOLDER", type=Path),
+                option("--remove", action="store_true", help="no longer look through it; nothing in it is deleted"),
+            ),
+        ),
+        Action(
+            "search",
+            "search the Hugging Face Hub",
+            (option("wanted", metavar="WORDS", nargs="*", help="part of the name; a whole name lists what can be downloaded"),),
+        ),
+        Action(
+            "download",
+            "download a model from the Hugging Face Hub, or go on with it",
+            (_FETCHED, option("--discard", action="store_true", help="delete what has arrived of an unfinished download")),
+            "Download a model from the Hugging Face Hub. Ctrl-C pauses: the same command goes on from there.",
+        ),
+        Action(
+            "check",
+            "check whether a model, and optionally a drafter for it, can be used",
+            (
+                option("name", metavar="MODEL", nargs="?", default="builtin"),
+                option("--drafter", metavar="DRAFTER", default=NO_DRAFTER, help="also check that this drafter fits the model"),
+            ),
+        ),
+        Action(
+            "delete",
+            "delete a model that Draftlight downloaded",
+            (option("name", metavar="MODEL"), option("--yes", action="store_true", help="do not ask first")),
+        ),
     )
-    add = actions.add_parser("add-folder", help="look through a folder too from now on, here and in the window")
-    add.add_argument("folder", metavar="FOLDER", type=Path)
-    add.add_argument("--remove", action="store_true", help="no longer look through it; nothing in it is deleted")
-    search = actions.add_parser("search", help="search the Hugging Face Hub")
-    search.add_argument("wanted", metavar="WORDS", nargs="*", help="part of the name; a whole name lists what can be downloaded")
-    download = actions.add_parser(
-        "download",
-        help="download a model from the Hugging Face Hub, or go on with it",
-        description="Download a model from the Hugging Face Hub. Ctrl-C pauses: the same command goes on from there.",
-    )
-    download.add_argument(
-        "name", metavar="MODEL", nargs="?", default="builtin", help="OWNER/MODEL, OWNER/MODEL:FILE.gguf, or builtin (default)"
-    )
-    download.add_argument("--discard", action="store_true", help="delete what has arrived of an unfinished download")
-    check = actions.add_parser("check", help="check whether a model, and optionally a drafter for it, can be used")
-    check.add_argument("name", metavar="MODEL", nargs="?", default="builtin")
-    check.add_argument("--drafter", metavar="DRAFTER", default=NO_DRAFTER, help="also check that this drafter fits the model")
-    delete = actions.add_parser("delete", help="delete a model that Draftlight downloaded")
-    delete.add_argument("name", metavar="MODEL")
-    delete.add_argument("--yes", action="store_true", help="do not ask first")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from app.cli.shared_options import add_anyway, add_hosts, add_models, add_seed, hosts_of, output_file, request_of
+from app.cli import shared_options
+from app.cli.option import Entries, OneOf, option
+from app.cli.shared_options import ANYWAY, SEED, hosts_of, output_file, request_of
 from engine.types import PLANTS, ProveRequest
 
 HELP = "check that decoding with a pair of models is exact"
@@ -16,27 +18,36 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def options() -> Entries:
     """The options, but for the command that they belong to."""
-    add_models(parser)
-    add_anyway(parser)
-    add_hosts(parser)
-    add_seed(parser)
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument(
-        "--quick", dest="effort", action="store_const", const="quick", help="smaller samples; takes about a minute"
+    return (
+        *shared_options.models(),
+        ANYWAY,
+        *shared_options.hosts(),
+        SEED,
+        OneOf(
+            (
+                option(
+                    "--quick", dest="effort", action="store_const", const="quick", help="smaller samples; takes about a minute"
+                ),
+                option(
+                    "--thorough",
+                    dest="effort",
+                    action="store_const",
+                    const="thorough",
+                    help="larger samples; takes about half an hour",
+                ),
+            )
+        ),
+        option(
+            "--json", dest="json_path", metavar="FILE", type=output_file, help="also write the full report to this file, as JSON"
+        ),
+        option("--plant", choices=PLANTS, help="plant this defect on purpose, to see that the checks detect it"),
     )
-    amount.add_argument(
-        "--thorough", dest="effort", action="store_const", const="thorough", help="larger samples; takes about half an hour"
-    )
-    parser.add_argument(
-        "--json", dest="json_path", metavar="FILE", type=output_file, help="also write the full report to this file, as JSON"
-    )
-    parser.add_argument("--plant", choices=PLANTS, help="plant this defect on purpose, to see that the checks detect it")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with the arguments of `add_arguments`."""
+    """The command, with its options."""
     from app.cli.prove import prove
 
     return prove(request_of(ProveRequest, arguments), arguments.json_path, anyway=arguments.anyway, cluster=hosts_of(arguments))

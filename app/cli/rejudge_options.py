@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from app.cli.option import Entries, option
 from engine.trace import read
 from engine.types import RULES
 
@@ -17,16 +18,18 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def options() -> Entries:
     """What the command takes."""
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too")
-    parser.add_argument("--rule", choices=RULES, required=True, help="the rule to judge with")
-    parser.add_argument("--gamma", type=int, metavar="N", help="judge at most N proposals of each round (default: all)")
-    parser.add_argument("--json", dest="as_json", action="store_true", help="print everything that was found as JSON instead")
+    return (
+        option("trace", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too"),
+        option("--rule", choices=RULES, required=True, help="the rule to judge with"),
+        option("--gamma", type=int, metavar="N", help="judge at most N proposals of each round (default: all)"),
+        option("--json", dest="as_json", action="store_true", help="print everything that was found as JSON instead"),
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with the arguments of `add_arguments`. Raises DraftlightError where the trace cannot tell."""
+    """The command, with its options. Raises DraftlightError where the trace cannot tell."""
     from app.cli.rejudge_table import as_json, rendered
     from engine.exports.tables import options_of
     from engine.lens.rejudge import rejudge

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.cli.option import Option, option
 from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.drafter_kinds import BY_PATH, DRAFTERS
 from engine.types import KV_BITS, MAX_GAMMA, DecodingOptions, Gamma, option_names
@@ -18,38 +19,47 @@ INTERRUPTED = 130
 Value = TypeVar("Value")
 
 
-def add_target(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
+ANYWAY = option("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
+"""Whoever takes it calls `EngineLike.ignore_memory`."""
+SEED = option("--seed", type=int, default=0, help="random seed (default: %(default)s)")
+"""Of commands that draw the same numbers every time."""
+KV_BITS_OPTION = option(
+    "--kv-bits",
+    type=int,
+    choices=KV_BITS,
+    help="bits of the keys and values that target and draft model keep (default: full precision)",
+)
+
+
+def target(default: str | None = argparse.SUPPRESS) -> Option:
     """The option `--target`. In a command it may also stand before the command's name, whose value then stays."""
-    parser.add_argument("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
+    return option("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
 
 
-def add_models(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
-    """The options `--target` and `--drafter`, see `add_target`."""
-    add_target(parser, default)
+def models(default: str | None = argparse.SUPPRESS) -> tuple[Option, ...]:
+    """The options `--target` and `--drafter`, see `target`."""
     paths = " or ".join(kind.title.lower() for kind in BY_PATH.values())
-    parser.add_argument("--drafter", metavar="DRAFTER", default=default, help=f"{', '.join(DRAFTERS)}, or the path of a {paths}")
+    meaning = f"{', '.join(DRAFTERS)}, or the path of a {paths}"
+    return target(default), option("--drafter", metavar="DRAFTER", default=default, help=meaning)
 
 
-def add_anyway(parser: argparse.ArgumentParser) -> None:
-    """The option `--anyway`; whoever takes it calls `Engine.ignore_memory`."""
-    parser.add_argument("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
-
-
-def add_hosts(parser: argparse.ArgumentParser, required: bool = False) -> None:
+def hosts(required: bool = False) -> tuple[Option, ...]:
     """The options `--hosts` and `--sharding`, see `hosts_of`. Of a command within a command, the outer one's values stay."""
-    parser.add_argument(
-        "--hosts",
-        metavar="FILE",
-        type=Path,
-        required=required,
-        default=argparse.SUPPRESS,
-        help="split the target over the machines in this file, in the format of mlx.launch",
-    )
-    parser.add_argument(
-        "--sharding",
-        choices=SHARDINGS,
-        default=argparse.SUPPRESS,
-        help="by tensors (default) or as a pipeline, unless the file of hosts says it",
+    return (
+        option(
+            "--hosts",
+            metavar="FILE",
+            type=Path,
+            required=required,
+            default=argparse.SUPPRESS,
+            help="split the target over the machines in this file, in the format of mlx.launch",
+        ),
+        option(
+            "--sharding",
+            choices=SHARDINGS,
+            default=argparse.SUPPRESS,
+            help="by tensors (default) or as a pipeline, unless the file of hosts says it",
+        ),
     )
 
 
@@ -59,21 +69,6 @@ def hosts_of(arguments: argparse.Namespace) -> Cluster | None:
         return None
     cluster = read_hosts(arguments.hosts)
     return replace(cluster, sharding=getattr(arguments, "sharding", cluster.sharding))
-
-
-def add_seed(parser: argparse.ArgumentParser) -> None:
-    """The option `--seed` of commands that draw the same numbers every time."""
-    parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
-
-
-def add_kv_bits(parser: argparse.ArgumentParser) -> None:
-    """The option `--kv-bits`."""
-    parser.add_argument(
-        "--kv-bits",
-        type=int,
-        choices=KV_BITS,
-        help="bits of the keys and values that target and draft model keep (default: full precision)",
-    )
 
 
 def gamma(text: str) -> Gamma:

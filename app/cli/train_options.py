@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
-from app.cli.shared_options import add_anyway, add_target, listed, request_of
+from app.cli import shared_options
+from app.cli.option import Entries, Group, OneOf, Option, option
+from app.cli.shared_options import ANYWAY, listed, request_of
 from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, KINDS, STAGES, SUFFIXES, TrainRequest
 
 HELP = "train a draft head or a block drafter for your model"
@@ -18,94 +21,94 @@ DESCRIPTION = (
 _DEFAULT = TrainRequest.__dataclass_fields__
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options, but for the command that they belong to."""
-    add_target(parser)
-    add_anyway(parser)
-    parser.add_argument("--output", metavar="FOLDER", type=Path, required=True, help="folder for the trained drafter")
-    parser.add_argument("--kind", choices=KINDS, default="head", help="what to train (default: %(default)s)")
-    text = parser.add_argument_group("text")
-    text.add_argument(
+def _number(name: str, meaning: str, kind: Callable[[str], float] = int, metavar: str | None = "N") -> Option:
+    """An option with a number, called like the field of `TrainRequest` whose default it has."""
+    default = _DEFAULT[name].default
+    words = f"{meaning} (default: %(default)s)"
+    return option(f"--{name.replace('_', '-')}", metavar=metavar, type=kind, default=default, help=words)
+
+
+_TEXT = (
+    option(
         "--text", metavar="PATH", type=Path, nargs="+", default=(), help=f"files or folders to train on: {', '.join(SUFFIXES)}"
-    )
-    text.add_argument(
+    ),
+    option(
         "--write",
         metavar="TOKENS",
         type=int,
         help=f"answer tokens that the target writes as training text (default: {DEFAULT_WRITE:,} without --text, else none)",
-    )
-    text.add_argument(
+    ),
+    option(
         "--temperature",
         dest="temperatures",
         metavar="X,Y",
         type=listed(float, "numbers"),
         default="0,0.8",
         help="used in turn for the written text; 0 takes the most likely token (default: %(default)s)",
-    )
-    _number(text, "--longest", "longest", "maximum tokens per record; longer ones are cut")
-    head = parser.add_argument_group("drafter")
-    head.add_argument(
+    ),
+    _number("longest", "maximum tokens per record; longer ones are cut"),
+)
+_DRAFTER = (
+    option(
         "--taps",
         metavar="A,B,C",
         type=listed(int, "whole numbers"),
         help="layers to read, counted from 0 (default: one third and two thirds of the way up, and the last but one)",
-    )
-    _number(head, "--vocabulary", "vocabulary", "number of tokens the drafter can propose")
-    head.add_argument(
+    ),
+    _number("vocabulary", "number of tokens the drafter can propose"),
+    option(
         "--start",
         metavar="FOLDER",
         type=Path,
         help="continue this head, keeping its layers and vocabulary; a block drafter begins with its first step",
-    )
-    block = parser.add_argument_group("block drafter")
-    _number(block, "--layers", "layers", "layers")
-    _number(block, "--block-size", "block_size", "tokens that a block proposes at most")
-    _number(block, "--anchors", "anchors", "blocks laid on each record in a step")
-    block.add_argument("--both-ways", action="store_true", help="let the places of a block see those after them, too")
-    training = parser.add_argument_group("training")
-    length = training.add_mutually_exclusive_group()
-    length.add_argument("--minutes", type=float, help=f"minutes to train (default: {DEFAULT_MINUTES:g})")
-    length.add_argument("--steps", type=int, help="train for this many steps instead")
-    _number(training, "--steps-back", "steps_back", "steps fed with the head's own features; of a head")
-    training.add_argument(
-        "--learning-rate", type=float, default=_DEFAULT["learning_rate"].default, help="peak learning rate (default: %(default)s)"
-    )
-    training.add_argument(
-        "--variation",
-        type=float,
-        default=_DEFAULT["variation"].default,
-        help="weight of the total variation in the loss (default: %(default)s)",
-    )
-    training.add_argument(
-        "--copied",
-        metavar="WEIGHT",
-        type=float,
-        default=_DEFAULT["copied"].default,
-        help="weight of tokens that the n-gram drafter would get right; below 1 if it drafts too (default: %(default)s)",
-    )
-    _number(training, "--batch-tokens", "batch_tokens", "tokens per training step; more tokens need more memory")
-    _number(
-        training,
-        "--patience",
-        "patience",
-        "in the second half, stop after this many measurements without improvement; 0 never stops early",
-    )
-    _number(training, "--seed", "seed", "random seed")
-    parser.add_argument(
-        "--work",
-        metavar="FOLDER",
-        type=Path,
-        help="folder for text, features and checkpoints (default: the --output name with .work)",
-    )
-    parser.add_argument("--stage", choices=STAGES, help="run only this stage")
+    ),
+)
+_BLOCK = (
+    _number("layers", "layers"),
+    _number("block_size", "tokens that a block proposes at most"),
+    _number("anchors", "blocks laid on each record in a step"),
+    option("--both-ways", action="store_true", help="let the places of a block see those after them, too"),
+)
+_TRAINING = (
+    OneOf(
+        (
+            option("--minutes", type=float, help=f"minutes to train (default: {DEFAULT_MINUTES:g})"),
+            option("--steps", type=int, help="train for this many steps instead"),
+        )
+    ),
+    _number("steps_back", "steps fed with the head's own features; of a head"),
+    _number("learning_rate", "peak learning rate", float, None),
+    _number("variation", "weight of the total variation in the loss", float, None),
+    _number("copied", "weight of tokens that the n-gram drafter would get right; below 1 if it drafts too", float, "WEIGHT"),
+    _number("batch_tokens", "tokens per training step; more tokens need more memory"),
+    _number("patience", "in the second half, stop after this many measurements without improvement; 0 never stops early"),
+    _number("seed", "random seed"),
+)
 
 
-def _number(group: argparse._ArgumentGroup, option: str, name: str, meaning: str) -> None:
-    group.add_argument(option, metavar="N", type=int, default=_DEFAULT[name].default, help=f"{meaning} (default: %(default)s)")
+def options() -> Entries:
+    """The options, but for the command that they belong to."""
+    return (
+        shared_options.target(),
+        ANYWAY,
+        option("--output", metavar="FOLDER", type=Path, required=True, help="folder for the trained drafter"),
+        option("--kind", choices=KINDS, default="head", help="what to train (default: %(default)s)"),
+        Group("text", _TEXT),
+        Group("drafter", _DRAFTER),
+        Group("block drafter", _BLOCK),
+        Group("training", _TRAINING),
+        option(
+            "--work",
+            metavar="FOLDER",
+            type=Path,
+            help="folder for text, features and checkpoints (default: the --output name with .work)",
+        ),
+        option("--stage", choices=STAGES, help="run only this stage"),
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with the arguments of `add_arguments`."""
+    """The command, with its options."""
     from app.cli.train import train
 
     command = shlex.join(["draftlight", *arguments.words])

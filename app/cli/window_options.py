@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 from pathlib import Path
 
+from app.cli.option import Entries, option
 from engine.errors import DraftlightError
 from engine.trace import read
 
@@ -15,9 +16,9 @@ DESCRIPTION = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def options() -> Entries:
     """The options of `replay`."""
-    parser.add_argument("path", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too")
+    return (option("path", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too"),)
 
 
 def open_window(arguments: argparse.Namespace) -> int:
@@ -30,6 +31,6 @@ def open_window(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command `replay`, with the arguments of `add_arguments`. Raises DraftlightError."""
+    """The command `replay`, with its options. Raises DraftlightError."""
     arguments.trace = read(arguments.path)
     return open_window(arguments)

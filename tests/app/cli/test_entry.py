@@ -22,6 +22,7 @@ from app.cli import chat as cli_chat
 from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
+from app.cli.option import add
 from app.cli.terminal import STYLES, RoundPainter, status_line, wants_colour
 from engine.errors import DraftlightError
 from engine.files import download
@@ -335,7 +336,7 @@ CHAT_ONLY = {
 def test_every_option_is_called_like_what_it_sets(command: str, kind: Any, others: set[str]) -> None:
     """A request takes the options called like its fields (`request_of`): one of another name would set nothing."""
     parser = argparse.ArgumentParser()
-    cli.COMMANDS[command].add_arguments(parser)
+    add(parser, cli.COMMANDS[command].options())
     names = {action.dest for action in parser._actions} - {"help"}
     assert names - others <= {field.name for field in fields(kind)}
     assert names >= others
