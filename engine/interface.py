@@ -1,7 +1,11 @@
-"""What an engine can be asked for, whichever way it runs: on a thread (`engine.worker`) or in a process (`engine.process`)."""
+"""What an engine can be asked for, whichever way it runs: on a thread (`engine.worker`) or in a process (`engine.process`);
+and the queue of events between the thread that reports them and the one that takes them."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import deque
 from typing import Protocol
 
 from engine.drafter_kinds import NO_DRAFTER
@@ -85,3 +89,33 @@ class EngineLike(Protocol):
 
         Answers under way end as cancelled, with whole traces. Call it again to wait longer.
         """
+
+
+class EventQueue:
+    """Keeps the order. Every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._news = threading.Condition()
+
+    def put(self, *events: Event) -> None:
+        """Adds events and wakes whoever waits."""
+        with self._news:
+            self._events.extend(events)
+            self._news.notify_all()
+
+    def take(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
+        """As `EngineLike.events`."""
+        until = None if budget is None else time.perf_counter() + budget
+        taken: list[Event] = []
+        while (limit is None or len(taken) < limit) and (until is None or time.perf_counter() < until):
+            try:
+                taken.append(self._events.popleft())
+            except IndexError:
+                break
+        return taken
+
+    def wait(self, timeout: float) -> bool:
+        """As `EngineLike.wait`."""
+        with self._news:
+            return self._news.wait_for(lambda: bool(self._events), timeout)

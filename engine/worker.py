@@ -22,8 +22,8 @@ from engine import garbage
 from engine.bench.job import BenchTask
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
-from engine.event_queue import EventQueue
 from engine.files.logs import explain
+from engine.interface import EventQueue
 from engine.mlx_backend import MlxBackend
 from engine.proof.job import ProofTask
 from engine.requests.bench import BenchRequest
@@ -34,8 +34,7 @@ from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask, Run
 from engine.serving.model_slots import EVERY, Closing, ModelSlots
 from engine.serving.prompt_counter import PromptCounter
-from engine.serving.repeats import SampleTask
-from engine.serving.time_sharing import take_turns
+from engine.serving.time_sharing import SampleTask, take_turns
 from engine.training.job import TrainTask
 from engine.types import (
     DecodingOptions,

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
+from itertools import groupby
 from pathlib import Path
 
-from app.cli.bench_table import rendered
 from app.cli.engine_run import carry_out
 from app.cli.progress import ProgressBar
 from app.cli.shared_options import INTERRUPTED
+from app.cli.table import aligned
+from engine.bench.chooser import advice
 from engine.bench.report import Results, document, text_of
+from engine.bench.statistics import BenchFigures, Interval, noise_of_plain
 from engine.cluster.hosts import Cluster
+from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
-from engine.requests.bench import BenchRequest
+from engine.provenance import peak_memory
+from engine.requests.bench import BenchRequest, BenchSetting
 from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskFailed
+from engine.wording import size
 
 SAVE_EVERY = 30.0
 """Seconds between two versions of the JSON file, so that others can look at it meanwhile."""
@@ -79,3 +85,121 @@ def bench(
         why = "the time is over" if results.out_of_time else "stopped"
         print(f"draftlight: {why}; run the same command again to go on with the rest", file=sys.stderr)
     return 0 if results.complete or results.out_of_time else INTERRUPTED
+
+
+_HEADINGS = (
+    "",
+    "drafter",
+    "rule",
+    "T",
+    "gamma",
+    "tokens/s",
+    "plain",
+    "speed-up",
+    "",
+    "alpha",
+    "",
+    "tau",
+    "TTFT s",
+    "repeated",
+    "memory",
+)
+_TEXTS = ("drafter", "rule", "")
+_DASH = "-"
+
+
+def rendered(results: Results) -> str:
+    """The table, and below it what its figures mean."""
+    figures = results.figures()
+    lines: list[str] = []
+    if results.setup is not None:
+        names = ", ".join(drafter.name for drafter in results.setup.drafters) or "no drafter"
+        lines.append(f"{results.setup.target.name} with {names}, seed {results.request.seed}, on {results.setup.device}")
+    if not figures:
+        return "\n".join([*lines, "Nothing was measured.", *results.missing()])
+    lines += ["", *_answer(results), "", *_table(figures), "", *_notes(results)]
+    return "\n".join(lines)
+
+
+def _answer(results: Results) -> list[str]:
+    """Which drafter and gamma to use, for each temperature."""
+    lines = []
+    for decision in results.decisions():
+        words = advice(decision)
+        where = f"At temperature {decision.temperature:g}: " if len(results.request.temperatures) > 1 else ""
+        lines += [f"{where}{words.headline}", *(f"  {detail}" for detail in words.details)]
+    return lines + results.missing()
+
+
+def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
+    headings, *rows = aligned([_HEADINGS, *map(_cells, figures)], {*_HEADINGS} - {*_TEXTS})
+    lines = [headings]
+    prompts = {entry.category: entry.prompts for entry in figures}
+    for category, block in groupby(zip(figures, rows, strict=True), lambda pair: pair[0].category):
+        lines += [f"{category}, {prompts[category]} prompt{'s' if prompts[category] > 1 else ''}", *(row for _, row in block)]
+    return lines
+
+
+def _cells(entry: BenchFigures) -> tuple[str, ...]:
+    setting = entry.setting
+    return (
+        "",
+        name_of(setting),
+        setting.rule or _DASH,
+        f"{setting.temperature:g}",
+        _DASH if setting.gamma is None else str(setting.gamma),
+        _number(entry.tokens_per_second, 1),
+        _number(entry.plain_tokens_per_second, 1),
+        _number(entry.speedup, 2),
+        _range(entry.speedup_interval, 2),
+        _number(entry.alpha, 2),
+        _range(entry.alpha_interval, 2),
+        _number(entry.tau, 2),
+        _number(entry.seconds_to_first_token, 2),
+        _DASH if entry.repetition is None else f"{entry.repetition:.0%}",
+        _DASH if entry.peak_memory is None else size(entry.peak_memory),
+    )
+
+
+def name_of(setting: BenchSetting) -> str:
+    """The drafter, and who decodes if it is not Draftlight."""
+    if setting.maker == "draftlight":
+        return setting.drafter
+    return "mlx-lm" if setting.drafter == NO_DRAFTER else f"mlx-lm, {setting.drafter}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return _DASH if value is None else f"{value:.{digits}f}"
+
+
+def _range(interval: Interval | None, digits: int) -> str:
+    return "" if interval is None else f"{interval[0]:.{digits}f} to {interval[1]:.{digits}f}"
+
+
+def _notes(results: Results) -> list[str]:
+    lines = [
+        "Speed-up: tokens/s divided by the tokens/s of the plain runs before and after; geometric mean over prompts. Ranges: 95%",
+        "intervals over prompts; those of alpha and tau (bootstraps) are too narrow for few prompts. TTFT s: time to first token",
+        "in seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Memory: peak of",
+        "MLX's arrays (target, this drafter, caches, computation). Measured with analyse off and phase_every 0.",
+    ]
+    whole = peak_memory()
+    if whole is not None:
+        lines.append(f"The whole program, with all drafters loaded and everything counted, took at most {size(whole)}.")
+    noise = noise_of_plain(results.rows)
+    if noise is not None:
+        lines.append(
+            f"Plain runs of the same prompt differed by a median factor of {noise:.2f}: the noise level of this machine."
+        )
+    comparable = [row for row in results.rows if row.same_text is not None]
+    if comparable:
+        same = sum(row.same_text is True for row in comparable)
+        lines.append(
+            f"{same} of {len(comparable)} answers that should equal the plain one did; near-ties can make the others differ."
+        )
+    lines += results.setup.notes if results.setup is not None else ()
+    lines += results.messages
+    if not results.complete:
+        why = "the time was over" if results.out_of_time else "stopped early"
+        lines.append(f"INCOMPLETE: {why}; {len(results.rows)} measurements were made by then.")
+    return lines

@@ -28,9 +28,8 @@ from engine.files.foreign import content_of, entries, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
-from engine.files.missing_parts import missing_parts
 from engine.files.paths import data_folder, hub_cache, models_folder
-from engine.files.safetensors_header import check_safetensors
+from engine.files.safetensors_header import check_safetensors, missing_parts
 from engine.files.whole_file import NotWritten, write_whole
 
 _VERSION = 3
@@ -405,7 +404,11 @@ def _remembers(entries: Mapping[str, Any]) -> str:
 
 
 def added_folders() -> tuple[str, ...]:
-    """Absolute paths, the last added last; none if the file is missing or damaged."""
+    """Folders that are looked through besides the usual ones, for good: absolute paths, the last added last.
+
+    They have a file of their own, read anew each time, so that what the command line adds stays when a window that is open
+    meanwhile saves its settings. None if it is missing or damaged.
+    """
     try:
         return tuple(name for name in entries(json_of(content_of(_place()))) if isinstance(name, str))
     except (OSError, ValueError):

@@ -1,13 +1,16 @@
-"""Whether safetensors files are whole, before MLX reads them lazily and fails in the middle of an answer."""
+"""Whether safetensors files are whole, before MLX reads them lazily and fails in the middle of an answer, and whether all that
+belong to a model are there, so that an interrupted download is not taken for one."""
 
 from __future__ import annotations
 
 import math
+import os
+import re
 import struct
 from pathlib import Path
 
 from engine.errors import DraftlightError, is_whole
-from engine.files.foreign import json_of, open_file
+from engine.files.foreign import json_of, object_in, open_file, table
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
 SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
@@ -45,3 +48,35 @@ def check_safetensors(path: Path) -> Table:
         raise DraftlightError(f"{path} is missing. Download or convert the model again.") from error
     except (OSError, ValueError, struct.error, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DraftlightError(f"{path} is damaged: {error}. Download or convert the model again.") from error
+
+
+WEIGHTS = "model*.safetensors"
+"""The files that mlx-lm reads the weights from."""
+_INDEX = "model.safetensors.index.json"
+_NUMBERED = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
+_SHOWN = 4
+
+
+def missing_parts(folder: Path, by_index: bool = True) -> str:
+    """Sentences to append: which weight files are missing by the index or by the numbers in the names. Empty if none is.
+
+    Args:
+        by_index: asked only once a model could not be loaded: mlx-lm reads no index, and one may be left over from before a
+            conversion.
+    """
+    names = {file.name for file in folder.glob(WEIGHTS)}
+    stated = table(object_in(folder / _INDEX).get("weight_map")) if by_index else {}
+    expected = set(map(str, stated.values()))
+    for match in filter(None, map(_NUMBERED.fullmatch, names)):
+        expected |= {f"{match[1]}-{part:05}-of-{match[2]}.safetensors" for part in range(1, int(match[2]) + 1)}
+    missing = sorted(name for name in expected if not os.path.isfile(folder / name))
+    if not missing:
+        return ""
+    files = f"{len(missing)} of {len(expected | names)} weight files {'is' if len(missing) == 1 else 'are'} missing"
+    return f" {files}: {listed(missing)}. Download the model again."
+
+
+def listed(names: list[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown

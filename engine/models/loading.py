@@ -28,8 +28,7 @@ from engine.files.gguf_header import is_gguf, read_header
 from engine.files.hub import FILES, HUB_ID, Offline, offers
 from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
-from engine.files.missing_parts import missing_parts
-from engine.files.safetensors_header import check_safetensors
+from engine.files.safetensors_header import check_safetensors, missing_parts
 from engine.models import adapters, gguf_model, trimmed_draft
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf

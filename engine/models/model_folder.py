@@ -11,7 +11,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.errors import DraftlightError
-from engine.files.missing_parts import WEIGHTS, listed, missing_parts
+from engine.files.safetensors_header import WEIGHTS, listed, missing_parts
 from engine.files.whole_file import Content, write_together
 from engine.models.tokenizer_files import read_json
 

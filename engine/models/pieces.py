@@ -221,3 +221,7 @@ WORD_SPLITS: dict[str, WordSplit] = {
     **dict.fromkeys(("bailingmoe", "bailingmoe2", "llada-moe"), WordSplit((_BAILING,))),
     "seed-coder": WordSplit((_SEED,)),
 }
+"""How byte-level vocabularies cut text into words before they merge, by the names in `tokenizer.ggml.pre`.
+
+Names and groups: `llama-vocab.cpp` of https://github.com/ggml-org/llama.cpp; the expressions are those of the models' own
+`tokenizer.json`."""

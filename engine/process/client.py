@@ -21,8 +21,8 @@ from multiprocessing.connection import Connection
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
-from engine.event_queue import EventQueue
 from engine.files.logs import explain, log_path
+from engine.interface import EventQueue
 from engine.process.launch import Child, Companions, Launch
 from engine.process.wire import packed, unpacked
 from engine.requests.bench import BenchRequest

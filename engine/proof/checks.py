@@ -11,8 +11,7 @@ from engine.drafters.base import Drafter
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.proof.contexts import Contexts, built_in_prompt
-from engine.proof.decodes import decodes
-from engine.proof.invariance import invariance
+from engine.proof.decodes import decodes, invariance
 from engine.proof.judges import CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
 from engine.proof.known_answers import known_answers
 from engine.proof.process import GAMMA

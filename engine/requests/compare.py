@@ -1,7 +1,7 @@
 """What a comparison is asked for and what its samples are: plain values.
 
 Several answers to one prompt, or to one each, under settings of their own. `engine.serving.time_sharing` lets them take turns,
-`engine.serving.repeats` draws short ones many times.
+`engine.serving.time_sharing` draws short ones many times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several answers at once, in turns of one round. Runs on the engine thread.
+"""Several answers at once, in turns of one round, and short ones drawn many times. Runs on the engine thread.
 
 The next turn goes to the answer that has used the least time of its own. So all have had an equal share of the machine at any
 moment, and stand where they would stand had each been alone on a machine of that share: which is ahead tells which is faster.
@@ -9,14 +9,18 @@ An answer that fails says so and leaves its turns to the others.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from engine.requests.compare import Sample, SampleRequest
 from engine.serving.answer import turns
 from engine.serving.backend import Backend
-from engine.serving.jobs import Run
+from engine.serving.jobs import LongTask, Run
 from engine.serving.model_slots import Closing, ModelSlots
-from engine.types import Event
+from engine.serving.prompt import prompt_of
+from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished
 
 
 def take_turns(runs: Sequence[Run], backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
@@ -36,3 +40,64 @@ def take_turns(runs: Sequence[Run], backend: Backend, slots: ModelSlots, emit: C
             closing = error
     if closing is not None:
         raise closing
+
+
+class SampleTask(LongTask[SampleRequest]):
+    """Short answers drawn many times under each of several settings.
+
+    The settings alternate sample by sample, so that stopping early leaves as many of each. A prompt is read once for each
+    setting: the cache is cut back to it after every sample.
+    """
+
+    purpose = "sampling"
+
+    def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> SamplingFinished:
+        """Draws all samples; each is sent as `SampleTaken` once it is complete. Raises Stopped, or Closing, to be broken off."""
+        sources = [_Source(request, self, backend, slots) for request in self.request.requests]
+        for index in range(self.request.samples):
+            for place, source in enumerate(sources):
+                self.proceed()
+                sample = source.draw(place, index)
+                if sample is not None:
+                    emit(SampleTaken(self.id, sample))
+        self.proceed()
+        return SamplingFinished(self.id, complete=True)
+
+    def cut_off(self) -> SamplingFinished:
+        """The end of sampling that was stopped: the samples so far stand."""
+        return SamplingFinished(self.id, complete=False)
+
+
+class _Source:
+    """One setting, ready to be sampled: its prompt, a drafter and a cache of its own."""
+
+    def __init__(self, request: Request, task: SampleTask, backend: Backend, slots: ModelSlots) -> None:
+        self._request, self._task, self._backend = request, task, backend
+        self._target = slots.target(request.target)
+        self._drafter = slots.drafter(request.drafter).renewed()
+        self._prompt = prompt_of(self._target, request).ids
+        self._cache: Any = None
+
+    def draw(self, place: int, index: int) -> Sample | None:
+        """The next sample; None if it was stopped on the way."""
+        seed = ((self._request.options.seed or 0) + index) % SEED_LIMIT
+        options = self._request.options.replace(seed=seed)
+        cache = self._read_cache()
+        rounds: list[Round] = []
+        with contextlib.closing(
+            self._backend.decode(self._target, self._prompt, self._drafter, options, cache, self._task)
+        ) as decoded:
+            rounds.extend(decoded)
+        self._cache = cache
+        finish = rounds[-1].finish if rounds else None
+        if finish in (None, "cancelled"):
+            return None
+        return Sample(place, index, seed, "".join(round.text for round in rounds), finish, tuple(rounds))
+
+    def _read_cache(self) -> Any:
+        """A cache that holds the prompt but its last token as far as it was read before; nothing else keeps it."""
+        cache, self._cache = self._cache, None
+        kept = len(self._prompt) - 1
+        if cache is not None and kept and (self._backend.cache_length(cache) or 0) >= kept and self._backend.trim(cache, kept):
+            return cache
+        return self._backend.make_cache(self._target, self._request.options.kv_bits)

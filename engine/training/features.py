@@ -23,7 +23,7 @@ import numpy as np
 
 from engine.errors import DraftlightError
 from engine.training import texts
-from engine.training.batches import LABELS, Read, Reader
+from engine.training.reading import LABELS, Read, Reader
 
 ROWS = 1536
 """Padded tokens of one forward pass, unless one text is longer."""

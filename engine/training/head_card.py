@@ -11,8 +11,8 @@ from engine.models.head_model import HeadConfig
 from engine.requests.train import HeldOut
 from engine.training import drafter_training as training
 from engine.training import lessons, texts
-from engine.training.batches import LABELS
 from engine.training.drafter_training import Plan, TrainingProgress
+from engine.training.reading import LABELS
 from engine.wording import size
 
 

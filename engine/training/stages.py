@@ -25,7 +25,6 @@ from engine.models.tokenizer_files import read_json
 from engine.requests.train import STAGES, HeldOut, Trained, TrainRequest
 from engine.target.layer_taps import embedding_of
 from engine.training import features, head_card, texts
-from engine.training.batches import Reader
 from engine.training.drafter_training import BlockTraining, DrafterTraining, HeadTraining, Plan, block_memory, head_memory
 from engine.training.features import Example
 from engine.training.first_weights import (
@@ -38,7 +37,7 @@ from engine.training.first_weights import (
     mask_token,
 )
 from engine.training.lessons import split
-from engine.training.reading import default_taps, reader_for
+from engine.training.reading import Reader, default_taps, reader_for
 from engine.training.work import Work
 from engine.training.writing import SelfplayWriter
 from engine.wording import size

@@ -25,7 +25,7 @@ from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import make_prompt_cache
 from engine.training import prompts as tasks
 from engine.training import texts
-from engine.training.batches import Reader
+from engine.training.reading import Reader
 
 TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
 ANSWER_TOKENS = 256

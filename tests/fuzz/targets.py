@@ -264,7 +264,7 @@ def config(data: bytes) -> None:
     from engine.errors import DraftlightError
     from engine.files import recommended_sampling
     from engine.files.library import LibraryModel, _read_folder
-    from engine.files.missing_parts import missing_parts
+    from engine.files.safetensors_header import missing_parts
     from engine.models.adapters import base_of
     from engine.models.context_length import context_length
     from engine.models.tokenizer_files import read_json

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from engine.event_queue import EventQueue
+from engine.interface import EventQueue
 from engine.process import child
 from engine.requests.compare import CompareRequest
 from engine.types import (

@@ -20,8 +20,8 @@ from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.proof import checks as run
+from engine.proof import decodes as one_seed
 from engine.proof import goodness_of_fit
-from engine.proof import invariance as one_seed
 from engine.proof import known_answers as noise_checks
 from engine.proof.contexts import Rows
 from engine.proof.decodes import SETTING, decodes, filtered

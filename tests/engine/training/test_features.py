@@ -12,11 +12,9 @@ import pytest
 from engine.errors import DraftlightError
 from engine.target.layer_taps import embedding_of, tap
 from engine.training import features, texts
-from engine.training.batches import LABELS, Read
-from engine.training.chains import unroll
-from engine.training.cpu_llama import CpuLlama
+from engine.training.drafter_training import unroll
 from engine.training.first_weights import config_for, fresh_head
-from engine.training.reading import TargetReader, default_taps
+from engine.training.reading import LABELS, CpuLlama, Read, TargetReader, default_taps
 from tests.engine.small_models import VOCAB, greedy_of_mlx_lm, tiny_llama, tiny_qwen3
 
 TAPS = (0, 2)

@@ -16,8 +16,7 @@ from engine.errors import DraftlightError
 from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
 from engine.target.layer_taps import embedding_of, tap
 from engine.training import features, texts
-from engine.training.chains import soft_loss, unroll
-from engine.training.drafter_training import POSITIONS, SHARPER, HeadTraining, Plan
+from engine.training.drafter_training import POSITIONS, SHARPER, HeadTraining, Plan, soft_loss, unroll
 from engine.training.features import Example
 from engine.training.lessons import common_opening, copied_right, split
 from engine.training.reading import TargetReader
