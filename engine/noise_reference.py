@@ -279,8 +279,7 @@ class Stream:
         self.vocab_size = vocab_size
         self._words: Words | None = None
         self._some: tuple[npt.NDArray[np.int64], Words] | None = None  # pairs, ascending, and their words
-        self._known: npt.NDArray[np.bool_] | None = None  # of which pairs `_every` has the words, once they were asked for twice
-        self._every = np.empty(0, np.int64)
+        self._by_pair: tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None = None  # both words as one number; known or not
 
     @property
     def words(self) -> Words:
@@ -300,22 +299,22 @@ class Stream:
 
     def of_pairs(self, pairs: npt.NDArray[np.int64]) -> Words:
         """(pairs, 2) of both tokens of ascending pairs. They are kept: a margin is asked for after its draw, and the other side
-        draws near the same tokens."""
+        draws near the same tokens. Two threads may ask at once: words are there before they are called known."""
         if self._some is None:
             drawn = words_of_pairs(self.key, pairs)
             self._some = pairs, drawn
             return drawn
-        if self._known is None:
-            known, drawn = self._some
-            self._known = np.zeros((self.vocab_size + 1) // 2, bool)
-            self._every = np.empty(len(self._known), np.int64)
-            self._known[known] = True
-            self._every[known] = drawn.view(np.int64)[:, 0]
-        lacking = pairs[~self._known.take(pairs)]
+        if self._by_pair is None:
+            first, drawn = self._some
+            every, known = np.empty((self.vocab_size + 1) // 2, np.int64), np.zeros((self.vocab_size + 1) // 2, bool)
+            every[first], known[first] = drawn.view(np.int64)[:, 0], True
+            self._by_pair = every, known
+        every, known = self._by_pair
+        lacking = pairs[~known.take(pairs)]
         if len(lacking):
-            self._every[lacking] = words_of_pairs(self.key, lacking).view(np.int64)[:, 0]
-            self._known[lacking] = True
-        return self._every.take(pairs).view(np.uint32).reshape(-1, 2)
+            every[lacking] = words_of_pairs(self.key, lacking).view(np.int64)[:, 0]
+            known[lacking] = True
+        return every.take(pairs).view(np.uint32).reshape(-1, 2)
 
     def few(self, tokens: npt.NDArray[np.int64]) -> Words:
         """The same, one by one: for a handful."""

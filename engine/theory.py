@@ -31,7 +31,8 @@ _LIKELY = 1e-8
 """Tokens below it on both sides are the rest, where that leaves few others."""
 _FEW = 1536
 """So many are sorted sooner than gathered."""
-_GROUPS_PER_OCTAVE_BITS = 7
+_BITS = (7, 9)
+"""Of a ratio, after the leading one, within a group: more where fewer leave too much open."""
 _TOTAL_TOLERANCE = 1e-3
 
 
@@ -111,10 +112,11 @@ def expected_of_weights(
     p_known, q_known = p.take(alone) / np.float64(p_total), q.take(alone) / np.float64(q_total)
     p_row[alone] = q_row[alone] = 0
     match = _probability((p_known * q_known).sum() + float((p_row * q_row).sum()))
-    lower, upper = _by_groups(p_known, q_known, p_row, q_row)
-    if upper - lower > EXPECTED_TOLERANCE:
-        upper = _agreement(p.astype(np.float64) / p_total, q.astype(np.float64) / q_total)
-    return match, upper, rejection
+    for bits in _BITS:
+        lower, upper = _by_groups(p_known, q_known, p_row, q_row, bits)
+        if upper - lower <= EXPECTED_TOLERANCE:
+            return match, upper, rejection
+    return match, _agreement(p.astype(np.float64) / p_total, q.astype(np.float64) / q_total), rejection
 
 
 def _with_rest(
@@ -251,18 +253,20 @@ def _agreement(p: Floats, q: Floats) -> float:
         return _probability((1.0 / (at_least / p + below / q)).sum())
 
 
-def _by_groups(p_alone: Floats, q_alone: Floats, p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[float, float]:
+def _by_groups(
+    p_alone: Floats, q_alone: Floats, p: NDArray[np.float32], q: NDArray[np.float32], bits: int
+) -> tuple[float, float]:
     """What `_agreement` is between: of some tokens, and of others that are gathered by r = p / q.
 
-    Those are gathered where r agrees to 7 bits after the leading one, and every group counts as one token. The exact value lies
-    between two that are quickly computed. It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is convex
-    in every r_j, so gathering a group at its mean can only lower D, and moving its mass out to the two borders of the group
-    (means kept) can only raise it. f is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only raise
-    the result and moving out can only lower it.
+    Those are gathered where r agrees to so many bits after the leading one, and every group counts as one token. The exact value
+    lies between two that are quickly computed. It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is
+    convex in every r_j, so gathering a group at its mean can only lower D, and moving its mass out to the two borders of the
+    group (means kept) can only raise it. f is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only
+    raise the result and moving out can only lower it.
 
     p_alone, q_alone: probabilities of tokens that stay alone. p, q: (vocabulary,) of the others, 0 on both sides at those.
     """
-    p_groups, q_groups, p_inner, q_inner = _gathered(p, q)
+    p_groups, q_groups, p_inner, q_inner = _gathered(p, q, bits)
     upper = _agreement(np.concatenate([p_alone, p_groups]), np.concatenate([q_alone, q_groups]))
     lower = _agreement(
         np.concatenate([p_alone, p_groups - p_inner, p_inner]), np.concatenate([q_alone, q_groups - q_inner, q_inner])
@@ -270,10 +274,10 @@ def _by_groups(p_alone: Floats, q_alone: Floats, p: NDArray[np.float32], q: NDAr
     return lower, upper
 
 
-def _gathered(p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[Floats, Floats, Floats, Floats]:
+def _gathered(p: NDArray[np.float32], q: NDArray[np.float32], bits: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Masses of the groups on both sides, and of each what stands at its upper border once it is moved out."""
     # The leading bits of a positive float32, as an integer, number its octave and the part of the octave.
-    dropped_bits = 23 - _GROUPS_PER_OCTAVE_BITS
+    dropped_bits = 23 - bits
     smallest = np.finfo(np.float32).tiny
     numbers = ((p + smallest) / (q + smallest)).view(np.int32) >> dropped_bits
     first = int(numbers.min())

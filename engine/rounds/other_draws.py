@@ -120,6 +120,7 @@ def later_draws(rule: Rule, proposals: Proposals, judgement: Judgement, noise: R
     """As `other_draws` of a round that has been evaluated: what it has drawn, and what is needed to draw the rest."""
     drafted = _ids(proposals.tokens)
     placed = isinstance(proposals.q, OneHot)
+    noise.shared_streams(len(drafted))  # kept from now on: the next round may come by those that were not committed
     return HostDraws(
         gamma=len(drafted),
         vocab_size=noise.source.vocab_size,

@@ -313,6 +313,23 @@ def test_words_that_a_stream_kept_are_those_of_the_pairs() -> None:
         np.testing.assert_array_equal(stream.of_pairs(pairs), every.astype(np.uint32).reshape(-1, 2)[pairs])
 
 
+def test_words_that_two_threads_ask_for_at_once_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other thread, all of it, while this one hashes what it lacks."""
+    stream, hashing = reference.Stream(reference.stream_key(SEED, 9), 10_000), reference.words_of_pairs
+    every = reference.words(stream.key, 10_000).reshape(-1, 2)
+    asked = [np.arange(start, 5_000, step) for start, step in ((1, 4), (0, 3), (2, 3), (0, 1))]
+
+    def hash_later(key: tuple[int, int], pairs: np.ndarray) -> np.ndarray:
+        while asked:
+            mine = asked.pop()
+            np.testing.assert_array_equal(stream.of_pairs(mine), every[mine])
+        return hashing(key, pairs)
+
+    monkeypatch.setattr(reference, "words_of_pairs", hash_later)
+    for pairs in (np.arange(0, 5_000, 5), np.arange(0, 5_000, 2)):
+        np.testing.assert_array_equal(stream.of_pairs(pairs), every[pairs])
+
+
 def test_noise_is_made_beside_passes_that_take_longer_than_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now, made = 0.0, 0
     meanwhile = noise.Meanwhile()
