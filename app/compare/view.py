@@ -439,6 +439,7 @@ class CompareView(QWidget):
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Shows more or less of what was proposed and not accepted in the text of every column."""
+        self.legend.show_ghosts(ghosts)
         for column in self.columns:
             column.text.set_ghosts(ghosts)
 

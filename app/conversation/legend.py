@@ -15,10 +15,12 @@ from app.look import theme as themes
 from app.look.flow_layout import FlowLayout
 from app.look.theme import DARK, Theme
 from app.look.widgets import named
-from engine.lens.pieces import Kind
+from engine.lens.pieces import HIDDEN, Ghosts, Kind
 from engine.lens.shared_wording import LEGEND
 
 PAD = 7.0
+PALE = 0.45
+"""How much of its colour a mark keeps whose tokens are not shown."""
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
 
 
@@ -28,14 +30,25 @@ class LegendButton(QPushButton):
     def __init__(self, kind: Kind) -> None:
         super().__init__(kind)
         self.kind = kind
+        self._left_out = False
         self._style = Style(DARK, themes.body_font(1.0), themes.mono_font(1.0))
         self.setObjectName("legendButton")
         self.setCheckable(True)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAccessibleName(f"Highlight {kind} tokens")
-        self.setAccessibleDescription(f"{kind}: {LEGEND[kind]}")
-        self.setToolTip(f"<p><b>{kind}</b>: {LEGEND[kind]}. Click to highlight these tokens; click again to show all alike.</p>")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.set_left_out(False)
+
+    def set_left_out(self, left_out: bool) -> None:
+        """Pale while the text leaves these tokens out, unless they are lit up, which shows them in any case."""
+        self._left_out = left_out
+        now = " Not shown now (F2)." if left_out else ""
+        self.setAccessibleDescription(f"{self.kind}: {LEGEND[self.kind]}.{now}")
+        self.setToolTip(
+            f"<p><b>{self.kind}</b>: {LEGEND[self.kind]}.{now} Click to {'show and ' if left_out else ''}highlight these tokens; "
+            f"click again to show all {'as before' if left_out else 'alike'}.</p>"
+        )
+        self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Takes colours, and a font a little smaller than the text."""
@@ -66,6 +79,8 @@ class LegendButton(QPushButton):
             painter.setPen(QPen(QColor(theme.accent), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(area, 6, 6)
+        if self._left_out and not self.isChecked():
+            painter.setOpacity(PALE)
         baseline = area.center().y() + (metrics.ascent() - metrics.descent()) / 2
         words = QRectF(PAD, baseline - metrics.ascent(), self.width() - 2 * PAD, metrics.height())
         paint_marks(painter, [Box(words, baseline, self.kind)], self._style)
@@ -121,6 +136,11 @@ class Legend(QWidget):
         for kind, button in self.buttons.items():
             button.setChecked(kind == chosen)
             button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if kind == reached else Qt.FocusPolicy.ClickFocus)
+
+    def show_ghosts(self, ghosts: Ghosts) -> None:
+        """Pales what a text with so many ghosts leaves out."""
+        for kind, button in self.buttons.items():
+            button.set_left_out(kind in HIDDEN[ghosts])
 
     def step(self, button: LegendButton, by: int) -> None:
         """Moves the keyboard to the button before or behind one, if there is any."""

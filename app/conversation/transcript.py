@@ -141,6 +141,7 @@ class Transcript(QAbstractScrollArea):
         self.legend = Legend(self.viewport())
         self.legend.hide()
         self.legend.chosen.connect(self.light)
+        self.legend.show_ghosts(ghosts)
         self.set_look(theme, scale)
 
     @Slot()
@@ -188,6 +189,7 @@ class Transcript(QAbstractScrollArea):
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Shows more or less of what was proposed and not accepted."""
         self.ghosts = ghosts
+        self.legend.show_ghosts(ghosts)
         self.rebuild()
 
     @Slot(object)

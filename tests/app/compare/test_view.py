@@ -559,12 +559,15 @@ def test_ghosts_are_shown_and_hidden_in_every_column_and_kept_apart_from_those_o
     run(qtbot, view)
     assert {column.text.ghosts for column in view.columns} == {"none"}, "texts are to be compared here"
     assert "none" in window.status.ghosts.text()
+    rejected = view.legend.buttons["rejected"]
+    assert "Not shown now" in rejected.accessibleDescription()
     for ghosts in ("rejected", "all"):
         before = [column.text.grab().toImage() for column in view.columns[:2]]
         window.toggle_ghosts()
         for column, was in zip(view.columns[:2], before, strict=False):
             assert column.text.ghosts == ghosts
             assert column.text.grab().toImage() != was
+    assert "Not shown now" not in rejected.accessibleDescription()
     assert window.transcript.ghosts == window.settings.ghosts == "all"
     window.toggle_ghosts()
     window.pages.open_conversation()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import AnswerBlock, UserBlock
@@ -93,6 +94,28 @@ def test_ghosts_that_are_hidden_are_shown_while_they_are_lit(qtbot: QtBot, open_
     assert texts(transcript, "rejected") and not texts(transcript, "unjudged")
     transcript.legend.buttons["rejected"].click()
     assert not texts(transcript, "rejected")
+
+
+def test_marks_of_tokens_that_are_left_out_are_pale_unless_lit(open_transcript: Open) -> None:
+    transcript = open_transcript("none")
+    buttons = transcript.legend.buttons
+
+    def looks() -> list[QImage]:
+        return [buttons[kind].grab().toImage() for kind in ("accepted", "rejected", "unjudged")]
+
+    def said() -> list[bool]:
+        return ["Not shown now" in buttons[kind].accessibleDescription() for kind in ("accepted", "rejected", "unjudged")]
+
+    none = looks()
+    assert said() == [False, True, True]
+    transcript.set_ghosts("rejected")
+    some = looks()
+    assert [one == other for one, other in zip(none, some, strict=True)] == [True, False, True]
+    assert said() == [False, False, True]
+    transcript.light("unjudged")
+    lit = buttons["unjudged"].grab().toImage()
+    transcript.set_ghosts("all")
+    assert buttons["unjudged"].grab().toImage() == lit, "what is lit up is shown"
 
 
 def test_unjudged_tokens_unfold_while_they_are_lit(open_transcript: Open) -> None:
