@@ -22,6 +22,7 @@ from typing import Any
 from engine import provenance
 from engine.codec import plain
 from engine.errors import DraftlightError
+from engine.files.foreign import json_of
 from engine.requests.bench import BenchRequest, BenchRow, BenchSetup
 from engine.wording import listed
 
@@ -127,7 +128,7 @@ class _Kept:
 
     def __init__(self, content: bytes) -> None:
         head, *lines = content.splitlines(keepends=True)
-        begun = json.loads(head)
+        begun = json_of(head)
         if begun["format"] != FORMAT or not head.endswith(b"\n"):
             raise ValueError("no journal")
         self.began, self.state = str(begun["began"]), dict(begun["state"])
@@ -139,7 +140,9 @@ class _Kept:
             if not line.endswith(b"\n"):
                 break
             try:
-                entry = json.loads(line)
+                entry = json_of(line)
+                if not isinstance(entry, dict):
+                    raise ValueError("no entry")
                 if "row" in entry:
                     self.rows.append(_row(entry["row"]))
                 elif "message" in entry:

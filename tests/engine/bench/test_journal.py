@@ -97,6 +97,21 @@ def test_what_changed_is_named(key: str, value: object, words: str, tmp_path: Pa
     assert Journal(tmp_path, STATE).rows == [ROW]
 
 
+@pytest.mark.parametrize(
+    "damage", [b"[]", b'"row"', b"7", b"null", b"[" * 100_000, b"\xff\xfe", b'{"row": []}', b'{"row": {"order": 0}}', b"{"]
+)
+def test_what_stands_before_a_damaged_line_is_kept(tmp_path: Path, damage: bytes) -> None:
+    journal = Journal(tmp_path, STATE)
+    journal.measured(ROW)
+    (path,) = tmp_path.glob("*.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(whole + damage + b"\n" + whole.splitlines(keepends=True)[1])
+    assert Journal(tmp_path, STATE).rows == [ROW]
+    assert path.read_bytes() == whole, "what is not read is cut off, so that what is measured next can be"
+    path.write_bytes(damage + b"\n" + whole)
+    assert Journal(tmp_path, STATE).rows == []
+
+
 def test_another_target_and_a_finished_benchmark_need_no_word(tmp_path: Path) -> None:
     journal = Journal(tmp_path, STATE)
     journal.measured(ROW)
