@@ -132,7 +132,7 @@ def _host(rank: int, value: object) -> Host:
     if not isinstance(value, Mapping):
         raise ValueError(f'host {rank} is not an object with "ssh" and "ips"')
     name = value.get("ssh")
-    if not isinstance(name, str) or not name or name.startswith("-") or any(c.isspace() for c in name):
+    if not isinstance(name, str) or not name or name.startswith("-") or any(c.isspace() or c == "\0" for c in name):
         raise ValueError(f'host {rank} has no usable "ssh": the name or address that ssh reaches it by')
     return Host(name, _addresses(name, value.get("ips", [])), _devices(name, value.get("rdma", [])))
 
@@ -163,6 +163,8 @@ def _envs(value: object) -> tuple[str, ...]:
             raise ValueError(f'"envs" holds {setting!r}, which is not NAME=VALUE')
         if name.startswith(_NOT_SET):
             raise ValueError(f'"envs" sets {name}, which decides what code runs or is set by Draftlight; leave it out')
+        if "\0" in setting:
+            raise ValueError(f'"envs" sets {name} to a value with a null character, which no variable can hold')
     return tuple(value)
 
 
@@ -172,7 +174,7 @@ def _require(cluster: Cluster) -> None:
         raise ValueError(f'"backend" is {cluster.backend!r}; Draftlight knows {", ".join(BACKENDS)}')
     if cluster.sharding not in SHARDINGS:
         raise ValueError(f'"sharding" is {cluster.sharding!r}; it is {" or ".join(SHARDINGS)}')
-    if not isinstance(cluster.python, str) or cluster.python.startswith("-"):
+    if not isinstance(cluster.python, str) or cluster.python.startswith("-") or "\0" in cluster.python:
         raise ValueError('"python" is not the path of an interpreter')
     if type(cluster.port) is not int or not 0 <= cluster.port <= LARGEST_PORT - cluster.size:
         raise ValueError(f'"port" is {cluster.port!r}; it is a number from 1 to {LARGEST_PORT - cluster.size}')
