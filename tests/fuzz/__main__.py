@@ -143,11 +143,11 @@ def _keep(name: str, found: str, data: bytes) -> bool:
 
 
 def _count(name: str) -> dict[str, Any]:
+    none: dict[str, Any] = {"inputs": 0, "seconds": 0.0, "code": {}}
     try:
-        found: dict[str, Any] = json.loads((WORK / f"{name}.json").read_text())
-        return found
+        return none | json.loads((WORK / f"{name}.json").read_text())
     except (OSError, ValueError):
-        return {"inputs": 0, "seconds": 0.0, "code": {}}
+        return none
 
 
 def _code() -> str:
@@ -156,7 +156,7 @@ def _code() -> str:
 
 
 def _print_table(names: list[str]) -> int:
-    print(f"{'target':16} {'inputs':>10} {'CPU s':>8} {'inputs/s':>9} {'corpus':>7} {'findings':>9} {'mended':>7}")
+    print(f"{'target':16} {'inputs':>10} {'CPU s':>8} {'inputs/s':>9} {'corpus':>7} {'findings':>9} {'mended':>7}  code")
     open_findings = 0
     for name in names:
         count = _count(name)
@@ -166,9 +166,10 @@ def _print_table(names: list[str]) -> int:
         open_findings += len(left)
         corpus = len(list((WORK / "corpus" / name).glob("*")))
         rate = count["inputs"] / count["seconds"] if count["seconds"] else 0
+        code = ", ".join(f"{commit} ({inputs:,})" for commit, inputs in count["code"].items())
         print(
             f"{name:16} {count['inputs']:10,} {count['seconds']:8,.0f} {rate:9,.0f} {corpus:7,} {len(left):9} {len(mended):7}"
-            f"{'  ' + ', '.join(left) if left else ''}"
+            f"  {code}{'  ' + ', '.join(left) if left else ''}"
         )
     return 1 if open_findings else 0
 

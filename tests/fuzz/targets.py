@@ -208,6 +208,35 @@ def _fits_gguf(value: Any) -> bool:
     return isinstance(value, (bool, float)) or (isinstance(value, int) and -(2**63) <= value < 2**64)
 
 
+_OF_KIND: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen3": {},
+    "phi3": {},
+    "gemma3": {"attention.sliding_window": 16},
+    "gemma4": {
+        "attention.sliding_window": 16,
+        "attention.sliding_window_pattern": [True, False],
+        "attention.key_length": 32,
+        "attention.value_length": 32,
+        "attention.key_length_swa": 16,
+        "attention.value_length_swa": 16,
+        "rope.dimension_count_swa": 16,
+        "rope.freq_base_swa": 10000.0,
+        "embedding_length_per_layer_input": 0,
+        "final_logit_softcapping": 30.0,
+    },
+    "gpt-oss": {
+        "expert_count": 4,
+        "expert_used_count": 2,
+        "expert_feed_forward_length": 64,
+        "attention.sliding_window": 16,
+    },
+    "granite": {"logit_scale": 8.0, "residual_scale": 0.5, "embedding_scale": 2.0, "attention.scale": 0.25},
+    "cohere2": {"attention.layer_norm_epsilon": 1e-5, "logit_scale": 0.25, "attention.sliding_window": 16},
+}
+"""What else GGUF files of these architectures say."""
+
+
 def _gguf_models() -> list[bytes]:
     tensors: dict[str, Any] = {"token_embd.weight": ["F32", [275, 64]], "output_norm.weight": ["F32", [64]]}
     for layer in range(2):
@@ -220,10 +249,11 @@ def _gguf_models() -> list[bytes]:
         "tokenizer.ggml.scores": [-float(index) for index in range(len(pieces))],
         "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * (len(pieces) - 259)],
     }
-    kinds = ("llama", "qwen3", "gemma3", "gemma4", "phi3", "gpt-oss", "granite", "cohere2")
     of_kind = [
-        {key.replace("llama.", f"{kind}."): entry for key, entry in plain.items()} | {"general.architecture": kind}
-        for kind in kinds
+        {key.replace("llama.", f"{kind}."): entry for key, entry in plain.items()}
+        | {"general.architecture": kind}
+        | {f"{kind}.{key}": entry for key, entry in own.items()}
+        for kind, own in _OF_KIND.items()
     ]
     return [json.dumps({"metadata": one, "tensors": tensors}).encode() for one in (*of_kind, plain | spelled)]
 
