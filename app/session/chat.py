@@ -538,10 +538,12 @@ class Chat(QObject):
         preset = next((each for each in self.settings.presets if each.name == name), None)
         for setting, value in () if preset is None else preset.values().items():
             self.change(setting, value)
+        self.keep(preset=name)
 
     def save_preset(self, name: str) -> None:
         """Keeps system prompt and sampling as they are under a name, in place of what has it."""
-        self.keep(presets=with_preset(self.settings.presets, preset_of(self.settings, name)))
+        preset = preset_of(self.settings, name)
+        self.keep(presets=with_preset(self.settings.presets, preset), preset=preset.name)
 
     def delete_preset(self, name: str) -> Callable[[], None]:
         """Deletes a preset; models it was used for have none then. What is returned brings it back."""

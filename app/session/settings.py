@@ -55,6 +55,7 @@ class Settings:
         separate_process: models run in a process of their own.
         split: targets run on all the machines of the file of hosts (`app.session.machines`).
         recent_models: targets that were used last, the latest first.
+        preset: name of the preset that was used or saved last, which tells presets of equal values apart; it may be gone.
         model_presets: (target, name of a preset) what is used as soon as a target is chosen.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
@@ -92,6 +93,7 @@ class Settings:
     split: bool = False
     recent_models: tuple[str, ...] = ()
     presets: tuple[Preset, ...] = ()
+    preset: str = ""
     model_presets: tuple[tuple[str, str], ...] = ()
     export_folder: str = ""
     export_kind: str = "html"
@@ -117,7 +119,7 @@ class Settings:
         _check(len(self.geometry) in (0, 4) and all(isinstance(edge, int) for edge in self.geometry), "geometry", self.geometry)
         for name in ("target", "drafter"):
             _check(isinstance(getattr(self, name), str) and bool(getattr(self, name)), name, getattr(self, name))
-        for name in ("system_prompt", "export_folder", "export_kind"):
+        for name in ("system_prompt", "preset", "export_folder", "export_kind"):
             _check(isinstance(getattr(self, name), str), name, getattr(self, name))
         texts = self.recent_models
         _check(isinstance(texts, tuple) and all(isinstance(text, str) and text for text in texts), "recent_models", texts)
@@ -147,6 +149,13 @@ class Settings:
             if getattr(self, name) == before.get(name, getattr(usual, name))
         }
         return {name: value for name, value in follows.items() if getattr(self, name) != value} | {"recommended": sampling}
+
+    @property
+    def preset_in_force(self) -> Preset | None:
+        """The preset that is as the settings are; of several that are alike, the one used last, or the target's own."""
+        alike = [each for each in self.presets if all(getattr(self, name) == value for name, value in each.values().items())]
+        tied = self.preset_for(self.target)
+        return max(alike, key=lambda each: (each.name == self.preset, each is tied), default=None)
 
     def preset_for(self, target: str) -> Preset | None:
         """The preset that is used as soon as a target is chosen."""

@@ -12,7 +12,7 @@ from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
 from app.look.widgets import give_menu, icon_button, named, spaced, tint
 from app.look.wording import target_title
-from app.session.presets import LONGEST_NAME, PRESET_SETTINGS, Preset
+from app.session.presets import LONGEST_NAME
 from app.session.settings import Settings
 
 NONE = "None"
@@ -88,12 +88,6 @@ class PresetRow(QWidget):
         column.addWidget(self.naming)
         self.naming.hide()
 
-    @property
-    def current(self) -> Preset | None:
-        """The preset that is as the settings are."""
-        now = {name: getattr(self._settings, name) for name in PRESET_SETTINGS}
-        return next((each for each in self._settings.presets if each.values() == now), None)
-
     def show_settings(self, settings: Settings) -> None:
         """Lists the presets; the one that is in force is chosen."""
         self._settings = settings
@@ -104,7 +98,8 @@ class PresetRow(QWidget):
         for preset in settings.presets:
             name = f"“{preset.name}”" if preset.name.casefold() == NONE.casefold() else preset.name
             self.box.addItem(f"{name} (for this model)" if preset is tied else name, preset.name)
-        self.box.setCurrentIndex(0 if self.current is None else self.box.findData(self.current.name))
+        current = settings.preset_in_force
+        self.box.setCurrentIndex(0 if current is None else self.box.findData(current.name))
         del blocker
 
     @Slot(int)
@@ -115,7 +110,7 @@ class PresetRow(QWidget):
 
     def _fill_menu(self) -> None:
         self.menu.clear()
-        settings, current = self._settings, self.current
+        settings, current = self._settings, self._settings.preset_in_force
         self.menu.addAction("Save as…", self.ask_for_name)
         for preset in settings.presets if current is None else ():
             self.menu.addAction(f"Update “{preset.name}”", partial(self.saved.emit, preset.name))

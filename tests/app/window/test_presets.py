@@ -111,6 +111,28 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
     assert row.box.currentText() == "Warm (for this model)"
 
 
+def test_of_presets_of_equal_values_the_one_that_was_chosen_is_shown(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    twins = (replace(WARM, name="A"), replace(WARM, name="B"), replace(WARM, name="C"))
+    window, _ = open_window(path=path, presets=twins)
+    row = window.options.presets
+    for name in "BCA":
+        row.box.activated.emit(row.box.findData(name))
+        assert row.box.currentText() == name
+        row.menu.aboutToShow.emit()
+        assert f"Delete “{name}”" in [action.text() for action in row.menu.actions()]
+    window.chat.use_preset("C")
+    assert row.box.currentText() == "C", "from the palette, too"
+    assert stored.load(path)[0].preset_in_force == twins[2]
+    press(row, "Delete “C”")
+    assert window.settings.presets == twins[:2] and row.box.currentText() == "A"
+    window.chat.save_preset("D")
+    assert row.box.currentText() == "D"
+    tied = replace(window.settings, preset="", model_presets=(("builtin", "B"),))
+    assert tied.preset_in_force == twins[1], "where none was chosen, the model's own"
+    assert replace(tied, temperature=0.1).preset_in_force is None
+
+
 def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(temperature=1.0)
     button = window.options.recommended
