@@ -23,6 +23,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     )
     return f"""
     QWidget {{ font-size: {px(13)}; }}
+    QPushButton {{ outline: none; }}  /* the style's own frame would lie in that of :focus */
     QMainWindow, #chatColumn {{ background: {theme.background}; }}
     #header, #sidePanel, #sidebar, #statusStrip {{ background: {theme.panel}; }}
     #header {{ border-bottom: 1px solid {theme.line}; }}
@@ -71,8 +72,8 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QToolButton#iconButton:hover, QToolButton#pinButton:hover {{ background: {theme.raised}; color: {theme.text}; }}
     QToolButton#iconButton:focus, QToolButton#pinButton:focus {{ border-color: {theme.accent}; }}
     QToolButton#iconButton:checked, QToolButton#pinButton:checked {{ background: {theme.raised}; }}
-    QToolButton#iconButton[floating="true"] {{ background: {theme.raised}; border: 1px solid {theme.line}; padding: 3px; }}
-    QToolButton#iconButton[floating="true"]:hover {{ border-color: {theme.faint}; }}
+    QToolButton#iconButton[floating="true"] {{ background: {theme.panel}; border: 1px solid {theme.faint}; padding: 3px; }}
+    QToolButton#iconButton[floating="true"]:hover {{ background: {theme.raised}; border-color: {theme.dim}; }}
     QToolButton#thoughtButton {{
         background: transparent; border: 2px solid transparent; border-radius: 8px; color: {theme.dim};
         padding: 0 {px(6)} 0 3px; }}

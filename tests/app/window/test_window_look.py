@@ -7,7 +7,7 @@ import sys
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QComboBox, QPlainTextEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.look import theme as themes
@@ -132,3 +132,11 @@ def test_every_control_can_be_reached_by_tab(qtbot: QtBot, open_window: Open) ->
         qtbot.keyClick(focused, Qt.Key.Key_Tab)
     wanted = {"composer", "targetSelector", "drafterSelector", "gammaControl", "temperatureControl", "seedControl"}
     assert wanted | {"ghostsToggle", "promptCard", "iconButton"} <= reached
+    tile = window.findChildren(QPushButton, "tile")[0]
+    looks = []
+    for widget in (tile, window.composer.edit):
+        widget.setFocus()
+        look = tile.grab().toImage()
+        looks.append((look.pixelColor(look.width() // 2, 0), look.pixelColor(look.width() - 12, look.height() // 2)))
+    assert looks[0][0] != looks[1][0], "a frame tells which button has the keyboard"
+    assert looks[0][1] == looks[1][1], "and nothing is laid over what is in it"
