@@ -151,10 +151,7 @@ class Chart(QWidget):
         self._dividers: list[list[pg.InfiniteLine]] = [[] for _ in self.views]
         self._pressed: QPointF | None = None
         self._drawn_to: float | None = None
-        self.empty = QLabel()
-        self.empty.setObjectName("plotEmpty")
-        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.empty.setWordWrap(True)
+        self.empty = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True), "plotEmpty")
         self._stack = QStackedLayout(self)
         self._stack.setContentsMargins(2, 2, 2, 2)
         self._stack.addWidget(self.empty)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from PySide6.QtCore import QPoint, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.charts.by_position import LengthsChart, PositionChart
 from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
@@ -16,7 +16,7 @@ from app.charts.data import Material, empty_words
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.theme import Theme
-from app.look.widgets import named, scrolling, spaced
+from app.look.widgets import in_column, named, push_button, scrolling, stretch
 from app.session.cursor import Cursor, Place
 from app.session.plain_baseline import Baseline
 from app.session.session import NO_ROUNDS_YET, Answer, is_plain
@@ -60,27 +60,21 @@ class ChartsPage(QWidget):
         self._material: Material | None = None
         self.sections: dict[ChartName, Section] = {name: Section(kind, SHOWN[name]) for name, kind in CHARTS.items()}
         self.curve_names = self.sections["proposals"].note
-        self.measure = QPushButton("Measure plain speed")
-        named(self.measure, "smallButton", "Measure the plain speed")
-        self.measure.setToolTip("Runs the last prompt briefly without a drafter. The result is not added to the conversation.")
-        self.measure.clicked.connect(self.baseline_wanted)
+        self.measure = named(
+            push_button("Measure plain speed", "smallButton", self.baseline_wanted),
+            words="Measure the plain speed",
+            tip="Runs the last prompt briefly without a drafter. The result is not added to the conversation.",
+        )
         self.sections["throughput"].extra.addWidget(self.measure)
         self._arrange()
         self._connect()
         self.set_open(name for name, kind in CHARTS.items() if kind.open)
 
     def _arrange(self) -> None:
-        body = QWidget()
-        body.setObjectName("panelBody")
-        self._column = column = spaced(QVBoxLayout(body), 5, (16, 8, 16, 12))
-        column.addWidget(self.range)
-        for section in self.sections.values():
-            column.addWidget(section)
-        column.addStretch(1)
+        body = named(QWidget(), "panelBody")
+        self._column = in_column(self.range, *self.sections.values(), stretch(), spacing=5, margins=(16, 8, 16, 12), parent=body)
         self.area = scrolling(body)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(self.area)
+        in_column(self.area, parent=self)
 
     def _connect(self) -> None:
         self.range.changed.connect(self.refresh)

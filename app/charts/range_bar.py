@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QScrollBar, QWidget
 
 from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, RoundSpan, bin_words, span_of, span_words
-from app.look.widgets import spaced
+from app.look.widgets import in_column, in_row, named
 
 ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
 
@@ -39,17 +39,9 @@ class RoundRange(QWidget):
             button.setObjectName("smallButton")
             button.setCheckable(True)
             button.setAccessibleName(f"Show {button.text().lower()}")
-        self.slide = QScrollBar(Qt.Orientation.Horizontal)
-        self.slide.setAccessibleName("First visible round")
+        self.slide = named(QScrollBar(Qt.Orientation.Horizontal), words="First visible round")
         self.slide.hide()
-        top = spaced(QHBoxLayout(), 6)
-        top.addWidget(self.where, 1)
-        top.addWidget(self.few)
-        top.addWidget(self.all)
-        column = spaced(QVBoxLayout(self), 5)
-        column.addLayout(top)
-        column.addWidget(self.bins)
-        column.addWidget(self.slide)
+        in_column(in_row((self.where, 1), self.few, self.all, spacing=6), self.bins, self.slide, spacing=5, parent=self)
         self.few.clicked.connect(self._show_few)
         self.all.clicked.connect(self._show_all)
         self.slide.valueChanged.connect(self._slid)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from app.charts.chart import Chart
 from app.charts.data import Words
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, named, spaced, tint
+from app.look.widgets import icon_button, in_column, in_row, named, push_button, stretch, tint
 from engine.lens.chart_kinds import ChartKind
 
 NARROW = 400
@@ -83,23 +83,22 @@ class Section(QWidget):
         self._scale = 1.0
         title = kind.title
         self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
-        self.title = QPushButton(title)
-        named(self.title, "sectionTitle", f"What {title} means")
-        self.title.setToolTip(f"<p>{kind.in_window}</p>")
+        self.title = named(push_button(title, "sectionTitle"), words=f"What {title} means", tip=f"<p>{kind.in_window}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
         self.note = Note()
         self.extra = QHBoxLayout()
         self.more = icon_button("more", f"Options for {title}", self.menu_wanted.emit)
-        row = spaced(QHBoxLayout(), 2)
-        row.addWidget(self.fold)
-        row.addWidget(self.title)
-        row.addWidget(self.note, 1)
-        row.addStretch(0)  # takes the room while the note stands below
-        row.addLayout(self.extra)
-        row.addWidget(self.more)
-        column = spaced(QVBoxLayout(self), 2)
-        column.addLayout(row)
+        row = in_row(
+            self.fold,
+            self.title,
+            (self.note, 1),
+            stretch(0),  # takes the room while the note stands below
+            self.extra,
+            self.more,
+            spacing=2,
+        )
+        column = in_column(row, spacing=2, parent=self)
         self._row, self._column, self._below = row, column, False
 
     @property

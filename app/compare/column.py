@@ -7,7 +7,7 @@ from html import escape
 
 from PySide6.QtCore import QRect, Qt, Signal, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QFont, QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QStackedWidget, QWidget
 
 from app.compare.column_text import CompareText, mark_colour
 from app.compare.comparison import LETTERS, Column, ColumnSetup, Comparison, Kind, Relation
@@ -17,7 +17,7 @@ from app.compare.sample_tally import SampleTally
 from app.compare.time_strip import RoundStrip
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, named, plain_tip, spaced, tint
+from app.look.widgets import icon_button, in_column, in_row, named, plain_tip, restyle, text_label, tint
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -57,37 +57,32 @@ class CompareColumn(QFrame):
         self.cursor_place = Cursor(self)
         letter = LETTERS[index]
         self.setAccessibleName(f"Column {letter}")
-        self.letter = QLabel(letter)
-        self.letter.setObjectName("columnLetter")
-        self.letter.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.title = QLabel()
-        self.title.setTextFormat(Qt.TextFormat.PlainText)
-        self.title.setObjectName("sectionTitle")
+        self.letter = named(QLabel(letter, alignment=Qt.AlignmentFlag.AlignCenter), "columnLetter")
+        self.title = text_label("sectionTitle", wraps=False)
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.remove = icon_button("close", f"Remove column {letter}", self.removed.emit)
         self.unfold = icon_button("options", f"Settings of column {letter}", self._show_controls)
         self.unfold.setCheckable(True)
         self.controls = ColumnControls(letter)
         self.controls.edited.connect(self.edited)
-        self.figures = QLabel()
-        named(self.figures, "columnFigures", f"Figures of column {letter}")
-        self.figures.setWordWrap(True)
-        self.figures.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.figures.setToolTip("".join(f"<p>{DEFINITIONS[name]}</p>" for name in FIGURES if name in DEFINITIONS))
+        self.figures = named(
+            QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop),
+            "columnFigures",
+            f"Figures of column {letter}",
+            tip="".join(f"<p>{DEFINITIONS[name]}</p>" for name in FIGURES if name in DEFINITIONS),
+        )
         self.mark = QLabel()
-        self.relation = QLabel()
-        named(self.relation, "relationLine", f"How the text of column {letter} compares")
-        self.relation.setWordWrap(True)
-        self.relation.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.text = CompareText(self.cursor_place)
-        self.text.setAccessibleName(f"Answer {letter}")
-        self.chart = SampleChart()
-        self.chart.setAccessibleName(f"Samples of column {letter}")
+        self.relation = named(
+            QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop),
+            "relationLine",
+            f"How the text of column {letter} compares",
+        )
+        self.text = named(CompareText(self.cursor_place), words=f"Answer {letter}")
+        self.chart = named(SampleChart(), words=f"Samples of column {letter}")
         self.text.pointing.walked.connect(self._announce)
-        self.verdict = QLabel(POINT)
-        named(self.verdict, "verdictLine", f"Token verdict in column {letter}")
-        self.verdict.setWordWrap(True)
-        self.verdict.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.verdict = named(
+            QLabel(POINT, wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "verdictLine", f"Token verdict in column {letter}"
+        )
         self.verdict.setIndent(0)  # else it would begin lower, by which its last line is cut
         self.cursor_place.moved.connect(self._show_verdict)
         self.strip = RoundStrip(self.cursor_place)
@@ -97,25 +92,17 @@ class CompareColumn(QFrame):
         self._arrange()
 
     def _arrange(self) -> None:
-        head = spaced(QHBoxLayout(), 8)
-        head.addWidget(self.letter)
-        head.addWidget(self.title, 1)
-        head.addWidget(self.unfold)
-        head.addWidget(self.remove)
-        compared = spaced(QHBoxLayout(), 7)
-        compared.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
-        compared.addWidget(self.relation, 1)
         top = QWidget()
-        inner = spaced(QVBoxLayout(top), 7, (14, 10, 12, 8))
-        inner.addLayout(head)
-        inner.addWidget(self.controls)
-        inner.addWidget(self.figures)
-        inner.addLayout(compared)
-        column = spaced(QVBoxLayout(self))
-        column.addWidget(top)
-        column.addWidget(self.body, 1)
-        column.addWidget(self.verdict)
-        column.addWidget(self.strip)
+        in_column(
+            in_row(self.letter, (self.title, 1), self.unfold, self.remove, spacing=8),
+            self.controls,
+            self.figures,
+            in_row((self.mark, 0, Qt.AlignmentFlag.AlignTop), (self.relation, 1), spacing=7),
+            spacing=7,
+            margins=(14, 10, 12, 8),
+            parent=top,
+        )
+        in_column(top, (self.body, 1), self.verdict, self.strip, parent=self)
 
     # What is shown
 
@@ -285,9 +272,7 @@ class CompareColumn(QFrame):
         self.mark.setVisible(relation is not None and bool(words))
         kind = "" if relation is None else relation.kind
         if self.relation.property("kind") != kind:
-            self.relation.setProperty("kind", kind)
-            self.relation.style().unpolish(self.relation)
-            self.relation.style().polish(self.relation)
+            restyle(self.relation, "kind", kind)
         if relation is not None:
             drawing = {"same": "check", "unexpected": "warning"}.get(kind, "differs")
             colour = self.theme.accent if kind == "same" else mark_colour(relation.kind, self.theme).name()

@@ -7,15 +7,11 @@ from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QLabel,
     QMenu,
     QPlainTextEdit,
-    QPushButton,
-    QSizePolicy,
     QSpinBox,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,10 +19,10 @@ from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
 from app.look import theme as themes
 from app.look.fields import GammaBox, SeedField, keep_from_wheel
-from app.look.flow_layout import FlowLayout
+from app.look.flow_layout import wrapping
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, give_menu, icon_button, named, spaced, tint
+from app.look.widgets import LabelledControl, give_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.requests.compare import MAX_SAMPLES
@@ -82,13 +78,10 @@ class CompareBar(QWidget):
         self._own_prompts = False
         self._template = True
         self.close_button = icon_button("back", "Back to the chat", self.back.emit)
-        self.title = QLabel("Compare")
-        self.title.setObjectName("wordmark")
-        self.presets = QToolButton()
-        self.presets.setObjectName("presetButton")
+        self.title = named(QLabel("Compare"), "wordmark")
+        self.presets = named(QToolButton(), "presetButton")
         self.presets.setText("Presets")
-        self.presets.setAccessibleName("Presets")
-        self.presets.setAccessibleDescription("Ready-made comparisons.")
+        named(self.presets, words="Presets", description="Ready-made comparisons.")
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.presets)
         for preset in PRESETS:
@@ -100,9 +93,7 @@ class CompareBar(QWidget):
         give_menu(self.presets, menu)
         self.prompt = PromptField("Prompt")
         self.prompt.textChanged.connect(self.edited)
-        self.words = QLabel()
-        self.words.setObjectName("ruleNote")
-        self.words.setWordWrap(True)
+        self.words = named(QLabel(wordWrap=True), "ruleNote")
         self.seed = self._seed()
         self.longest = self._spin("Max tokens", "Maximum number of tokens in an answer.", 1, LONGEST)
         self.samples = self._spin(
@@ -115,64 +106,46 @@ class CompareBar(QWidget):
         self.filters.addItem("as in the chat", False)
         self.filters.setAccessibleName("Filters")
         words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
-        self.filters.setAccessibleDescription(words)
-        self.filters.setToolTip(words)
+        named(self.filters, description=words, tip=words)
         self.filters.currentIndexChanged.connect(self.edited)
         keep_from_wheel(self.longest, self.samples, self.filters)
         self.add = icon_button("new-chat", "Add a column", self.extended.emit)
         self.export = icon_button("export", "Export the comparison…", self.exported.emit)
-        self.start = QPushButton("Start")
-        self.start.setObjectName("sendButton")
-        self.start.setToolTip("Start the comparison (Ctrl+Enter)")
-        self.start.clicked.connect(self.started)
-        self.stop = QPushButton("Stop")
-        named(self.stop, "stopButton", "Stop the comparison")
-        self.stop.clicked.connect(self.stopped)
+        self.start = named(push_button("Start", "sendButton", self.started), tip="Start the comparison (Ctrl+Enter)")
+        self.stop = named(push_button("Stop", "stopButton", self.stopped), words="Stop the comparison")
         self.stop.hide()
         self._arrange()
 
     def _seed(self) -> SeedField:
-        seed = SeedField()
-        named(seed, "compareSeed", "Seed of every column")
+        seed = named(SeedField(), "compareSeed", "Seed of every column")
         seed.describe("The same seed for every column. Leave empty to draw a new one for each comparison.")
         seed.textEdited.connect(self.edited)
         return seed
 
     def _spin(self, name: str, words: str, lowest: int, highest: int = 0) -> QSpinBox:
-        box = QSpinBox()
-        box.setAccessibleName(name)
-        box.setAccessibleDescription(words)
-        box.setToolTip(words)
+        box = named(QSpinBox(), words=name, description=words, tip=words)
         box.setRange(lowest, highest)
         box.valueChanged.connect(self.edited)
         return box
 
     def _arrange(self) -> None:
-        chips = self._chips = QWidget()
-        flow = FlowLayout(6)
-        flow.setContentsMargins(0, 0, 0, 0)
-        chips.setLayout(flow)
-        for chip in (
+        chips = self._chips = wrapping(
+            6,
             self.presets,
             LabelledControl("Seed", self.seed),
             LabelledControl("Max tokens", self.longest),
             LabelledControl("Samples", self.samples),
             LabelledControl("Filters", self.filters),
-        ):
-            flow.addWidget(chip)
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        policy.setHeightForWidth(True)
-        chips.setSizePolicy(policy)
-        row = self._row = spaced(QHBoxLayout(), 10)
-        row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self.title, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(chips, 1)
-        for widget in (self.add, self.export, self.start, self.stop):
-            row.addWidget(widget, 0, Qt.AlignmentFlag.AlignTop)
-        column = self._column = spaced(QVBoxLayout(self), 7, (12, 10, 12, 8))
-        column.addLayout(row)
-        column.addWidget(self.words)
-        column.addWidget(self.prompt)
+            expands=True,
+        )
+        top = Qt.AlignmentFlag.AlignTop
+        row = self._row = in_row(
+            *((widget, 0, top) for widget in (self.close_button, self.title)),
+            (chips, 1),
+            *((widget, 0, top) for widget in (self.add, self.export, self.start, self.stop)),
+            spacing=10,
+        )
+        self._column = in_column(row, self.words, self.prompt, spacing=7, margins=(12, 10, 12, 8), parent=self)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -298,19 +271,10 @@ class ColumnControls(QWidget):
         self.gamma.valueChanged.connect(self._edited)
         self.temperature.valueChanged.connect(self._edited)
         self.prompt.textChanged.connect(self.edited)
-        chips = QWidget()
-        flow = FlowLayout(6)
-        flow.setContentsMargins(0, 0, 0, 0)
-        chips.setLayout(flow)
         self.named = (LabelledControl("Drafter", self.drafter), LabelledControl("Rule", self.rule))
-        for chip in (*self.named, LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature)):
-            flow.addWidget(chip)
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        policy.setHeightForWidth(True)
-        chips.setSizePolicy(policy)
-        column = spaced(QVBoxLayout(self), 7)
-        column.addWidget(self.prompt)
-        column.addWidget(chips)
+        others = (LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature))
+        chips = wrapping(6, *self.named, *others, expands=True)
+        in_column(self.prompt, chips, spacing=7, parent=self)
 
     def _name(self, control: QWidget, name: str, words: str) -> None:
         control.setAccessibleName(f"{name} of column {self._letter}")

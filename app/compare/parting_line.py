@@ -6,11 +6,11 @@ from html import escape
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel
 
 from app.compare.comparison import LETTERS, Comparison
 from app.compare.finding import CONTRARY
-from app.look.widgets import named
+from app.look.widgets import named, push_button
 from engine.lens.pieces import visible
 
 LONGEST = (
@@ -29,14 +29,20 @@ class PartingLine(QFrame):
         super().__init__()
         self._least = ""
         self.setObjectName("partingLine")
-        self.words = QLabel()
-        named(self.words, "partingWords", "First difference")
-        self.words.setWordWrap(True)
-        self.words.setTextFormat(Qt.TextFormat.RichText)
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.go = QPushButton("Go to the difference")
-        named(self.go, "quietButton", "Show the first difference in every column")
-        self.go.setToolTip("Show the first difference in every column (F7)")
+        self.words = named(
+            QLabel(
+                wordWrap=True,
+                textFormat=Qt.TextFormat.RichText,
+                textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse,
+            ),
+            "partingWords",
+            "First difference",
+        )
+        self.go = named(
+            push_button("Go to the difference", "quietButton"),
+            words="Show the first difference in every column",
+            tip="Show the first difference in every column (F7)",
+        )
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 6, 12, 6)
         row.addWidget(self.words, 1)

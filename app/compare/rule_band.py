@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
 from app.compare.finding import RuleFinding
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
-from app.look.widgets import spaced
+from app.look.widgets import in_row, text_label
 
 LONGEST = "Rejection: the texts of C and D part at token 1,000. The text depends on the drafter."
 """A usual finding at its longest, which has room from the start, so that nothing below moves when it is made."""
@@ -25,14 +25,9 @@ class RuleField(QFrame):
         super().__init__()
         self.setObjectName("ruleField")
         self.mark = QLabel()
-        self.words = QLabel()
-        self.words.setObjectName("ruleFinding")
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.words.setWordWrap(True)
+        self.words = text_label("ruleFinding")
         self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        row = spaced(QHBoxLayout(self), 8, (14, 8, 12, 8))
-        row.addWidget(self.mark)
-        row.addWidget(self.words, 1)
+        in_row(self.mark, (self.words, 1), spacing=8, margins=(14, 8, 12, 8), parent=self)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -51,9 +46,7 @@ class RuleBand(QWidget):
         self._theme: Theme = DARK
         self._scale = 1.0
         self.fields = [RuleField() for _ in range(most)]
-        self._row = spaced(QHBoxLayout(self))
-        for field in self.fields:
-            self._row.addWidget(field)
+        self._row = in_row(*self.fields, parent=self)
         self.hide()
 
     def show_findings(self, findings: Sequence[RuleFinding]) -> None:

@@ -26,8 +26,7 @@ class SampleChart(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        named(self, "sampleChart", "Samples")
-        self.setToolTip(EXPLAINED)
+        named(self, "sampleChart", "Samples", tip=EXPLAINED)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.tally: SampleTally | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
@@ -26,7 +26,7 @@ from app.export.dialog import ask, documents
 from app.export.kinds import ExportKind, export_session, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
-from app.look.widgets import named, scrolling, spaced
+from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
@@ -89,22 +89,12 @@ class CompareView(QWidget):
         self.links = LinkedColumns(self.columns)
         for column in self.columns:
             self._connect(column)
-        side_by_side = QWidget()
-        side_by_side.setObjectName("panelBody")
-        row = spaced(QHBoxLayout(side_by_side))
-        for column in self.columns:
-            row.addWidget(column, 1)
-        above = QHBoxLayout()
-        above.setContentsMargins(7, 3, 12, 3)
-        above.addWidget(self.legend)
+        side_by_side = named(QWidget(), "panelBody")
+        in_row(*((column, 1) for column in self.columns), parent=side_by_side)
         area = self._area = scrolling(side_by_side)  # for small windows with large text
-        whole = spaced(QVBoxLayout(self))
-        whole.addWidget(self.bar)
-        whole.addWidget(self.banner)
-        whole.addWidget(self.parting)
-        whole.addWidget(self.band)
-        whole.addLayout(above)
-        whole.addWidget(area, 1)
+        in_column(
+            self.bar, self.banner, self.parting, self.band, in_row(self.legend, margins=(7, 3, 12, 3)), (area, 1), parent=self
+        )
         link.compared.connect(self.receive)
         self.show_preset(PRESETS[0].id)
 

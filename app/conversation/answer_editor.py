@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QFont, QKeyEvent
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QWidget
 
 from app.look.placing import part_on_screen
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, named
 
 WORDS = (
     "What you keep stands beside the answer as another version, and your next messages build on it. It has no rounds and no "
@@ -43,8 +43,7 @@ class AnswerEditor(QDialog):
         self.setObjectName("answerEditor")
         self.setWindowTitle("Edit answer")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        words = QLabel(WORDS)
-        words.setWordWrap(True)
+        words = QLabel(WORDS, wordWrap=True)
         self.edit = TextOfAnswer(text)
         self.edit.setFont(font)
         self.edit.setTabChangesFocus(True)
@@ -56,10 +55,7 @@ class AnswerEditor(QDialog):
         self.buttons.rejected.connect(self.reject)
         self.edit.textChanged.connect(self._show_state)
         self.edit.submitted.connect(self.keep.click)
-        column = spaced(QVBoxLayout(self), 12, (20, 18, 20, 16))
-        column.addWidget(words)
-        column.addWidget(self.edit, 1)
-        column.addWidget(self.buttons)
+        in_column(words, (self.edit, 1), self.buttons, spacing=12, margins=(20, 18, 20, 16), parent=self)
         room = part_on_screen(parent)
         line = self.edit.fontMetrics().lineSpacing()
         wide = min(room.width() - 60, round(self.edit.fontMetrics().averageCharWidth() * 84))

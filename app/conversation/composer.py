@@ -8,22 +8,25 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPlainTextEdit,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
 from app.look import theme as themes
 from app.look.dragged import local_files
-from app.look.flow_layout import FlowLayout
+from app.look.flow_layout import wrapping
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, FocusFrame, icon_button, named, plain_tip, scrolling, spaced, tint
+from app.look.widgets import (
+    ElidedLabel,
+    FocusFrame,
+    icon_button,
+    in_column,
+    in_row,
+    named,
+    plain_tip,
+    push_button,
+    restyle,
+    scrolling,
+    tint,
+)
 from app.look.wording import DEFINITIONS
 from app.session.attachments import Attachment, is_attachable, joined, taken_apart
 
@@ -94,13 +97,11 @@ class Chip(QFrame):
         super().__init__()
         self.setObjectName("attachmentChip")
         self.attachment = attachment
-        self.words = QLabel()
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.remove = icon_button("close", plain_tip(f"Remove {attachment.name}"), remove)
-        self.remove.setAccessibleName(f"Remove {attachment.name}")
-        row = spaced(QHBoxLayout(self), 2, (10, 0, 2, 0))
-        row.addWidget(self.words)
-        row.addWidget(self.remove)
+        self.words = QLabel(textFormat=Qt.TextFormat.PlainText)
+        self.remove = named(
+            icon_button("close", plain_tip(f"Remove {attachment.name}"), remove), words=f"Remove {attachment.name}"
+        )
+        in_row(self.words, self.remove, spacing=2, margins=(10, 0, 2, 0), parent=self)
         self.show_tokens(None)
 
     def show_tokens(self, tokens: int | None) -> None:
@@ -137,28 +138,21 @@ class Composer(QWidget):
         self._room = 1000
         self._theme: Theme | None = None
         self._scale = 1.0
-        self.frame = FocusFrame()
-        self.frame.setObjectName("composerFrame")
+        self.frame = named(FocusFrame(), "composerFrame")
         self.edit = PromptEdit()
         self.frame.watch(self.edit)
         self.frame.setCursor(Qt.CursorShape.IBeamCursor)
         self.chips: list[Chip] = []
-        self._chips = QWidget()
-        self._chips.setLayout(flow := FlowLayout(6))
-        flow.setContentsMargins(0, 0, 0, 0)
-        policy = self._chips.sizePolicy()
-        policy.setHeightForWidth(True)
-        self._chips.setSizePolicy(policy)
-        self.clip = icon_button("attach", "Attach text or code files (Ctrl+Shift+A), or drop them here", self.files_wanted.emit)
-        self.clip.setAccessibleName("Attach files")
+        self._chips = wrapping(6)
+        self.clip = named(
+            icon_button("attach", "Attach text or code files (Ctrl+Shift+A), or drop them here", self.files_wanted.emit),
+            words="Attach files",
+        )
         self.clip.setCursor(Qt.CursorShape.ArrowCursor)
-        self.edit_note = QLabel("Editing the last prompt. Press Esc to cancel.")
-        self.edit_note.setObjectName("editNote")
-        self.hint = ElidedLabel()
-        self.hint.setObjectName("composerHint")
+        self.edit_note = named(QLabel("Editing the last prompt. Press Esc to cancel."), "editNote")
+        self.hint = named(ElidedLabel(), "composerHint")
         self.hint.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.context = QLabel()
-        named(self.context, "contextUse", "Context use")
+        self.context = named(QLabel(), "contextUse", "Context use")
         self.send = self._button("sendButton", "Send", "send", "Send the message (Enter)")
         self.stop = self._button("stopButton", "Stop", "stop", "Stop the answer (Esc)")
         self.send.clicked.connect(self.submit)
@@ -166,30 +160,25 @@ class Composer(QWidget):
         self.edit.submitted.connect(self.submit)
         self.edit.recalled.connect(self.recalled)
         self.edit.textChanged.connect(self._refresh)
-        inner = spaced(QVBoxLayout(self.frame), 8, (14, 10, 10, 9))
-        inner.addWidget(self.edit_note)
         self.chip_area = scrolling(self._chips)  # for many files in a low window
         self.chip_area.setAccessibleName("Attached files")
         self._chips.setObjectName("panelBody")
-        inner.addWidget(self.chip_area)
-        inner.addWidget(self.edit)
-        row = spaced(QHBoxLayout(), 12)
-        row.addWidget(self.clip)
-        row.addWidget(self.hint, 1)
-        row.addWidget(self.context)
-        row.addWidget(self.send)
-        row.addWidget(self.stop)
-        inner.addLayout(row)
-        self.margins = QHBoxLayout(self)
-        self.margins.setContentsMargins(44, 6, 44, 16)
-        self.margins.addWidget(self.frame)
+        in_column(
+            self.edit_note,
+            self.chip_area,
+            self.edit,
+            in_row(self.clip, (self.hint, 1), self.context, self.send, self.stop, spacing=12),
+            spacing=8,
+            margins=(14, 10, 10, 9),
+            parent=self.frame,
+        )
+        self.margins = in_row(self.frame, margins=(44, 6, 44, 16), parent=self)
         self.chip_area.hide()
         self.set_running(False)
         self.set_editing("")
 
     def _button(self, name: str, title: str, drawing: str, words: str) -> QPushButton:
-        button = QPushButton(title)
-        button.setObjectName(name)
+        button = push_button(title, name)
         button.setProperty("drawing", drawing)
         button.setAccessibleName(title)
         button.setAccessibleDescription(words)
@@ -286,9 +275,7 @@ class Composer(QWidget):
         self.context.setToolTip(f"<p>{why or DEFINITIONS['context']}</p>")
         self.context.setVisible(bool(words))
         if self.context.property("warns") != bool(why):
-            self.context.setProperty("warns", bool(why))
-            self.context.style().unpolish(self.context)
-            self.context.style().polish(self.context)
+            restyle(self.context, "warns", bool(why))
 
     def set_editing(self, what: str) -> None:
         """Shows the note that something is being edited, "the last prompt"; an empty text hides it."""

@@ -7,13 +7,13 @@ from typing import Protocol
 
 from PySide6.QtCore import QEvent, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QWidget
 
 from app.conversation.blocks import Block
 from app.conversation.chunks import slice_units
 from app.conversation.text_flow import Flow
 from app.look.theme import Theme
-from app.look.widgets import icon_button, named, spaced, tint
+from app.look.widgets import icon_button, in_row, named, tint
 from engine.lens.pieces import GHOSTS
 
 Found = tuple[int, int, int]
@@ -83,26 +83,25 @@ class FindBar(QWidget):
         super().__init__()
         self._searched = searched
         self._at = 0
-        self.frame = QFrame()
-        self.frame.setObjectName("banner")
+        self.frame = named(QFrame(), "banner")
         self.frame.setProperty("tone", "note")
         named(self, "findBar", "Find in this chat")
-        self.field = QLineEdit()
-        named(self.field, "findField", "Find in this chat", "Enter goes to the next, Shift+Enter to the previous, Esc closes.")
-        self.field.setPlaceholderText("Find in this chat")
+        self.field = named(
+            QLineEdit(placeholderText="Find in this chat"),
+            "findField",
+            "Find in this chat",
+            "Enter goes to the next, Shift+Enter to the previous, Esc closes.",
+        )
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self._find)
-        self.count = QLabel()
-        named(self.count, "composerHint", "Found")
+        self.count = named(QLabel(), "composerHint", "Found")
         self.back = icon_button("left", "Previous (Shift+Enter)", partial(self._step, -1))
         self.forth = icon_button("right", "Next (Enter)", partial(self._step, 1))
         self.dismiss = icon_button("close", "Close (Esc)", self._stop)
-        row = spaced(QHBoxLayout(self.frame), 4, (10, 5, 6, 5))
-        row.addWidget(self.field, 1)
-        for part in (self.count, self.back, self.forth, self.dismiss):
-            row.addWidget(part)
-        self.margins = spaced(QHBoxLayout(self), 0, (16, 6, 16, 2))
-        self.margins.addWidget(self.frame)
+        in_row(
+            (self.field, 1), self.count, self.back, self.forth, self.dismiss, spacing=4, margins=(10, 5, 6, 5), parent=self.frame
+        )
+        self.margins = in_row(self.frame, margins=(16, 6, 16, 2), parent=self)
         self.hide()
 
     def open(self) -> None:

@@ -9,13 +9,14 @@ from typing import Generic, TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QToolButton, QWidget
 
+from app.look.widgets import named
+
 Thing = TypeVar("Thing")
 
 
 def floating(parent: QWidget, name: str) -> QToolButton:
     """A hidden button over text, on which the pointer is an arrow."""
-    button = QToolButton(parent)
-    button.setObjectName(name)
+    button = named(QToolButton(parent), name)
     button.setCursor(Qt.CursorShape.ArrowCursor)
     button.hide()
     return button

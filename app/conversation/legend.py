@@ -114,7 +114,6 @@ class Legend(QWidget):
         named(self, "legend", "Legend", "; ".join(f"{name}: {words}" for name, words in LEGEND.items()))
         self._theme: Theme = DARK
         self._flow = FlowLayout(2)
-        self._flow.setContentsMargins(0, 0, 0, 0)
         self.setLayout(self._flow)
         self.buttons: dict[Kind, LegendButton] = {}
         for kind in LEGEND:

@@ -3,11 +3,13 @@ other wordings of a prompt."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
 from app.look.theme import Theme
-from app.look.widgets import named, spaced, tint
+from app.look.widgets import icon_button, in_row, named, tint
 
 
 class SiblingSwitch(QWidget):
@@ -26,27 +28,17 @@ class SiblingSwitch(QWidget):
         self.setCursor(Qt.CursorShape.ArrowCursor)
         self.back = self._arrow("Previous wording of this prompt" if prompts else "Previous answer to this prompt", "left", -1)
         self.forth = self._arrow("Next wording of this prompt" if prompts else "Next answer to this prompt", "right", 1)
-        self.words = QLabel()
-        self.words.setObjectName("siblingWords")
-        row = spaced(QHBoxLayout(self))
-        for part in (self.back, self.words, self.forth):
-            row.addWidget(part)
+        self.words = named(QLabel(), "siblingWords")
+        in_row(self.back, self.words, self.forth, parent=self)
         self.hide()
 
     def _arrow(self, words: str, icon: str, by: int) -> QToolButton:
-        button = QToolButton()
-        button.setObjectName("iconButton")
-        button.setProperty("drawing", icon)
-        button.setToolTip(words)
-        button.setAccessibleName(words)
-        button.clicked.connect(self._back if by < 0 else self._forth)
+        button = icon_button(icon, words, partial(self._step, by))
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         return button
 
-    def _back(self) -> None:
-        self.stepped.emit(self.turn, -1, self.prompts)
-
-    def _forth(self) -> None:
-        self.stepped.emit(self.turn, 1, self.prompts)
+    def _step(self, by: int) -> None:
+        self.stepped.emit(self.turn, by, self.prompts)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Draws both arrows in the theme's colours at the text scale."""

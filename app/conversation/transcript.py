@@ -109,10 +109,12 @@ class Transcript(QAbstractScrollArea):
         self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
         self._settle.timeout.connect(self._settled)
-        named(self, "transcript", "Conversation")
-        self.setAccessibleDescription(
+        named(
+            self,
+            "transcript",
+            "Conversation",
             "Prompts and answers. Left and Right move between tokens and read out the verdict; with Ctrl they move between "
-            "rounds. Enter pins the verdict, Escape closes it. Up, Down and Page keys scroll, Ctrl+A selects all, Ctrl+C copies."
+            "rounds. Enter pins the verdict, Escape closes it. Up, Down and Page keys scroll, Ctrl+A selects all, Ctrl+C copies.",
         )
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

@@ -6,20 +6,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QWidget
 
 from app.look.placing import part_on_screen
 from app.look.theme import DARK, Theme, mono_font
-from app.look.widgets import scrolling, spaced, tint
+from app.look.widgets import icon_button, in_column, in_row, named, scrolling, stretch, text_label, tint
 from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
 
 
@@ -206,12 +197,8 @@ class VerdictCard(QFrame):
 
     def _build(self) -> None:
         self.token, self.state, self.where, self.data = (_label(name) for name in ("Token", "State", "Where", "Data"))
-        self.close_button = QToolButton()
-        self.close_button.setObjectName("iconButton")
-        self.close_button.setProperty("drawing", "close")
-        self.close_button.setToolTip("Close (Esc)")
-        self.close_button.setAccessibleName("Close the verdict")
-        self.close_button.clicked.connect(self.closed)
+        self.close_button = named(icon_button("close", "Close (Esc)", self.closed), words="Close the verdict")
+        self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.rows, self.expected_rows = FigureRows(), FigureRows()
         self.decision, self.residual, self.notes, self.hint = (_label(n, True) for n in ("Decision", "Residual", "Notes", "Hint"))
         self.target_title, self.draft_title, self.expected_title, self.residual_title = (_label("Section") for _ in range(4))
@@ -226,29 +213,29 @@ class VerdictCard(QFrame):
         self._grid.setColumnStretch(1, 1)
         self._grid.addWidget(self.target_title, 0, 0)
         self._grid.addWidget(self.draft_title, 0, 1)
-        head = spaced(QHBoxLayout(), 8)
-        head.addWidget(self.token)
-        head.addWidget(self.state)
-        head.addStretch(1)
-        head.addWidget(self.close_button)
-        self._body = QWidget()
-        self._body.setObjectName("verdictBody")
-        column = spaced(QVBoxLayout(self._body), 4, (GAP, 10, GAP, 12))
-        column.addLayout(head)
-        column.addWidget(self.where)
-        column.addWidget(self.data)
-        column.addSpacing(4)
-        column.addWidget(self.rows)
-        column.addSpacing(2)
-        column.addWidget(self.decision)
-        column.addSpacing(4)
-        column.addLayout(self._grid)
-        for part in (self.residual_title, self.residual, self.expected_title, self.expected_rows, self.notes, self.hint):
-            column.addWidget(part)
+        self._body = named(QWidget(), "verdictBody")
+        in_column(
+            in_row(self.token, self.state, stretch(), self.close_button, spacing=8),
+            self.where,
+            self.data,
+            4,
+            self.rows,
+            2,
+            self.decision,
+            4,
+            self._grid,
+            self.residual_title,
+            self.residual,
+            self.expected_title,
+            self.expected_rows,
+            self.notes,
+            self.hint,
+            spacing=4,
+            margins=(GAP, 10, GAP, 12),
+            parent=self._body,
+        )
         self._scroll = scrolling(self._body)
-        whole = QVBoxLayout(self)
-        whole.setContentsMargins(1, 1, 1, 1)
-        whole.addWidget(self._scroll)
+        in_column(self._scroll, margins=(1, 1, 1, 1), parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets fonts and colours, and shows the verdict again if there is one."""
@@ -396,9 +383,6 @@ class VerdictCard(QFrame):
 
 
 def _label(name: str, wraps: bool = False) -> QLabel:
-    label = QLabel()
-    label.setObjectName(f"verdict{name}")
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(wraps)
+    label = text_label(f"verdict{name}", wraps=wraps)
     label.setIndent(0)
     return label

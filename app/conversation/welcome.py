@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QScrollArea,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, in_row, named, stretch
 
 DEMONSTRATION = (
     "compare",
@@ -55,22 +45,22 @@ class Welcome(QScrollArea):
         title.setObjectName("emptyTitle")
         title.setWordWrap(True)
         self.set_raw(False)
-        text = QLabel(
-            "A small drafter proposes a few tokens and the target model checks them all at once. "
-            "Accepted tokens are tinted; rejected ones stay visible as ghosts where they were proposed."
+        text = named(
+            QLabel(
+                "A small drafter proposes a few tokens and the target model checks them all at once. "
+                "Accepted tokens are tinted; rejected ones stay visible as ghosts where they were proposed.",
+                wordWrap=True,
+            ),
+            "emptyText",
         )
-        text.setObjectName("emptyText")
-        text.setWordWrap(True)
-        self.demonstrate = PromptCard(*DEMONSTRATION)
-        self.demonstrate.setAccessibleName(DEMONSTRATION[1])
+        self.demonstrate = named(PromptCard(*DEMONSTRATION), words=DEMONSTRATION[1])
         self.demonstrate.clicked.connect(self.demonstration)
         self.cards = [PromptCard(*example) for example in EXAMPLES]
         for card in self.cards:
             card.clicked.connect(self._clicked)
         self.grid = QGridLayout()
         self.grid.setSpacing(10)
-        self.body = QWidget()
-        self.body.setObjectName("panelBody")
+        self.body = named(QWidget(), "panelBody")
         column = self.column = QVBoxLayout(self.body)
         column.addStretch(3)
         column.addWidget(title)
@@ -128,20 +118,13 @@ class PromptCard(QPushButton):
         self.prompt = prompt
         self.drawing = drawing
         self.picture = QLabel()
-        heading = QLabel(title)
-        heading.setObjectName("cardTitle")
-        words = QLabel(prompt)
-        words.setObjectName("cardText")
-        words.setWordWrap(True)
+        heading = named(QLabel(title), "cardTitle")
+        words = named(QLabel(prompt, wordWrap=True), "cardText")
         for label in (self.picture, heading, words):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        top = spaced(QHBoxLayout(), 8)
-        top.addWidget(self.picture)
-        top.addWidget(heading, 1)
-        column = self.column = spaced(QVBoxLayout(self), 5, (14, 12, 14, 12))
-        column.addLayout(top)
-        column.addWidget(words)
-        column.addStretch(1)
+        self.column = in_column(
+            in_row(self.picture, (heading, 1), spacing=8), words, stretch(), spacing=5, margins=(14, 12, 14, 12), parent=self
+        )
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
 
     def sizeHint(self) -> QSize:

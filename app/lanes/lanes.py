@@ -287,10 +287,12 @@ class Lanes(LaneView):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__()
-        named(self, "lanes", "Rounds")
-        self.setAccessibleDescription(
+        named(
+            self,
+            "lanes",
+            "Rounds",
             "One row per round. Up and Down move between rounds, Left and Right between tokens, "
-            "Enter pins the current one, plus and minus zoom."
+            "Enter pins the current one, plus and minus zoom.",
         )
         self.accessible: object = None
         self.cursor_place = cursor

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Phase, milliseconds, time_words
 from app.lanes.lanes import Lanes
 from app.lanes.painter import LanePainter
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, spaced, tint
+from app.look.widgets import icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import DEFINITIONS
 from app.session.cursor import Cursor
 from app.session.shown_answer import ShownAnswer
@@ -24,8 +24,7 @@ class PhaseKey(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Parts of a round's time")
-        self.setToolTip(f"<p>{DEFINITIONS['lanes']}</p>")
+        named(self, words="Parts of a round's time", tip=f"<p>{DEFINITIONS['lanes']}</p>")
         self._look = LanePainter(DARK, 1.0)
         self._staged: Round | None = None
         self.show_round(None)
@@ -50,8 +49,8 @@ class PhaseKey(QWidget):
         if self._staged is not None:
             times = self._staged.milliseconds
             words |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {"whole": "not split"}
-        for named in (words, dict(KEYS)):
-            entries = [(phase, text, metrics.horizontalAdvance(text) + 15 * scale) for phase, text in named.items()]
+        for titles in (words, dict(KEYS)):
+            entries = [(phase, text, metrics.horizontalAdvance(text) + 15 * scale) for phase, text in titles.items()]
             if sum(width for _, _, width in entries) + 8 * scale * (len(entries) - 1) <= self.width():
                 break
         return entries
@@ -83,16 +82,16 @@ class LanesPage(QWidget):
         self.shown = shown
         self.lanes = Lanes(cursor)
         self.setFocusProxy(self.lanes)
-        self.title = QLabel("Timeline")
-        self.title.setObjectName("sectionTitle")
-        self.title.setToolTip(f"<p>{DEFINITIONS['lanes']}</p>")
+        self.title = named(QLabel("Timeline"), "sectionTitle", tip=f"<p>{DEFINITIONS['lanes']}</p>")
         self.key = PhaseKey()
-        self.clock = QPushButton("Absolute time")
-        self.clock.setObjectName("clockButton")
+        self.clock = push_button("Absolute time", "clockButton")
         self.clock.setCheckable(True)
-        self.clock.setToolTip("<p>Place each round at its time in the answer instead of starting every round at 0.</p>")
-        self.clock.setAccessibleName("Absolute time")
-        self.clock.setAccessibleDescription("Place each round at its time in the answer instead of starting every round at 0.")
+        named(
+            self.clock,
+            words="Absolute time",
+            description="Place each round at its time in the answer instead of starting every round at 0.",
+            tip="<p>Place each round at its time in the answer instead of starting every round at 0.</p>",
+        )
         self.clock.clicked.connect(self._clock_clicked)
         self.out = icon_button("zoom-out", "Zoom out (−)", self.lanes.zoom_out)
         self.fit = icon_button("zoom-fit", "Fit to width (0)", self.lanes.zoom_fit)
@@ -102,17 +101,14 @@ class LanesPage(QWidget):
         self._show_zoom()
 
     def _arrange(self) -> None:
-        heading = spaced(QHBoxLayout(), 2, (16, 0, 10, 0))
-        heading.addWidget(self.title, 1)
-        for button in (self.clock, self.out, self.fit, self.into):
-            heading.addWidget(button)
-        below = QHBoxLayout()
-        below.setContentsMargins(16, 0, 16, 0)
-        below.addWidget(self.key)
-        column = spaced(QVBoxLayout(self), 4, (0, 6, 0, 10))
-        column.addLayout(heading)
-        column.addWidget(self.lanes, 1)
-        column.addLayout(below)
+        in_column(
+            in_row((self.title, 1), self.clock, self.out, self.fit, self.into, spacing=2, margins=(16, 0, 10, 0)),
+            (self.lanes, 1),
+            in_row(self.key, margins=(16, 0, 16, 0)),
+            spacing=4,
+            margins=(0, 6, 0, 10),
+            parent=self,
+        )
 
     @Slot()
     def _clock_clicked(self) -> None:

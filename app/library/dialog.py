@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QDialog, QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QStackedWidget, QTabBar, QWidget
 
 from app.library.background import Background
 from app.library.downloads import Downloads
@@ -15,7 +15,7 @@ from app.library.hub_page import HubPage
 from app.library.machine_page import MachinePage
 from app.look.placing import at_most_the_screen
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, named
 from app.session.settings import Settings
 
 SIZE = QSize(860, 660)
@@ -32,22 +32,17 @@ class ModelsDialog(QDialog):
         self.machine = MachinePage(background, settings)
         self.hub = HubPage(background, downloads, lambda: self.machine.repositories)
         self.hosts = HostsPage(background, settings)
-        self.tabs = QTabBar()
-        named(
-            self.tabs,
+        self.tabs = named(
+            QTabBar(drawBase=False, expanding=False),
             "panelTabs",
             "Where models are",
             "Left and Right switch between models here, the Hub, and machines.",
         )
-        self.tabs.setDrawBase(False)
-        self.tabs.setExpanding(False)
         self.pages = QStackedWidget()
         for title, page in (("On this machine", self.machine), ("Hugging Face Hub", self.hub), ("Machines", self.hosts)):
             self.tabs.addTab(title)
             self.pages.addWidget(page)
-        column = spaced(QVBoxLayout(self), 12, (18, 10, 18, 16))
-        column.addWidget(self.tabs)
-        column.addWidget(self.pages, 1)
+        in_column(self.tabs, (self.pages, 1), spacing=12, margins=(18, 10, 18, 16), parent=self)
         self.tabs.currentChanged.connect(self._turn)
         self.machine.fetch_wanted.connect(self.fetch)
         self.machine.read_again.connect(self.hub.refresh)

@@ -7,25 +7,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtWidgets import (
-    QComboBox,
-    QFileDialog,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QComboBox, QFileDialog, QGridLayout, QLabel, QLineEdit, QWidget
 
 from app.library.background import Background
 from app.library.entries import Entry
 from app.library.entry_list import EntryList
 from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import choice_box, dialog_button, in_column, in_row, named, stretch, text_label
 from app.session.machines import hosts_path, kept_cluster
 from app.session.settings import Settings
 from engine.cluster.doctor import Finding, check
@@ -64,15 +54,17 @@ class HostsPage(QWidget):
         self.where = _choice("Where targets run", (("this machine alone", False), ("all of these machines", True)))
         self.how = _choice("How targets are split", (("a part of every layer", "tensor"), ("some of the layers", "pipeline")))
         self.list = EntryList("Machines", "Delete removes the machine.")
-        self.state = _label("entryAbout")
+        self.state = text_label("entryAbout", selectable=True)
         self.own_address = _field("Address of this machine", "such as 10.0.0.1")
         self.name = _field("Name for ssh", "Name for ssh, such as ada@studio2.local")
         self.address = _field("Its address", "Its address, such as 10.0.0.2")
         self.python = _field("Python on the other machines", "python3")
-        self.add = _button("Add", self._add)
-        self.test = _button("Test", self._test)
-        self.open = _button("Open file…", self._open, "A file of hosts, as mlx.distributed_config writes it, for JACCL, too")
-        self.remove = _button("Remove", partial(self._remove, ""))
+        self.add = dialog_button("Add", self._add)
+        self.test = dialog_button("Test", self._test)
+        self.open = dialog_button(
+            "Open file…", self._open, "<p>A file of hosts, as mlx.distributed_config writes it, for JACCL, too</p>"
+        )
+        self.remove = dialog_button("Remove", partial(self._remove, ""))
         self._arrange()
         self.where.currentIndexChanged.connect(self._choose)
         self.how.currentIndexChanged.connect(self._change_how)
@@ -85,35 +77,26 @@ class HostsPage(QWidget):
         self.list.moved.connect(lambda _: self._enable())
 
     def _arrange(self) -> None:
-        words = _label("entryAbout")
-        words.setText(WORDS)
         grid = QGridLayout()
         grid.setHorizontalSpacing(12)
         grid.setVerticalSpacing(3)
         titles = ("Targets run on", "Each machine has", "Address of this machine", "Python on the others")
         for place, (title, control) in enumerate(zip(titles, (self.where, self.how, self.own_address, self.python), strict=True)):
-            label = QLabel(title)
+            label = named(QLabel(title), "entryAbout")
             label.setContentsMargins(0, 4, 0, 0)
             label.setBuddy(control)
-            label.setObjectName("entryAbout")
             grid.addWidget(label, place // 2 * 2, place % 2)
             grid.addWidget(control, place // 2 * 2 + 1, place % 2)
-        another = spaced(QHBoxLayout(), 8)
-        another.addWidget(self.name, 3)
-        another.addWidget(self.address, 2)
-        another.addWidget(self.add)
-        buttons = spaced(QHBoxLayout(), 8)
-        buttons.addWidget(self.test)
-        buttons.addWidget(self.open)
-        buttons.addStretch(1)
-        buttons.addWidget(self.remove)
-        column = spaced(QVBoxLayout(self), 10)
-        column.addWidget(words)
-        column.addLayout(grid)
-        column.addWidget(self.list, 1)
-        column.addLayout(another)
-        column.addWidget(self.state)
-        column.addLayout(buttons)
+        in_column(
+            text_label("entryAbout", WORDS, selectable=True),
+            grid,
+            (self.list, 1),
+            in_row((self.name, 3), (self.address, 2), self.add, spacing=8),
+            self.state,
+            in_row(self.test, self.open, stretch(), self.remove, spacing=8),
+            spacing=10,
+            parent=self,
+        )
 
     @property
     def in_use(self) -> bool:
@@ -296,38 +279,10 @@ def _addresses(text: str) -> tuple[str, ...]:
 
 
 def _choice(words: str, entries: tuple[tuple[str, object], ...]) -> QComboBox:
-    box = QComboBox()
-    named(box, "purposeSelector", words)
-    box.setProperty("look", "choice")
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(10)
-    for title, value in entries:
-        box.addItem(title, value)
+    box = named(choice_box(entries, shortest=10), "purposeSelector", words)
     keep_from_wheel(box)
     return box
 
 
 def _field(words: str, example: str) -> QLineEdit:
-    field = QLineEdit()
-    named(field, "hostField", words)
-    field.setPlaceholderText(example)
-    return field
-
-
-def _label(name: str) -> QLabel:
-    label = QLabel()
-    label.setObjectName(name)
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
-
-
-def _button(title: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:
-    button = QPushButton(title)
-    button.setObjectName("quietButton")
-    button.setAccessibleName(title)
-    button.setAutoDefault(False)
-    button.setToolTip(f"<p>{tip}</p>" if tip else "")
-    button.clicked.connect(lambda: pressed())
-    return button
+    return named(QLineEdit(placeholderText=example), "hostField", words)

@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.library.background import Background
 from app.library.downloads import Downloads
@@ -15,7 +15,7 @@ from app.library.entries import of_download, of_found, of_offer
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, named, spaced
+from app.look.widgets import ElidedLabel, choice_box, dialog_button, in_column, in_row, named, stretch, text_label
 from engine.errors import DraftlightError
 from engine.files import hub
 from engine.files.hub import HubModel, Offer
@@ -44,16 +44,21 @@ class HubPage(QWidget):
         self._seeking = False
         self.list = EntryList("Models on the Hugging Face Hub", "Enter downloads the model, or resumes its download.")
         self.search = SearchField("Search the Hugging Face Hub", self.list)
-        self.again = self._button("Try again", self.read)
-        self.state, self.title, self.about = QLabel(), ElidedLabel(), QLabel()
-        self.form = QComboBox()
-        self.download = self._button("Download", self._download)
-        self.download.setObjectName("primaryButton")
-        self.pause = self._button("Pause", self._pause)
-        self.cancel = self._button("Cancel download", self._cancel)
-        self.page = self._button("Open model page", self._open_page)
-        self.token = QLineEdit()
-        self.sign_in = self._button("Sign in", self._sign_in)
+        self.again = dialog_button("Try again", self.read)
+        self.title = named(ElidedLabel(), "entryTitle")
+        self.state, self.about = text_label("entryAbout"), text_label("entryAbout")
+        self.form = named(choice_box(), "offers", "Version to download")
+        self.download = named(dialog_button("Download", self._download), "primaryButton")
+        self.pause = dialog_button("Pause", self._pause)
+        self.cancel = dialog_button("Cancel download", self._cancel)
+        self.page = dialog_button("Open model page", self._open_page)
+        self.token = named(
+            QLineEdit(placeholderText="Access token", echoMode=QLineEdit.EchoMode.Password),
+            "tokenField",
+            "Access token of the Hugging Face Hub",
+            "Stored where huggingface_hub keeps it.",
+        )
+        self.sign_in = dialog_button("Sign in", self._sign_in)
         self._signing_in = QWidget()
         self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
         self._typed.timeout.connect(self.read)
@@ -69,44 +74,22 @@ class HubPage(QWidget):
         downloads.changed.connect(self.refresh)
         self.refresh()
 
-    def _button(self, words: str, pressed: Callable[[], object]) -> QPushButton:
-        button = QPushButton(words)
-        button.setObjectName("quietButton")
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda: pressed())
-        return button
-
     def _arrange(self) -> None:
-        named(self.form, "offers", "Version to download")
-        self.form.setProperty("look", "choice")
-        named(self.token, "tokenField", "Access token of the Hugging Face Hub", "Stored where huggingface_hub keeps it.")
-        self.token.setEchoMode(QLineEdit.EchoMode.Password)
-        self.token.setPlaceholderText("Access token")
-        self.title.setObjectName("entryTitle")
-        for label in (self.state, self.about):
-            label.setObjectName("entryAbout")
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.about.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.state.setAlignment(Qt.AlignmentFlag.AlignVCenter)
-        told = spaced(QHBoxLayout(), 8)
-        told.addWidget(self.state, 1)
-        told.addWidget(self.again)
-        signing = spaced(QHBoxLayout(self._signing_in), 8)
-        signing.addWidget(self.token, 1)
-        signing.addWidget(self.sign_in)
-        buttons = spaced(QHBoxLayout(), 8)
-        for button in (self.download, self.pause, self.cancel):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        buttons.addWidget(self.page)
-        column = spaced(QVBoxLayout(self), 8)
-        column.addWidget(self.search)
-        column.addLayout(told)
-        column.addWidget(self.list, 1)
-        for widget in (self.title, self.about, self.form, self._signing_in):
-            column.addWidget(widget)
-        column.addLayout(buttons)
+        in_row((self.token, 1), self.sign_in, spacing=8, parent=self._signing_in)
+        in_column(
+            self.search,
+            in_row((self.state, 1), self.again, spacing=8),
+            (self.list, 1),
+            self.title,
+            self.about,
+            self.form,
+            self._signing_in,
+            in_row(self.download, self.pause, self.cancel, stretch(), self.page, spacing=8),
+            spacing=8,
+            parent=self,
+        )
 
     # Searching
 

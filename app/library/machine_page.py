@@ -8,14 +8,25 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.library.background import Background
 from app.library.entries import about_drafting, about_model, about_pairs, of_model
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, named, plain_tip, spaced, without_markup
+from app.look.widgets import (
+    ElidedLabel,
+    choice_box,
+    dialog_button,
+    in_column,
+    in_row,
+    named,
+    plain_tip,
+    stretch,
+    text_label,
+    without_markup,
+)
 from app.session.settings import Settings
 from engine.errors import DraftlightError
 from engine.files import library, pairs
@@ -28,6 +39,7 @@ from engine.wording import size
 
 LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
 NO_OTHERS = "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."
+FORGOTTEN = "Its models are no longer listed. No files are deleted."
 MOST_NAMED = 8
 """Files that a question names."""
 MOVED_MS = 200
@@ -64,16 +76,23 @@ class MachinePage(QWidget):
         self._moved.timeout.connect(self._check)
         self.list = EntryList("Models on this machine", LIST_KEYS.format("target"))
         self.search = SearchField("Search the models on this machine", self.list)
-        self.purpose = QComboBox()
-        self.add = _button("Add folder…", self._add_folder, "Also look for models in another folder")
-        self.title, self.about, self.pairs = ElidedLabel(), QLabel(), QLabel()
-        self.use = _button("Use", partial(self._use, "target"))
-        self.use.setObjectName("primaryButton")
-        self.draft = _button("Use as drafter", partial(self._use, "drafter"))
-        self.pair = _button("Draft with it", self._use_pair)
-        self.show_folder = _button("Show in folder", self._show_folder)
-        self.forget = _button("Remove folder", self._forget_folder, "Its models are no longer listed. No files are deleted.")
-        self.delete = _button("Delete…", self._ask_to_delete)
+        self.purpose = named(
+            choice_box((("Targets", "target"), ("Drafters", "drafter"))),
+            "purposeSelector",
+            "What the models are for",
+            "Models that cannot be used for it are grey.",
+        )
+        self.add = dialog_button("Add folder…", self._add_folder, "Also look for models in another folder")
+        self.title = named(ElidedLabel(), "entryTitle")
+        self.about, self.pairs = text_label("entryAbout", selectable=True), text_label("entryAbout", selectable=True)
+        self.use = named(dialog_button("Use", partial(self._use, "target")), "primaryButton")
+        self.draft = dialog_button("Use as drafter", partial(self._use, "drafter"))
+        self.pair = dialog_button("Draft with it", self._use_pair)
+        self.show_folder = dialog_button("Show in folder", self._show_folder)
+        self.forget = dialog_button(
+            "Remove folder", self._forget_folder, "Its models are no longer listed. No files are deleted."
+        )
+        self.delete = dialog_button("Delete…", self._ask_to_delete)
         self._arrange()
         self.search.changed.connect(self._search)
         self.list.moved.connect(self._show_chosen)
@@ -85,34 +104,18 @@ class MachinePage(QWidget):
         self._show_chosen()
 
     def _arrange(self) -> None:
-        upper = spaced(QHBoxLayout(), 8)
-        named(self.purpose, "purposeSelector", "What the models are for", "Models that cannot be used for it are grey.")
-        self.purpose.setProperty("look", "choice")
-        for words, kind in (("Targets", "target"), ("Drafters", "drafter")):
-            self.purpose.addItem(words, kind)
-        upper.addWidget(self.search, 1)
-        upper.addWidget(self.purpose)
-        upper.addWidget(self.forget)
-        upper.addWidget(self.add)
-        self.title.setObjectName("entryTitle")
         for label in (self.about, self.pairs):
-            label.setObjectName("entryAbout")
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             label.setAlignment(Qt.AlignmentFlag.AlignTop)
-        buttons = spaced(QHBoxLayout(), 8)
-        for button in (self.use, self.draft, self.pair):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        for button in (self.show_folder, self.delete):
-            buttons.addWidget(button)
-        column = spaced(QVBoxLayout(self), 8)
-        column.addLayout(upper)
-        column.addWidget(self.list, 1)
-        for label in (self.title, self.about, self.pairs):
-            column.addWidget(label)
-        column.addLayout(buttons)
+        in_column(
+            in_row((self.search, 1), self.purpose, self.forget, self.add, spacing=8),
+            (self.list, 1),
+            self.title,
+            self.about,
+            self.pairs,
+            in_row(self.use, self.draft, self.pair, stretch(), self.show_folder, self.delete, spacing=8),
+            spacing=8,
+            parent=self,
+        )
 
     # Reading
 
@@ -372,12 +375,3 @@ def _place(key: str) -> Path:
 def _listing() -> Listing:
     folders = added_folders()
     return [library.builtin_model(), *library.find(map(Path, folders))], available_memory(), folders
-
-
-def _button(words: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:
-    button = QPushButton(words)
-    button.setObjectName("quietButton")
-    button.setAutoDefault(False)
-    button.setToolTip(tip)
-    button.clicked.connect(lambda: pressed())
-    return button

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, scrolling, spaced, tint
+from app.look.widgets import icon_button, in_column, in_row, named, push_button, restyle, scrolling, text_label, tint
 
 MOST_LINES = 5
 """Lines of a message that show at once; a longer one scrolls."""
@@ -27,36 +27,30 @@ class Banner(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.frame = QFrame()
-        self.frame.setObjectName("banner")
+        self.frame = named(QFrame(), "banner")
         self.setAccessibleName("Message")
         self.picture = QLabel()
-        self.words = QLabel()
-        self.words.setObjectName("bannerText")
-        self.words.setTextFormat(Qt.TextFormat.PlainText)  # messages name files and what users wrote
-        self.words.setWordWrap(True)
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.area = scrolling(self.words, keys=True)
-        self.area.setAccessibleName("Message")
+        self.words = text_label("bannerText", selectable=True)
+        self.area = named(scrolling(self.words, keys=True), words="Message")
         self.words.setAutoFillBackground(False)
         self._room = 1000
-        self.action = QPushButton()
-        self.action.setObjectName("bannerAction")
+        self.action = push_button("", "bannerAction", self._acted)
         self.action.hide()
         self._act: Callable[[], object] | None = None
         self._holds: Callable[[], bool] | None = None
-        self.action.clicked.connect(self._acted)
         self.dismiss = icon_button("close", "Dismiss the message", self.hide)
         self.timer = QTimer(self, singleShot=True)
         self.timer.timeout.connect(self._read)
-        self.margins = QVBoxLayout(self)
-        self.margins.setContentsMargins(16, 8, 16, 2)
-        self.margins.addWidget(self.frame)
-        row = spaced(QHBoxLayout(self.frame), 10, (14, 8, 8, 8))
-        row.addWidget(self.picture, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self.area, 1, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(self.dismiss, 0, Qt.AlignmentFlag.AlignTop)
+        self.margins = in_column(self.frame, margins=(16, 8, 16, 2), parent=self)
+        in_row(
+            (self.picture, 0, Qt.AlignmentFlag.AlignVCenter),
+            (self.area, 1, Qt.AlignmentFlag.AlignVCenter),
+            (self.action, 0, Qt.AlignmentFlag.AlignVCenter),
+            (self.dismiss, 0, Qt.AlignmentFlag.AlignTop),
+            spacing=10,
+            margins=(14, 8, 8, 8),
+            parent=self.frame,
+        )
         self.hide()
 
     def show_message(self, message: str, tone: str = "error", holds: Callable[[], bool] | None = None) -> None:
@@ -67,11 +61,9 @@ class Banner(QWidget):
             holds: whether its reason is still there, for whoever calls `check`; None if only the user can tell.
         """
         self._holds = holds
-        self.frame.setProperty("tone", tone)
         self.words.setText(message)
+        restyle(self.frame, "tone", tone)
         self.setAccessibleDescription(message)
-        self.frame.style().unpolish(self.frame)
-        self.frame.style().polish(self.frame)
         self.action.hide()
         self._paint_icon()
         self.show()

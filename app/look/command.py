@@ -8,22 +8,11 @@ from itertools import groupby
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Slot
 from PySide6.QtGui import QAction, QActionGroup, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QApplication,
-    QBoxLayout,
-    QDialog,
-    QGridLayout,
-    QLabel,
-    QMenu,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QApplication, QBoxLayout, QDialog, QGridLayout, QLabel, QMenu, QWidget
 from shiboken6 import isValid
 
 from app.look.placing import FRAME
-from app.look.widgets import scrolling, spaced
+from app.look.widgets import in_column, named, push_button, scrolling, spaced
 
 MENU_ROLES = {
     "quitAction": QAction.MenuRole.QuitRole,
@@ -231,17 +220,12 @@ class ShortcutSheet(QDialog):
             self._add(1, place, [(entry.title, "  ".join(map(native_keys, entry.keys))) for entry in entries])
         for grid in self._grids:
             grid.setRowStretch(grid.rowCount(), 1)
-        note = QLabel(ESCAPE)
-        note.setWordWrap(True)
-        self.area = scrolling(body, keys=True)
-        self.area.setAccessibleName("Keyboard shortcuts")
-        close = QPushButton("Close")
-        close.setObjectName("quietButton")
-        close.clicked.connect(self.reject)
-        column = spaced(QVBoxLayout(self), 14, (24, 20, 24, 16))
-        column.addWidget(self.area, 1)
-        column.addWidget(note)
-        column.addWidget(close, 0, Qt.AlignmentFlag.AlignRight)
+        note = QLabel(ESCAPE, wordWrap=True)
+        self.area = named(scrolling(body, keys=True), words="Keyboard shortcuts")
+        close = push_button("Close", "quietButton", self.reject)
+        in_column(
+            (self.area, 1), note, (close, 0, Qt.AlignmentFlag.AlignRight), spacing=14, margins=(24, 20, 24, 16), parent=self
+        )
         self._fit(parent.screen().availableGeometry().marginsRemoved(FRAME).size())
 
     def _fit(self, room: QSize) -> None:
@@ -264,8 +248,7 @@ class ShortcutSheet(QDialog):
         grid = self._grids[column]
         if grid.count():
             grid.setRowMinimumHeight(grid.rowCount(), 8)
-        words = QLabel(heading)
-        words.setObjectName("keysHeading")
+        words = named(QLabel(heading), "keysHeading")
         grid.addWidget(words, grid.rowCount(), 0, 1, 2)
         for title, keys in rows:
             row = grid.rowCount()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtWidgets import QLayout, QLayoutItem
+from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QWidget
 
 
 class FlowLayout(QLayout):
@@ -17,6 +17,7 @@ class FlowLayout(QLayout):
         self._corner = corner
         self._items: list[QLayoutItem] = []
         self.setSpacing(spacing)
+        self.setContentsMargins(0, 0, 0, 0)
 
     def addItem(self, item: QLayoutItem) -> None:
         self._items.append(item)
@@ -83,3 +84,16 @@ class FlowLayout(QLayout):
                 x += size.width() + self.spacing()
             y += height + (8 if height else 0)
         return max(0, y - 8 - rect.top())
+
+
+def wrapping(spacing: int, *widgets: QWidget, corner: bool = False, expands: bool = False) -> QWidget:
+    """A widget in which these wrap; `expands`: whether it takes all the width there is."""
+    whole = QWidget()
+    flow = FlowLayout(spacing, corner=corner)
+    whole.setLayout(flow)
+    for widget in widgets:
+        flow.addWidget(widget)
+    policy = QSizePolicy(QSizePolicy.Policy.Expanding if expands else QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+    policy.setHeightForWidth(True)
+    whole.setSizePolicy(policy)
+    return whole

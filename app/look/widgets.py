@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import TypeVar
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, SignalInstance
 from PySide6.QtGui import QCursor, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
+    QComboBox,
     QFrame,
     QHBoxLayout,
     QLabel,
     QLayout,
     QMenu,
     QMessageBox,
+    QPushButton,
     QScrollArea,
     QSizePolicy,
     QToolButton,
+    QVBoxLayout,
     QWidget,
 )
 
 from app.look import theme as themes
 from app.look.theme import Theme
 
+Margins = tuple[int, int, int, int]
+Pressed = Callable[[], object] | SignalInstance
+AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 AnyLayout = TypeVar("AnyLayout", bound=QLayout)
+AnyBox = TypeVar("AnyBox", bound=QBoxLayout)
 
 
 class FocusFrame(QFrame):
@@ -47,9 +55,7 @@ class FocusFrame(QFrame):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
-            self.setProperty("focused", event.type() == QEvent.Type.FocusIn)
-            self.style().unpolish(self)
-            self.style().polish(self)
+            restyle(self, "focused", event.type() == QEvent.Type.FocusIn)
         return False
 
 
@@ -98,17 +104,26 @@ class ElidedLabel(QLabel):
         painter.end()
 
 
-def icon_button(drawing: str, words: str, pressed: Callable[[], object] | None = None) -> QToolButton:
+def icon_button(drawing: str, words: str, pressed: Pressed | None = None) -> QToolButton:
     """A button that shows one of our drawings; `words` name it for everybody who cannot see it."""
-    button = QToolButton()
-    button.setObjectName("iconButton")
+    button = named(QToolButton(), "iconButton", words, tip=words)
     button.setProperty("drawing", drawing)
-    button.setToolTip(words)
-    button.setAccessibleName(words)
     button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     if pressed is not None:
         button.clicked.connect(pressed)
     return button
+
+
+def choice_box(entries: Iterable[tuple[str, object]] = (), shortest: int = 0) -> QComboBox:
+    """A box to choose from these, each with its value; with `shortest` as wide as so many letters, however long the entries."""
+    box = QComboBox()
+    box.setProperty("look", "choice")
+    for words, value in entries:
+        box.addItem(words, value)
+    if shortest:
+        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        box.setMinimumContentsLength(shortest)
+    return box
 
 
 def give_menu(button: QToolButton, menu: QMenu) -> None:
@@ -130,10 +145,46 @@ def tint(button: QToolButton, theme: Theme, scale: float) -> None:
     button.setIconSize(QSize(round(17 * scale), round(17 * scale)))
 
 
-def spaced(layout: AnyLayout, spacing: int = 0, margins: tuple[int, int, int, int] = (0, 0, 0, 0)) -> AnyLayout:
+def spaced(layout: AnyLayout, spacing: int = 0, margins: Margins = (0, 0, 0, 0)) -> AnyLayout:
     """The layout with so many pixels between its items and around them: left, top, right, bottom."""
     layout.setContentsMargins(*margins)
     layout.setSpacing(spacing)
+    return layout
+
+
+Item = QWidget | QLayout | int | tuple[QWidget | QLayout | None, int] | tuple[QWidget, int, Qt.AlignmentFlag]
+
+
+def in_row(*items: Item, spacing: int = 0, margins: Margins = (0, 0, 0, 0), parent: QWidget | None = None) -> QHBoxLayout:
+    """These from left to right, so many pixels apart: widgets and layouts, with their stretch and alignment, or more pixels."""
+    return _filled(QHBoxLayout(), items, spacing, margins, parent)
+
+
+def in_column(*items: Item, spacing: int = 0, margins: Margins = (0, 0, 0, 0), parent: QWidget | None = None) -> QVBoxLayout:
+    """The same from top to bottom."""
+    return _filled(QVBoxLayout(), items, spacing, margins, parent)
+
+
+def stretch(share: int = 1) -> tuple[None, int]:
+    """What takes the room that is left in a row or column."""
+    return None, share
+
+
+def _filled(layout: AnyBox, items: tuple[Item, ...], spacing: int, margins: Margins, parent: QWidget | None) -> AnyBox:
+    if parent is not None:
+        parent.setLayout(layout)
+    spaced(layout, spacing, margins)
+    for item in items:
+        if isinstance(item, int):
+            layout.addSpacing(item)
+            continue
+        inside, share, *alignment = item if isinstance(item, tuple) else (item, 0)
+        if isinstance(inside, QWidget):
+            layout.addWidget(inside, share, *alignment)
+        elif isinstance(inside, QLayout):
+            layout.addLayout(inside, share)
+        else:
+            layout.addStretch(share)
     return layout
 
 
@@ -149,9 +200,44 @@ def scrolling(inside: QWidget, keys: bool = False) -> QScrollArea:
     return area
 
 
-def named(widget: QWidget, name: str, words: str, description: str = "") -> None:
-    """Names a widget for automation and the style sheet, and in words for a screen reader."""
-    widget.setObjectName(name)
-    widget.setAccessibleName(words)
-    if description:
-        widget.setAccessibleDescription(description)
+def named(widget: AnyWidget, name: str = "", words: str = "", description: str = "", tip: str = "") -> AnyWidget:
+    """The widget, named for automation and the style sheet, and in words for a screen reader and whoever points at it."""
+    for give, given in (
+        (widget.setObjectName, name),
+        (widget.setAccessibleName, words),
+        (widget.setAccessibleDescription, description),
+        (widget.setToolTip, tip),
+    ):
+        if given:
+            give(given)
+    return widget
+
+
+def text_label(name: str, words: str = "", wraps: bool = True, selectable: bool = False) -> QLabel:
+    """A label for names and texts of others, which are no markup; `name` tells the style sheet what it looks like."""
+    label = named(QLabel(words, textFormat=Qt.TextFormat.PlainText, wordWrap=wraps), name)
+    if selectable:
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def push_button(words: str, name: str, pressed: Pressed | None = None) -> QPushButton:
+    """A button with words on it; `name` tells the style sheet what it looks like."""
+    button = named(QPushButton(words), name)
+    if pressed is not None:
+        button.clicked.connect(pressed)
+    return button
+
+
+def dialog_button(words: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:
+    """A button that Enter in a field of the dialog does not press; `pressed` hears nothing of whether it is checked."""
+    button = named(push_button(words, "quietButton", lambda: pressed()), words=words, tip=tip)
+    button.setAutoDefault(False)
+    return button
+
+
+def restyle(widget: QWidget, aspect: str, value: object) -> None:
+    """Sets a property that the style sheet looks at, and has the widget styled anew."""
+    widget.setProperty(aspect, value)
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)

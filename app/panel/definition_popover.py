@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from app.look.theme import Theme, mono_font
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, named, push_button, text_label
 from app.panel.definitions import Definition
 
 WIDTH = 380
@@ -23,14 +23,13 @@ class DefinitionPopover(QFrame):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._scale = 1.0
         self._run: Callable[[], object] | None = None
-        self.title, self.formula, self.here, self.words = (_label(name) for name in ("Title", "Formula", "Here", "Words"))
-        self.action = QPushButton()
-        self.action.setObjectName("quietButton")
+        self.title, self.formula, self.here, self.words = (
+            text_label(f"definition{name}") for name in ("Title", "Formula", "Here", "Words")
+        )
+        self.action = push_button("", "quietButton")
         self.action.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.action.clicked.connect(self._act)
-        column = spaced(QVBoxLayout(self), 8, (18, 14, 18, 16))
-        for part in (self.title, self.formula, self.here, self.words, self.action):
-            column.addWidget(part)
+        in_column(self.title, self.formula, self.here, self.words, self.action, spacing=8, margins=(18, 14, 18, 16), parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets formula and figures in the fixed-width font at the text scale; colours come from the style sheet."""
@@ -78,11 +77,3 @@ class DefinitionPopover(QFrame):
         self.close()
         if run is not None:
             run()
-
-
-def _label(name: str) -> QLabel:
-    label = QLabel()
-    label.setObjectName(f"definition{name}")
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    return label

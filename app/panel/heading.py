@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, icon_button, named, spaced, tint
+from app.look.widgets import ElidedLabel, icon_button, in_row, named, tint
 from app.session.shown_answer import ShownAnswer
 
 NO_OTHER = "Figures of this answer"
@@ -22,30 +21,24 @@ class Heading(QWidget):
         super().__init__()
         self.shown = shown
         self._low = False
-        self.words, self.stretches = ElidedLabel(), ElidedLabel()
-        self.words.setObjectName("panelHeading")
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        named(self.stretches, "figuresAbout", "What the figures are of")
+        self.words = named(ElidedLabel(), "panelHeading")
+        self.stretches = named(ElidedLabel(), "figuresAbout", "What the figures are of")
         for label in (self.words, self.stretches):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.stretches.hide()
         self.back = icon_button("left", "Show the previous answer", self._back)
         self.forth = icon_button("right", "Show the next answer", self._forth)
-        row = spaced(QHBoxLayout(self), 2, (16, 5, 10, 0))
-        row.addWidget(self.words, 1)
-        row.addWidget(self.stretches, 3)
-        row.addWidget(self.back)
-        row.addWidget(self.forth)
+        in_row((self.words, 1), (self.stretches, 3), self.back, self.forth, spacing=2, margins=(16, 5, 10, 0), parent=self)
 
     def refresh(self, about: str = "") -> None:
         """Names the answer that shows, and `about`: which parts of it the figures are of."""
         turns, turn = self.shown.session.turns, self.shown.turn
         place = f"Answer {turn + 1} of {len(turns)}" if len(turns) > 1 else ""
-        named = f"{place}: {' '.join(turns[turn].prompt.split())}" if place else NO_OTHER
-        words = place if place and about else named
+        whole = f"{place}: {' '.join(turns[turn].prompt.split())}" if place else NO_OTHER
+        words = place if place and about else whole
         if words != self.words.text():
             self.words.setText(words)
-        self.words.setToolTip(named if place else "")
+        self.words.setToolTip(whole if place else "")
         if about != self.stretches.text():
             self.stretches.setText(about)
             self.stretches.setToolTip(about)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QStackedWidget, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedWidget, QTabBar, QWidget
 
 from app.charts.page import ChartsPage
 from app.lanes.page import LanesPage
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, named
 from app.panel.figure_tiles import FigureTiles
 from app.panel.heading import Heading
 from app.rules.page import RulesPage
@@ -65,21 +65,13 @@ class SidePanel(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        self.tabs = QTabBar()
-        named(self.tabs, "panelTabs", "Panel pages", "Left and Right switch pages.")
-        self.tabs.setDrawBase(False)
-        self.tabs.setExpanding(False)
+        self.tabs = named(QTabBar(drawBase=False, expanding=False), "panelTabs", "Panel pages", "Left and Right switch pages.")
         self.stack = QStackedWidget()
         for name, page in self.pages.items():
             self.tabs.setTabData(self.tabs.addTab(PAGE_TITLES[name]), name)
             self.stack.addWidget(page)
         self.tabs.currentChanged.connect(self._turn)
-        outer = spaced(QVBoxLayout(self), 0, (1, 0, 0, 0))
-        outer.addWidget(self.heading)
-        outer.addWidget(self.figures)
-        outer.addSpacing(8)
-        outer.addWidget(self.tabs)
-        outer.addWidget(self.stack, 1)
+        in_column(self.heading, self.figures, 8, self.tabs, (self.stack, 1), margins=(1, 0, 0, 0), parent=self)
 
     # Pages
 

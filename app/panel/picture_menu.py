@@ -17,6 +17,7 @@ from app.export.raster import to_image
 from app.look.banner import Banner
 from app.look.command import show_use
 from app.look.theme import Theme
+from app.look.widgets import named
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
@@ -38,9 +39,7 @@ class PictureMenu(QObject):
         self.panel, self.chat, self.banner, self.explainer = panel, chat, banner, explainer
         self._theme = "dark"
         self._chart: ChartName = "proposals"
-        self.menu = QMenu(panel)
-        self.menu.setAccessibleName("Chart options")
-        self.menu.setToolTipsVisible(True)
+        self.menu = named(QMenu(panel, toolTipsVisible=True), words="Chart options")
         self.save_png = self.menu.addAction("Save as PNG…", self._save_png)
         self.save_svg = self.menu.addAction("Save as SVG…", self._save_svg)
         self.copy = self.menu.addAction("Copy image", self._copy_chart)

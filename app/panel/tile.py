@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QBoxLayout, QLabel, QPushButton, QSizePolicy
 
 from app.look import theme as themes
-from app.look.widgets import spaced
+from app.look.widgets import in_column, named, stretch
 
 
 class Tile(QPushButton):
@@ -16,25 +16,16 @@ class Tile(QPushButton):
         super().__init__()
         self.setObjectName("tile")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.name = QLabel(name)
-        self.name.setObjectName("tileName")
-        self.value = QLabel("–")
-        self.value.setObjectName("tileValue")
-        self.unit = QLabel("")
-        self.unit.setObjectName("tileUnit")
+        self.name = named(QLabel(name), "tileName")
+        self.value = named(QLabel("–"), "tileValue")
+        self.unit = named(QLabel(""), "tileUnit")
         self.earlier, self.earlier_unit = QLabel(), QLabel()
         self.earlier.setObjectName("tileEarlier")
         self.earlier_unit.setObjectName("tileUnit")
         for label in (self.name, self.value, self.unit, self.earlier, self.earlier_unit):
             label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        column = self.column = spaced(QVBoxLayout(self), 1, (9, 8, 7, 8))
-        column.addWidget(self.name)
-        self._figures = [
-            self._figure(value, unit) for value, unit in ((self.earlier, self.earlier_unit), (self.value, self.unit))
-        ]
-        for figure in self._figures:
-            column.addLayout(figure)
-        column.addStretch(1)
+        self._figures = [self._figure(self.earlier, self.earlier_unit), self._figure(self.value, self.unit)]
+        self.column = in_column(self.name, *self._figures, stretch(), spacing=1, margins=(9, 8, 7, 8), parent=self)
         self.earlier.hide()
         self.earlier_unit.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)

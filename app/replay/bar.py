@@ -11,21 +11,18 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
-    QHBoxLayout,
     QLabel,
-    QPushButton,
     QSizePolicy,
     QSlider,
     QStyle,
     QStyleOptionSlider,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, icon_button, named, spaced, tint
+from app.look.widgets import ElidedLabel, choice_box, icon_button, in_column, in_row, named, push_button, tint
 from app.replay.player import SPEEDS, TIMINGS, Player, Timing
 
 TIMING_TITLES: dict[Timing, str] = {"recorded": "As recorded", "even": "Even steps"}
@@ -105,11 +102,8 @@ class ReplayBar(QWidget):
         self.end = self._button("to-end", "Go to end (End)", lambda: self.moved.emit(self._end))
         self.slider = ScrubSlider()
         self.slider.valueChanged.connect(self.moved)
-        self.place = QLabel()
-        named(self.place, "replayPlace", "Round and time")
-        self.name = ElidedLabel()
-        named(self.name, "replayName", "Trace")
-        self.name.setTextFormat(Qt.TextFormat.PlainText)  # file names are no markup
+        self.place = named(QLabel(), "replayPlace", "Round and time")
+        self.name = named(ElidedLabel(), "replayName", "Trace")
         self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.speed = _choice("Speed", [(f"{speed:g}×", speed) for speed in SPEEDS])
         self.speed.setCurrentIndex(SPEEDS.index(1.0))
@@ -117,35 +111,22 @@ class ReplayBar(QWidget):
         self.timing = _choice("Timing", [(TIMING_TITLES[timing], timing) for timing in TIMINGS])
         self.timing.activated.connect(lambda index: self.timing_chosen.emit(self.timing.itemData(index)))
         keep_from_wheel(self.slider, self.speed, self.timing)
-        self.close_button = QPushButton(CLOSE)
-        named(self.close_button, "replayClose", CLOSE)
-        self.close_button.setToolTip("Close the replay (Esc)")
-        self.close_button.clicked.connect(self.left)
+        self.close_button = named(push_button(CLOSE, "replayClose", self.left), words=CLOSE, tip="Close the replay (Esc)")
         self._arrange()
 
     def _button(self, drawing: str, words: str, act: Callable[[], object]) -> QToolButton:
         return icon_button(drawing, words, act)
 
     def _arrange(self) -> None:
-        self.frame = QFrame()
-        self.frame.setObjectName("composerFrame")
-        column = spaced(QVBoxLayout(self.frame), 6, (12, 8, 12, 9))
-        first = spaced(QHBoxLayout(), 2)
-        for button in (self.start, self.back, self.play, self.forward, self.end):
-            first.addWidget(button)
-        first.addSpacing(8)
-        first.addWidget(self.slider, 1)
-        first.addSpacing(10)
-        first.addWidget(self.place)
-        second = spaced(QHBoxLayout(), 8)
-        second.addWidget(self.name, 1)
-        for widget in (self.timing, self.speed, self.close_button):
-            second.addWidget(widget)
-        column.addLayout(first)
-        column.addLayout(second)
-        self.margins = QHBoxLayout(self)
-        self.margins.setContentsMargins(44, 6, 44, 16)
-        self.margins.addWidget(self.frame)
+        self.frame = named(QFrame(), "composerFrame")
+        in_column(
+            in_row(self.start, self.back, self.play, self.forward, self.end, 8, (self.slider, 1), 10, self.place, spacing=2),
+            in_row((self.name, 1), self.timing, self.speed, self.close_button, spacing=8),
+            spacing=6,
+            margins=(12, 8, 12, 9),
+            parent=self.frame,
+        )
+        self.margins = in_row(self.frame, margins=(44, 6, 44, 16), parent=self)
 
     def show_trace(self, name: str, note: str, player: Player) -> None:
         """A newly opened trace; `note` says what the file lacks."""
@@ -262,11 +243,5 @@ def _clock(seconds: float) -> str:
 
 
 def _choice(name: str, entries: list[tuple[str, float]] | list[tuple[str, Timing]]) -> QComboBox:
-    box = QComboBox()
-    box.setObjectName("replayChoice")
-    box.setProperty("look", "choice")
-    box.setAccessibleName(name)
-    box.setToolTip(name)
-    for title, data in entries:
-        box.addItem(title, data)
+    box = named(choice_box(entries), "replayChoice", name, tip=name)
     return box

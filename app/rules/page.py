@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Slot
+from PySide6.QtCore import Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy, QWidget
 
 from app.look.fields import keep_from_wheel
 from app.look.flow_layout import FlowLayout
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import scrolling, spaced
+from app.look.widgets import choice_box, in_column, named, push_button, restyle, scrolling, stretch, text_label
 from app.rules.changes import ChangeList
 from app.session.cursor import Cursor, Place
 from app.session.session import NO_ROUNDS_YET, Answer
@@ -34,35 +34,31 @@ class RulesPage(QWidget):
         self._gamma: int | None = None
         self._offered = 0
         self._marks: dict[int, Place] = {}
-        self.title = QLabel("Judge again under")
-        self.title.setObjectName("sectionTitle")
-        self.rule = RuleSelector(JUDGED_AGAIN, "againSelector", "Rule to judge again with")
-        self.rule.setAccessibleDescription("Shows what this rule would have kept and rejected in the answer that is shown.")
+        self.title = named(QLabel("Judge again under"), "sectionTitle")
+        self.rule = named(
+            RuleSelector(JUDGED_AGAIN, "againSelector", "Rule to judge again with"),
+            description="Shows what this rule would have kept and rejected in the answer that is shown.",
+        )
         self.rule.chosen.connect(self._rule_chosen)
-        self.gamma = QComboBox()
-        self.gamma.setObjectName("againGamma")
-        self.gamma.setProperty("look", "choice")
+        self.gamma = named(choice_box(), "againGamma")
         keep_from_wheel(self.gamma)
         self.gamma.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.gamma.setAccessibleName("Proposals per round to judge again")
-        self.gamma.setToolTip(
-            "<p>How many proposals of each round are judged again. A longer draft than was made is not known.</p>"
+        named(
+            self.gamma,
+            words="Proposals per round to judge again",
+            tip="<p>How many proposals of each round are judged again. A longer draft than was made is not known.</p>",
         )
         self.gamma.activated.connect(self._gamma_chosen)
-        self.keep = QPushButton("Keep marks")
-        self.keep.setObjectName("smallButton")
+        self.keep = push_button("Keep marks", "smallButton")
         self.keep.setCheckable(True)
-        self.keep.setToolTip("<p>Keep the brackets in the text and over the rounds while another page is shown.</p>")
-        self.keep.setAccessibleDescription("Keeps the changes marked in the text and in the rounds while another page is shown.")
+        named(
+            self.keep,
+            description="Keeps the changes marked in the text and in the rounds while another page is shown.",
+            tip="<p>Keep the brackets in the text and over the rounds while another page is shown.</p>",
+        )
         self.keep.toggled.connect(self._mark)
-        self.found, self.words, self.notes = QLabel(), QLabel(), QLabel()
-        self.found.setObjectName("againFound")
-        self.words.setObjectName("againWords")
-        self.notes.setObjectName("againNotes")
+        self.found, self.words, self.notes = (text_label(f"again{name}", selectable=True) for name in ("Found", "Words", "Notes"))
         for label in (self.found, self.words, self.notes):
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             policy = QSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
             policy.setHeightForWidth(True)
             label.setSizePolicy(policy)
@@ -75,20 +71,17 @@ class RulesPage(QWidget):
         controls = FlowLayout(8)
         for control in (self.title, self.rule, self.gamma, self.keep):
             controls.addWidget(control)
-        above = spaced(QVBoxLayout(), 8, (16, 0, 12, 0))
-        above.addLayout(controls)
-        above.addSpacing(2)
-        above.addWidget(self.found)
-        above.addWidget(self.words)
-        above.addWidget(self.notes)
-        body = QWidget()
-        body.setObjectName("panelBody")
-        column = spaced(QVBoxLayout(body), 8, (0, 8, 0, 0))
-        column.addLayout(above)
-        column.addWidget(self.list, 1)
-        column.addStretch()  # takes the room of a list that is hidden
+        body = named(QWidget(), "panelBody")
+        in_column(
+            in_column(controls, 2, self.found, self.words, self.notes, spacing=8, margins=(16, 0, 12, 0)),
+            (self.list, 1),
+            stretch(0),  # takes the room of a list that is hidden
+            spacing=8,
+            margins=(0, 8, 0, 0),
+            parent=body,
+        )
         self.area = scrolling(body)  # for low windows, and for large text
-        spaced(QVBoxLayout(self)).addWidget(self.area)
+        in_column(self.area, parent=self)
         self.setTabOrder(self.gamma, self.keep)
         self.setTabOrder(self.keep, self.list)
 
@@ -150,9 +143,7 @@ class RulesPage(QWidget):
         for label, said in ((self.found, found), (self.words, "\n".join(rest)), (self.notes, " ".join(notes))):
             label.setText(said)
             label.setVisible(bool(said))
-        self.found.setProperty("alone", not rest)
-        self.found.style().unpolish(self.found)
-        self.found.style().polish(self.found)
+        restyle(self.found, "alone", not rest)
         has_rows = self.list.changes.rowCount() > 0
         self.list.setVisible(has_rows)
         self.setFocusProxy(self.list if has_rows else self.rule.buttons[self.asked])

@@ -35,8 +35,7 @@ class ChatDelegate(QStyledItemDelegate):
         return QSize(80, round((50 if self.found else 32) * self._scale))
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
-        editor = QLineEdit(parent)
-        named(editor, "chatTitle", "Title of the chat", "Enter keeps it, Escape leaves it as it was.")
+        editor = named(QLineEdit(parent), "chatTitle", "Title of the chat", "Enter keeps it, Escape leaves it as it was.")
         return editor
 
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:

@@ -7,20 +7,10 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QInputDialog,
-    QLabel,
-    QLineEdit,
-    QMenu,
-    QPushButton,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QInputDialog, QLabel, QLineEdit, QMenu, QStackedLayout, QWidget
 
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, icon_button, named, spaced, tint
+from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named, push_button, tint
 from app.session.chat import Chat
 from app.sidebar.chat_list import ChatList
 from app.sidebar.model import ChatsModel, Row
@@ -67,36 +57,33 @@ class Sidebar(QWidget):
         named(self, "sidebar", "Chats")
         self.model = ChatsModel()
         self.list = ChatList(self.model)
-        self.search = QLineEdit()
-        named(self.search, "chatSearch", "Search chats", "Finds words in titles and messages. Down goes to what was found.")
-        self.search.setPlaceholderText("Search chats")
-        self.search.setClearButtonEnabled(True)
+        self.search = named(
+            QLineEdit(placeholderText="Search chats", clearButtonEnabled=True),
+            "chatSearch",
+            "Search chats",
+            "Finds words in titles and messages. Down goes to what was found.",
+        )
         self.search.installEventFilter(self)
         self.new = icon_button("new-chat", "New chat (Ctrl+N)", self.new_wanted.emit)
-        self.title = ElidedLabel("Chats")
-        self.title.setTextFormat(Qt.TextFormat.PlainText)
-        self.title.setObjectName("sectionTitle")
-        self.empty = QLabel()
-        self.empty.setObjectName("chatsEmpty")
-        self.empty.setWordWrap(True)
-        self.empty.setAlignment(Qt.AlignmentFlag.AlignTop)
-        row = spaced(QHBoxLayout(), 2, (14, 8, 8, 4))
-        row.addWidget(self.title, 1)
-        row.addWidget(self.new)
-        field = spaced(QHBoxLayout(), 0, (10, 0, 10, 6))
-        field.addWidget(self.search)
+        self.title = named(ElidedLabel("Chats"), "sectionTitle")
+        self.empty = named(QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "chatsEmpty")
         self._below = QWidget()
         self._stack = QStackedLayout(self._below)
         self._stack.addWidget(self.empty)
         self._stack.addWidget(self.list)
-        column = spaced(QVBoxLayout(self), 0, (0, 0, 1, 0))  # the line at the right is the ground of this widget
-        column.addLayout(row)
-        column.addLayout(field)
-        column.addWidget(self._below, 1)
-        self.traces = QPushButton()
-        named(self.traces, "tracesButton", "Traces", "What the traces of all chats take, and how long they are kept.")
-        self.traces.clicked.connect(self.traces_wanted)
-        column.addWidget(self.traces)
+        self.traces = named(
+            push_button("", "tracesButton", self.traces_wanted),
+            words="Traces",
+            description="What the traces of all chats take, and how long they are kept.",
+        )
+        in_column(
+            in_row((self.title, 1), self.new, spacing=2, margins=(14, 8, 8, 4)),
+            in_row(self.search, margins=(10, 0, 10, 6)),
+            (self._below, 1),
+            self.traces,
+            margins=(0, 0, 1, 0),
+            parent=self,
+        )
         self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
         self._typed.timeout.connect(self.read)
         self._changed = QTimer(self, singleShot=True, interval=STORED_MS)

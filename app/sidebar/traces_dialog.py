@@ -19,13 +19,12 @@ from PySide6.QtWidgets import (
     QSpinBox,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from app.look.fields import keep_from_wheel
 from app.look.placing import part_on_screen
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, in_row, named, stretch
 from app.session.chat import Chat
 from engine.chats import ChatStore, Listed, Retention
 from engine.wording import size
@@ -49,12 +48,9 @@ class TracesDialog(QDialog):
         self.setObjectName("tracesDialog")
         self.setWindowTitle("Traces")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        words = QLabel(WORDS)
-        words.setWordWrap(True)
-        self.total = QLabel("Reading sizes…")
-        self.total.setObjectName("keysHeading")
-        self.table = QTableWidget(0, 2)
-        named(self.table, "tracesTable", "Chats by the size of their traces")
+        words = QLabel(WORDS, wordWrap=True)
+        self.total = named(QLabel("Reading sizes…"), "keysHeading")
+        self.table = named(QTableWidget(0, 2), "tracesTable", "Chats by the size of their traces")
         self.table.setHorizontalHeaderLabels(["Chat", "Traces"])
         self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
@@ -78,14 +74,18 @@ class TracesDialog(QDialog):
         opens.clicked.connect(self._show_folder)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
-        column = spaced(QVBoxLayout(self), 10, (20, 18, 20, 16))
-        for widget in (words, self.total):
-            column.addWidget(widget)
-        column.addWidget(self.table, 1)
-        column.addWidget(self.forever)
-        column.addLayout(row_of_days)
-        column.addLayout(row_of_size)
-        column.addWidget(self.buttons)
+        in_column(
+            words,
+            self.total,
+            (self.table, 1),
+            self.forever,
+            row_of_days,
+            row_of_size,
+            self.buttons,
+            spacing=10,
+            margins=(20, 18, 20, 16),
+            parent=self,
+        )
         room = part_on_screen(parent)
         line = self.fontMetrics().lineSpacing()
         self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 32 * line))
@@ -139,10 +139,7 @@ def _limit(words: str, least: int, most: int, unit: str) -> tuple[QRadioButton, 
     number.setAccessibleName(words)
     keep_from_wheel(number)
     number.valueChanged.connect(lambda _: choice.setChecked(True))
-    row = spaced(QHBoxLayout(), 8)
-    row.addWidget(choice)
-    row.addWidget(number)
-    row.addStretch(1)
+    row = in_row(choice, number, stretch(), spacing=8)
     return choice, number, row
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, Qt, Slot
 from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication, QKeyEvent, QKeySequence, QMouseEvent
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderView, QLabel, QMenu, QTableView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderView, QLabel, QMenu, QTableView, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, named, spaced, tint
+from app.look.widgets import icon_button, in_column, named, tint
 from app.session.cursor import Cursor, Place
 from app.session.session import NO_ROUNDS_YET
 from app.session.shown_answer import ShownAnswer
@@ -179,19 +179,15 @@ class TablePage(QWidget):
         super().__init__()
         self.table = RoundTable(shown, cursor)
         self.setFocusProxy(self.table)
-        self.title = QLabel("All rounds")
-        self.title.setObjectName("sectionTitle")
-        self.note = QLabel()
-        self.note.setObjectName("sectionNote")
+        self.title = named(QLabel("All rounds"), "sectionTitle")
+        self.note = named(QLabel(), "sectionNote")
         self.copy_button = icon_button("copy", "Copy the selected rows, or all rows, for a spreadsheet", self.table.copy)
         heading = QHBoxLayout()
         heading.setContentsMargins(16, 0, 10, 0)
         heading.addWidget(self.title)
         heading.addWidget(self.note, 1)
         heading.addWidget(self.copy_button)
-        column = spaced(QVBoxLayout(self), 4, (0, 6, 0, 0))
-        column.addLayout(heading)
-        column.addWidget(self.table, 1)
+        in_column(heading, (self.table, 1), spacing=4, margins=(0, 6, 0, 0), parent=self)
         self.setTabOrder(self.table, self.copy_button)
 
     def refresh(self) -> None:

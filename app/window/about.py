@@ -7,10 +7,10 @@ from pathlib import Path
 from PySide6 import __version__ as pyside_version
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QWidget
 
 from app.look import theme as themes
-from app.look.widgets import spaced
+from app.look.widgets import in_column, in_row, named
 from engine import provenance
 from engine.files.paths import data_folder
 
@@ -37,18 +37,18 @@ class About(QDialog):
         self.setObjectName("about")
         self.setWindowTitle("About Draftlight")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        picture = QLabel()
-        picture.setPixmap(themes.app_icon().pixmap(64, 64))
-        name = QLabel(f"Draftlight {provenance.version()}")
-        name.setObjectName("aboutName")
-        words = QLabel(WORDS)
-        words.setWordWrap(True)
-        self.versions = QLabel(f"{versions()}\n\nData folder: {data_folder()}")
-        self.versions.setObjectName("aboutVersions")
-        self.versions.setTextFormat(Qt.TextFormat.PlainText)
-        self.versions.setWordWrap(True)
-        self.versions.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        picture = QLabel(pixmap=themes.app_icon().pixmap(64, 64))
+        name = named(QLabel(f"Draftlight {provenance.version()}"), "aboutName")
+        words = QLabel(WORDS, wordWrap=True)
+        self.versions = named(
+            QLabel(
+                f"{versions()}\n\nData folder: {data_folder()}",
+                textFormat=Qt.TextFormat.PlainText,
+                wordWrap=True,
+                textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse
+                | Qt.TextInteractionFlag.TextSelectableByKeyboard,
+            ),
+            "aboutVersions",
         )
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
@@ -56,16 +56,14 @@ class About(QDialog):
         self.copies.clicked.connect(lambda: QGuiApplication.clipboard().setText(versions()))
         opens = buttons.addButton("Data folder", QDialogButtonBox.ButtonRole.ActionRole)
         opens.clicked.connect(lambda: _open(data_folder()))
-        above = spaced(QVBoxLayout(), 4)
-        above.addWidget(name)
-        above.addWidget(words)
-        top = spaced(QHBoxLayout(), 18)
-        top.addWidget(picture, 0, Qt.AlignmentFlag.AlignTop)
-        top.addLayout(above, 1)
-        column = spaced(QVBoxLayout(self), 16, (24, 22, 24, 16))
-        column.addLayout(top)
-        column.addWidget(self.versions)
-        column.addWidget(buttons)
+        in_column(
+            in_row((picture, 0, Qt.AlignmentFlag.AlignTop), (in_column(name, words, spacing=4), 1), spacing=18),
+            self.versions,
+            buttons,
+            spacing=16,
+            margins=(24, 22, 24, 16),
+            parent=self,
+        )
         self.setFixedWidth(34 * self.fontMetrics().lineSpacing())
 
 

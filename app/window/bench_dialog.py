@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QUrl, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QProgressBar, QPushButton, QWidget
 
 from app.look.placing import part_on_screen
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, named, stretch, text_label
 from app.look.wording import target_title
 from app.session.chat import Chat
 from engine.bench.chooser import Contender, advice
@@ -43,28 +43,27 @@ class BenchDialog(QDialog):
         self.setObjectName("benchDialog")
         self.setWindowTitle("Find the fastest drafter")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.words, self.headline, self.details, self.step = QLabel(WORDS), QLabel(), QLabel(), QLabel()
-        self.headline.setObjectName("keysHeading")
-        for label in (self.words, self.headline, self.details, self.step):
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setWordWrap(True)
-        self.progress = QProgressBar()
-        self.progress.setRange(0, STEPS)
-        self.progress.setTextVisible(False)
-        named(self.progress, "benchProgress", "How much is measured")
+        self.words, self.headline = text_label("", WORDS), text_label("keysHeading")
+        self.details, self.step = text_label(""), text_label("")
+        self.progress = named(QProgressBar(minimum=0, maximum=STEPS, textVisible=False), "benchProgress", "How much is measured")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         self.buttons.rejected.connect(self.reject)
         self.start = self._button("Start", self._start_or_stop)
         self.start.setObjectName("primaryButton")
         self.use = self._button("Use this drafter", self._use)
         self.report = self._button("Open report", self._open_report)
-        column = spaced(QVBoxLayout(self), 10, (20, 18, 20, 16))
-        for widget in (self.words, self.headline, self.details):
-            column.addWidget(widget)
-        column.addStretch(1)
-        column.addWidget(self.step)
-        column.addWidget(self.progress)
-        column.addWidget(self.buttons)
+        in_column(
+            self.words,
+            self.headline,
+            self.details,
+            stretch(),
+            self.step,
+            self.progress,
+            self.buttons,
+            spacing=10,
+            margins=(20, 18, 20, 16),
+            parent=self,
+        )
         room, line = part_on_screen(parent), self.fontMetrics().lineSpacing()
         self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 20 * line))
         chat.link.benched.connect(self._take)

@@ -6,24 +6,15 @@ from pathlib import Path
 
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QFontMetrics, QStandardItemModel
-from PySide6.QtWidgets import (
-    QComboBox,
-    QDoubleSpinBox,
-    QHBoxLayout,
-    QLabel,
-    QSizePolicy,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QHBoxLayout, QLabel, QToolButton, QWidget
 
 from app.look import theme as themes
 from app.look.fields import GammaBox, SeedField, keep_from_wheel
-from app.look.flow_layout import FlowLayout
+from app.look.flow_layout import wrapping
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, icon_button, named, plain_tip, spaced, tint
+from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, restyle, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip
@@ -52,8 +43,7 @@ class Header(QWidget):
         self.setObjectName("header")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._drawn: int | None = None
-        self.wordmark = QLabel("Draftlight")
-        self.wordmark.setObjectName("wordmark")
+        self.wordmark = named(QLabel("Draftlight"), "wordmark")
         self.target = self._selector(
             "targetSelector", "Target model", "The model that decides the text. It checks every proposed token."
         )
@@ -70,60 +60,46 @@ class Header(QWidget):
         keep_from_wheel(self.target, self.drafter, self.gamma, self.temperature)
         self.sidebar = icon_button("sidebar", "Show or hide the chats (Ctrl+B)")
         self.sidebar.setCheckable(True)
-        self.compare = icon_button("compare", "Compare settings side by side (F4)")
-        self.compare.setAccessibleName("Compare")
+        self.compare = named(icon_button("compare", "Compare settings side by side (F4)"), words="Compare")
         self.options = icon_button("options", "Sampling options and system prompt")
         self.panel = icon_button("panel", "Show or hide the panel")
         self.panel.setCheckable(True)
         self.menu = icon_button("menu", "Menu")
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.note = QLabel()
-        named(self.note, "ruleNote", "What the rule does")
-        self.note.setWordWrap(True)
-        self.note.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.note = named(QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "ruleNote", "What the rule does")
         self.strip = RuleStrip(self.note)
         self.strip.remedy_wanted.connect(self.remedy_wanted)
         self._arrange()
 
     def _arrange(self) -> None:
-        controls = QWidget()
-        flow = FlowLayout(6, corner=True)  # where there is little width, the controls have all of it
-        flow.setContentsMargins(0, 0, 0, 0)
-        controls.setLayout(flow)
         self.wordmark.setContentsMargins(8, 0, 8, 0)
         self.model_chips = (LabelledControl("Target", self.target), LabelledControl("Drafter", self.drafter))
-        chips = (
+        right = QWidget()
+        in_row(self.compare, self.options, self.panel, self.menu, spacing=2, margins=(8, 0, 0, 0), parent=right)
+        controls = wrapping(
+            6,
+            self.sidebar,
+            self.wordmark,
             *self.model_chips,
             self.rule,
             LabelledControl("Gamma", self.gamma),
             LabelledControl("Temp.", self.temperature),
             LabelledControl("Seed", self.seed, self.pin),
+            right,
+            corner=True,  # where there is little width, the controls have all of it
+            expands=True,
         )
-        right = QWidget()
-        row = spaced(QHBoxLayout(right), 2, (8, 0, 0, 0))
-        for button in (self.compare, self.options, self.panel, self.menu):
-            row.addWidget(button)
-        for widget in (self.sidebar, self.wordmark, *chips, right):
-            flow.addWidget(widget)
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        policy.setHeightForWidth(True)
-        controls.setSizePolicy(policy)
-        column = spaced(QVBoxLayout(self), 7, (16, 10, 12, 8))
-        column.addWidget(controls)
         self.note_row = QHBoxLayout()
         self.note_row.addWidget(self.strip)
-        column.addLayout(self.note_row)
+        in_column(controls, self.note_row, spacing=7, margins=(16, 10, 12, 8), parent=self)
 
     def _selector(self, name: str, words: str, description: str, example: str = "") -> QComboBox:
-        box = ModelSelector(example)
-        named(box, name, words, description)
-        box.setToolTip(description)
+        box = named(ModelSelector(example), name, words, description, description)
         box.activated.connect(self._picked)
         return box
 
     def _gamma(self) -> GammaBox:
-        box = GammaBox()
-        named(box, "gammaControl", "Gamma")
+        box = named(GammaBox(), "gammaControl", "Gamma")
         words = "Gamma: proposals per round, 1 to 64, or auto (0). Can be changed during an answer."
         box.setAccessibleDescription(words)
         box.setToolTip(words)
@@ -131,8 +107,7 @@ class Header(QWidget):
         return box
 
     def _temperature(self) -> QDoubleSpinBox:
-        box = QDoubleSpinBox()
-        named(box, "temperatureControl", "Temperature")
+        box = named(QDoubleSpinBox(), "temperatureControl", "Temperature")
         words = (
             "Temperature: 0 always takes the most likely token; higher values are more varied. Takes effect with the next answer."
         )
@@ -174,9 +149,7 @@ class Header(QWidget):
         """Says below the controls what the rule does, or why no rule makes a difference; or other words instead."""
         state = (settings.temperature, settings.drafter, has_distribution)
         self.note.setText(instead or rule_note(settings.rule, *state))
-        self.note.setProperty("coincide", not instead and bool(coincidence(*state)))
-        self.note.style().unpolish(self.note)
-        self.note.style().polish(self.note)
+        restyle(self.note, "coincide", not instead and bool(coincidence(*state)))
 
     def show_drawn_seed(self, seed: int | None) -> None:
         """The empty field says which seed the engine drew last; the pin keeps it."""

@@ -9,21 +9,11 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QObject, QPersistentModelIndex, QPoint, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QAction, QColor, QFont, QFontMetrics, QKeyEvent, QPainter
-from PySide6.QtWidgets import (
-    QFrame,
-    QLabel,
-    QLineEdit,
-    QListView,
-    QStyle,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.look.command import Command, native_keys
 from app.look.theme import Theme
-from app.look.widgets import named, plain_tip, spaced
+from app.look.widgets import in_column, named, plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 WIDTH, ROWS = 560, 10
@@ -168,27 +158,25 @@ class Palette(QFrame):
         self._entries: list[Entry] = []
         self._opened = 0
         self._scale = 1.0
-        self.field = QLineEdit()
-        named(self.field, "paletteField", "Find a command", "Up and Down choose, Enter runs it.")
-        self.field.setPlaceholderText("Find a command, a chat or a model")
+        self.field = named(
+            QLineEdit(placeholderText="Find a command, a chat or a model"),
+            "paletteField",
+            "Find a command",
+            "Up and Down choose, Enter runs it.",
+        )
         self.field.textChanged.connect(self._find)
         self.field.installEventFilter(self)
         self.model = EntriesModel()
         self.delegate = EntryDelegate(self)
-        self.list = QListView()
-        named(self.list, "paletteList", "Commands")
+        self.list = named(QListView(), "paletteList", "Commands")
         self.list.setModel(self.model)
         self.list.setItemDelegate(self.delegate)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
-        self.none = QLabel("No matches.")
-        self.none.setObjectName("settingWords")
-        column = spaced(QVBoxLayout(self), 8, (10, 10, 10, 10))
-        column.addWidget(self.field)
-        column.addWidget(self.none)
-        column.addWidget(self.list)
+        self.none = named(QLabel("No matches."), "settingWords")
+        in_column(self.field, self.none, self.list, spacing=8, margins=(10, 10, 10, 10), parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the rows."""

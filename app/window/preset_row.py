@@ -6,11 +6,11 @@ from functools import partial
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QMenu, QPushButton, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QToolButton, QWidget
 
 from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
-from app.look.widgets import give_menu, icon_button, named, spaced, tint
+from app.look.widgets import choice_box, give_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import target_title
 from app.session.presets import LONGEST_NAME
 from app.session.settings import Settings
@@ -52,13 +52,8 @@ class PresetRow(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._settings = Settings()
-        self.box = QComboBox()
-        self.box.setProperty("look", "choice")
-        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.box.setMinimumContentsLength(14)
         words = "A system prompt and sampling options saved under a name. Choosing a preset sets both."
-        named(self.box, "presetBox", "Preset", words)
-        self.box.setToolTip(f"<p>{words}</p>")
+        self.box = named(choice_box(shortest=14), "presetBox", "Preset", words, f"<p>{words}</p>")
         self.box.activated.connect(self._picked)
         keep_from_wheel(self.box)
         self.more = icon_button("more", "Save, update or delete presets, or tie one to the model")
@@ -66,26 +61,16 @@ class PresetRow(QWidget):
         self.menu = QMenu(self)
         self.menu.aboutToShow.connect(self._fill_menu)
         give_menu(self.more, self.menu)
-        self.name = NameField()
-        named(self.name, "presetName", "Preset name", "Enter saves, Escape cancels.")
+        self.name = named(NameField(), "presetName", "Preset name", "Enter saves, Escape cancels.")
         self.name.setPlaceholderText("Preset name")
         self.name.setMaxLength(LONGEST_NAME)
         self.name.returnPressed.connect(self._save)
         self.name.textChanged.connect(self._show_save)
         self.name.left.connect(self._leave_name)
-        self.save = QPushButton("Save")
-        self.save.setObjectName("quietButton")
-        self.save.clicked.connect(self._save)
+        self.save = push_button("Save", "quietButton", self._save)
         self.naming = QWidget()
-        below = spaced(QHBoxLayout(self.naming), 8)
-        below.addWidget(self.name, 1)
-        below.addWidget(self.save)
-        row = spaced(QHBoxLayout(), 4)
-        row.addWidget(self.box, 1)
-        row.addWidget(self.more)
-        column = spaced(QVBoxLayout(self), 6)
-        column.addLayout(row)
-        column.addWidget(self.naming)
+        in_row((self.name, 1), self.save, spacing=8, parent=self.naming)
+        in_column(in_row((self.box, 1), self.more, spacing=4), self.naming, spacing=6, parent=self)
         self.naming.hide()
 
     def show_settings(self, settings: Settings) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
-from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, named, spaced
+from app.look.widgets import ElidedLabel, in_column, in_row, named, push_button, stretch
 from app.look.wording import RULE_TITLES
 from app.session.session import Session
 from app.session.settings import Settings
@@ -270,19 +270,11 @@ class RuleStrip(QWidget):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.about.setAccessibleName("What the bars count")
         self.told.setAccessibleName("What the bars say")
-        self.remedy = QPushButton()
-        self.remedy.setObjectName("barsRemedy")
+        self.remedy = push_button("", "barsRemedy")
         self.remedy.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.remedy.clicked.connect(self.remedy_wanted)
         self.remedy.hide()
-        last = spaced(QHBoxLayout(), 10)
-        last.addWidget(self.told, 1)
-        last.addWidget(self.remedy)
-        column = spaced(QVBoxLayout(), 2)
-        column.addWidget(note)
-        column.addWidget(self.about)
-        column.addLayout(last)
-        column.addStretch(1)
+        column = in_column(note, self.about, in_row((self.told, 1), self.remedy, spacing=10), stretch(), spacing=2)
         self.row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self.row.setContentsMargins(0, 4, 0, 0)
         self.row.addWidget(self.bars, 0, Qt.AlignmentFlag.AlignTop)

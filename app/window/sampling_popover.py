@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, Qt, Signal, Slot
-from PySide6.QtWidgets import (
-    QFormLayout,
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QPlainTextEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QWidget
 
-from app.look.widgets import named, scrolling, spaced
+from app.look.widgets import in_column, named, push_button, scrolling
 from app.session.setting_table import BY_NAME
 from app.session.settings import Settings
 from app.window.preset_row import PresetRow
@@ -43,17 +34,14 @@ class SamplingPopover(QFrame):
         named(self, "popover", "Sampling options")
         self._settings = Settings()
         self._sampling: Sampling = ()
-        self.body = QWidget()
-        self.body.setObjectName("panelBody")
+        self.body = named(QWidget(), "panelBody")
         form = QFormLayout(self.body)
         form.setContentsMargins(0, 0, 0, 0)
         form.setHorizontalSpacing(18)
         form.setVerticalSpacing(9)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self.presets = PresetRow()
-        self.recommended = QPushButton()
-        self.recommended.setObjectName("quietButton")
-        self.recommended.clicked.connect(self._use_recommended)
+        self.recommended = push_button("", "quietButton", self._use_recommended)
         form.addRow("Preset", self.presets)
         self.presets.grown.connect(self._fit_screen)
         form.addRow("Recommended", self.recommended)
@@ -61,18 +49,13 @@ class SamplingPopover(QFrame):
         for name in (*NUMBERS, *TEXTS, *CHOICES):
             field = self.fields[name] = make_field(BY_NAME[name], self.changed.emit)
             form.addRow(BY_NAME[name].title, field.widget)
-        hint = QLabel("These take effect with the next answer.")
-        hint.setObjectName("fieldHint")
-        reset = QPushButton("Reset to defaults")
-        reset.setObjectName("quietButton")
-        reset.clicked.connect(self._reset)
+        hint = named(QLabel("These take effect with the next answer."), "fieldHint")
+        reset = push_button("Reset to defaults", "quietButton", self._reset)
         foot = QHBoxLayout()
         foot.addWidget(hint, 1)
         foot.addWidget(reset)
-        column = spaced(QVBoxLayout(self), 14, (18, 16, 18, 14))
         self.area = scrolling(self.body)  # for large text on a low screen
-        column.addWidget(self.area)
-        column.addLayout(foot)
+        in_column(self.area, foot, spacing=14, margins=(18, 16, 18, 14), parent=self)
 
     def show_settings(self, settings: Settings) -> None:
         """Brings the fields to the settings, without reporting a change."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QPlainTextEdit, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox, QWidget
 
 from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.widgets import choice_box, push_button
 from app.session.setting_table import Choice, Described, GammaNumber, Number, Seed, Switch, Text
 
 Changed = Callable[[str, object], object]
@@ -70,8 +71,7 @@ def _silently(widget: QWidget, show: Callable[[Any], None]) -> Callable[[Any], N
 def _number(form: Number, changed: Callable[[float], object]) -> SettingField:
     box: QSpinBox | QDoubleSpinBox
     if form.decimals:
-        box = QDoubleSpinBox()
-        box.setDecimals(form.decimals)
+        box = QDoubleSpinBox(decimals=form.decimals)
         box.setRange(form.lowest, form.highest)
         box.setSingleStep(form.step)
         box.valueChanged.connect(lambda value: changed(round(value, 4)))
@@ -86,8 +86,7 @@ def _number(form: Number, changed: Callable[[float], object]) -> SettingField:
 
 
 def _switch(changed: Callable[[bool], object]) -> SettingField:
-    switch = QPushButton()
-    switch.setObjectName("settingSwitch")
+    switch = push_button("", "settingSwitch")
     switch.setCheckable(True)
 
     def show(on: bool) -> None:
@@ -105,12 +104,7 @@ def _switch(changed: Callable[[bool], object]) -> SettingField:
 
 
 def _choice(entries: tuple[tuple[str, Any], ...], changed: Callable[[Any], object]) -> SettingField:
-    box = QComboBox()
-    box.setProperty("look", "choice")
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(SHORTEST)
-    for text, value in entries:
-        box.addItem(text, value)
+    box = choice_box(entries, SHORTEST)
     box.currentIndexChanged.connect(lambda index: changed(box.itemData(index)))
     keep_from_wheel(box)
     values = [value for _, value in entries]
@@ -118,9 +112,7 @@ def _choice(entries: tuple[tuple[str, Any], ...], changed: Callable[[Any], objec
 
 
 def _text(form: Text, words: str, changed: Callable[[Any], object]) -> SettingField:
-    edit = QPlainTextEdit()
-    edit.setPlaceholderText(words)
-    edit.setTabChangesFocus(True)
+    edit = QPlainTextEdit(placeholderText=words, tabChangesFocus=True)
     edit.setProperty("lines", form.lines)
 
     def value() -> object:

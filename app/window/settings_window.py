@@ -8,20 +8,11 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, QUrl, Signal, Slot
 from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QDialog,
-    QGridLayout,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QLineEdit, QPlainTextEdit, QWidget
 
-from app.look.flow_layout import FlowLayout
+from app.look.flow_layout import wrapping
 from app.look.placing import FRAME
-from app.look.widgets import named, plain_tip, scrolling, spaced
+from app.look.widgets import dialog_button, in_column, named, plain_tip, push_button, scrolling, text_label
 from app.session.setting_table import SETTINGS, Described, Section
 from app.session.settings import Settings
 from app.window.setting_fields import SettingField, fit_lines, make_field
@@ -40,14 +31,10 @@ class SettingRow(QWidget):
         super().__init__()
         self.setting = setting
         self.field: SettingField = make_field(setting, changed)
-        title = QLabel(setting.title)
-        title.setObjectName("settingTitle")
+        title = named(QLabel(setting.title), "settingTitle")
         title.setBuddy(self.field.widget)
-        words = QLabel(setting.words)
-        words.setObjectName("settingWords")
-        words.setWordWrap(True)
-        self.reset = QPushButton("Reset")
-        named(self.reset, "smallButton", f"Reset {setting.title}")
+        words = named(QLabel(setting.words, wordWrap=True), "settingWords")
+        self.reset = named(push_button("Reset", "smallButton"), words=f"Reset {setting.title}")
         policy = self.reset.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.reset.setSizePolicy(policy)
@@ -105,21 +92,18 @@ class SettingsWindow(QDialog):
         named(self, "settingsWindow", "Settings")
         self._settings = settings
         self._before: dict[str, object] = {}
-        self.search = QLineEdit()
-        named(self.search, "settingsSearch", "Search settings", "Finds words in names and descriptions.")
-        self.search.setPlaceholderText("Search settings")
-        self.search.setClearButtonEnabled(True)
+        self.search = named(
+            QLineEdit(placeholderText="Search settings", clearButtonEnabled=True),
+            "settingsSearch",
+            "Search settings",
+            "Finds words in names and descriptions.",
+        )
         self.search.textChanged.connect(self._find)
-        self.none = QLabel()
-        self.none.setTextFormat(Qt.TextFormat.PlainText)
-        self.none.setObjectName("settingWords")
-        self.none.setWordWrap(True)
+        self.none = text_label("settingWords")
         self.rows: dict[str, SettingRow] = {}
         self._headings: dict[Section, QLabel] = {}
-        self._body = QWidget()
-        self._body.setObjectName("panelBody")
-        column = spaced(QVBoxLayout(self._body), 0, (0, 0, 14, 0))
-        column.addWidget(self.none)
+        self._body = named(QWidget(), "panelBody")
+        column = in_column(self.none, margins=(0, 0, 14, 0), parent=self._body)
         for setting in SETTINGS:
             if setting.section not in self._headings:
                 self._headings[setting.section] = heading = QLabel(setting.section)
@@ -130,37 +114,15 @@ class SettingsWindow(QDialog):
             column.addWidget(row)
         column.addStretch(1)
         self.area = scrolling(self._body)
-        whole = spaced(QVBoxLayout(self), 12, (22, 18, 22, 16))
-        whole.addWidget(self.search)
-        whole.addWidget(self.area, 1)
-        whole.addWidget(self._foot())
+        in_column(self.search, (self.area, 1), self._foot(), spacing=12, margins=(22, 18, 22, 16), parent=self)
         self._find("")
 
     def _foot(self) -> QWidget:
-        foot = QWidget()
-        flow = FlowLayout(8)
-        flow.setContentsMargins(0, 0, 0, 0)
-        foot.setLayout(flow)
-        self.data = self._button("Open data folder", partial(_open, data_folder))
-        self.logs = self._button("Open logs", partial(_open, lambda: log_path().parent))
-        self.all = self._button("Reset all", self._reset_all)
-        self.leave = self._button("Close", self.reject)
-        for button in (self.data, self.logs, self.all, self.leave):
-            flow.addWidget(button)
-        self.data.setToolTip(plain_tip(str(data_folder())))
-        self.logs.setToolTip(plain_tip(str(log_path().parent)))
-        policy = foot.sizePolicy()
-        policy.setHeightForWidth(True)
-        foot.setSizePolicy(policy)
-        return foot
-
-    def _button(self, title: str, pressed: Callable[[], object]) -> QPushButton:
-        button = QPushButton(title)
-        button.setObjectName("quietButton")
-        button.setAccessibleName(title)
-        button.setAutoDefault(False)
-        button.clicked.connect(lambda: pressed())
-        return button
+        self.data = dialog_button("Open data folder", partial(_open, data_folder), plain_tip(str(data_folder())))
+        self.logs = dialog_button("Open logs", partial(_open, lambda: log_path().parent), plain_tip(str(log_path().parent)))
+        self.all = dialog_button("Reset all", self._reset_all)
+        self.leave = dialog_button("Close", self.reject)
+        return wrapping(8, self.data, self.logs, self.all, self.leave)
 
     def show_settings(self) -> None:
         """Brings every control to the settings in force, without reporting a change."""

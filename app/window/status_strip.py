@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QSizePolicy, QToolButton, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, named, spaced
+from app.look.widgets import ElidedLabel, in_row, named
 from app.look.wording import GHOST_TITLES, drafter_title
 from app.session.session import Session
 from engine.drafter_kinds import drafter_kind
@@ -25,16 +25,11 @@ class StatusStrip(QWidget):
         self.setObjectName("statusStrip")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._shown: Ghosts = "all"
-        self.line = ElidedLabel()
-        named(self.line, "statusLine", "Status")
+        self.line = named(ElidedLabel(), "statusLine", "Status")
         self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.ghosts = QToolButton()
-        self.ghosts.setObjectName("ghostsToggle")
-        self.ghosts.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.ghosts = named(QToolButton(toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon), "ghostsToggle")
         self.ghosts.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        row = spaced(QHBoxLayout(self), 18, (16, 3, 12, 3))
-        row.addWidget(self.line, 1)
-        row.addWidget(self.ghosts)
+        in_row((self.line, 1), self.ghosts, spacing=18, margins=(16, 3, 12, 3), parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the button that shows ghosts."""

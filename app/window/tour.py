@@ -8,12 +8,12 @@ from typing import Protocol
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QStackedWidget, QWidget
 
 from app.conversation.composer import Composer
 from app.conversation.legend import Legend
 from app.look.theme import Theme
-from app.look.widgets import named, spaced
+from app.look.widgets import in_column, in_row, named, push_button
 from app.panel.panel import SidePanel
 from app.sidebar.sidebar import Sidebar
 from app.window.header import Header
@@ -120,26 +120,23 @@ class Tour(QFrame):
         self._shown: list[Stop] = []
         named(self, "tour", "Tour")
         self.outline = Outline(window)
-        self.title = QLabel()
-        self.title.setObjectName("cardTitle")
-        self.words = QLabel()
-        self.words.setWordWrap(True)
-        self.legend = Legend()
-        self.legend.setObjectName("tourLegend")
+        self.title = named(QLabel(), "cardTitle")
+        self.words = QLabel(wordWrap=True)
+        self.legend = named(Legend(), "tourLegend")
         self.legend.setEnabled(False)
-        self.place = QLabel()
-        self.place.setObjectName("verdictHint")
+        self.place = named(QLabel(), "verdictHint")
         self.skip = _button("Skip", self.end)
         self.back = _button("Back", self.go_back)
         self.forth = _button("Next", self.go_on)
-        column = spaced(QVBoxLayout(self), 8, (18, 14, 18, 14))
-        for part in (self.title, self.words, self.legend):
-            column.addWidget(part)
-        row = spaced(QHBoxLayout(), 8)
-        row.addWidget(self.place, 1)
-        for button in (self.skip, self.back, self.forth):
-            row.addWidget(button)
-        column.addLayout(row)
+        in_column(
+            self.title,
+            self.words,
+            self.legend,
+            in_row((self.place, 1), self.skip, self.back, self.forth, spacing=8),
+            spacing=8,
+            margins=(18, 14, 18, 14),
+            parent=self,
+        )
         self._resized = QTimer(self, singleShot=True, interval=0)  # once the window has laid itself out
         self._resized.timeout.connect(self._show_again)
         window.installEventFilter(self)
@@ -234,7 +231,4 @@ class Tour(QFrame):
 
 
 def _button(words: str, pressed: Callable[[], object]) -> QPushButton:
-    button = QPushButton(words)
-    button.setObjectName("quietButton")
-    button.clicked.connect(pressed)
-    return button
+    return push_button(words, "quietButton", pressed)

@@ -19,16 +19,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import (
-    QApplication,
-    QHBoxLayout,
-    QMainWindow,
-    QMenu,
-    QSizePolicy,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QSizePolicy, QStackedWidget, QWidget
 
 from app.conversation.composer import Composer, dropped_files
 from app.conversation.find import FindBar
@@ -43,7 +34,7 @@ from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_men
 from app.look.placing import at_most_the_screen, keep_on_screen, place_first
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
-from app.look.widgets import give_menu, spaced
+from app.look.widgets import give_menu, in_column, in_row, named
 from app.look.wording import GHOST_TITLES, raw_note, target_title
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
@@ -191,12 +182,11 @@ class Window(QMainWindow):
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
         self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)  # in a low window it gives way first
-        self.column = QWidget()
-        self.column.setObjectName("chatColumn")
+        self.column = named(QWidget(), "chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
         self.find_bar = FindBar(self.transcript)
-        _stacked(self.column, (self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar)
+        in_column((self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar, parent=self.column)
         self.attaching = Attaching(self.composer, self.banner, self)
         self.replay_controller.watch()
         self.unsaved = UnsavedGuard(self.chat.keeper, self)
@@ -212,15 +202,13 @@ class Window(QMainWindow):
         self.sidebar = Sidebar(self.chat)
         self.header.sidebar.setVisible(self.chat.keeper is not None)
         below = QWidget()
-        beside = spaced(QHBoxLayout(below))
-        beside.addWidget(self.sidebar)
-        beside.addWidget(self.splitter, 1)
+        in_row(self.sidebar, (self.splitter, 1), parent=below)
         conversation = QWidget()
-        _stacked(conversation, self.header, (below, 1))
+        in_column(self.header, (below, 1), parent=conversation)
         self.pages = Pages(conversation, self.chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
         self.messages = Messages(self, self)
         whole = QWidget()
-        _stacked(whole, (self.pages, 1), self.status)
+        in_column((self.pages, 1), self.status, parent=whole)
         self.setCentralWidget(whole)
 
     def _build_menus(self) -> None:
@@ -879,11 +867,3 @@ class Window(QMainWindow):
             self.ended_in_time = self.chat.close()
             self._collector.stop()
         event.accept()
-
-
-def _stacked(parent: QWidget, *children: QWidget | tuple[QWidget, int]) -> None:
-    """One below the other without gaps; a pair gives the share of the room that is left."""
-    column = spaced(QVBoxLayout(parent))
-    for child in children:
-        widget, stretch = child if isinstance(child, tuple) else (child, 0)
-        column.addWidget(widget, stretch)
