@@ -64,8 +64,7 @@ def plain(value: Any) -> Any:
 
 def round_to_json(round: Round) -> JSON:
     """The JSON object of a round."""
-    value: JSON = plain(round)
-    return value
+    return plain(round)
 
 
 def round_from_json(value: Mapping[str, Any]) -> Round:
@@ -97,8 +96,7 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
 
 def options_to_json(options: DecodingOptions) -> JSON:
     """The JSON object of the options, every one of them."""
-    value: JSON = plain(options)
-    return value
+    return plain(options)
 
 
 def options_from_json(value: Mapping[str, Any]) -> DecodingOptions:

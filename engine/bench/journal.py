@@ -80,7 +80,7 @@ class Journal:
         kept = None if anew else _read(self._path)
         if kept is not None and kept.rows and not kept.complete:
             self.rows, self.messages = kept.rows, kept.messages
-            self.note = f"Goes on from {_measurements(len(kept.rows))} of {kept.began}."
+            self.note = f"Goes on from {len(kept.rows):,} measurement{'s' * (len(kept.rows) != 1)} of {kept.began}."
             with self._path.open("r+b") as file:
                 file.truncate(kept.whole_bytes)
         else:
@@ -179,10 +179,6 @@ def _why_anew(folder: Path, own: Path, state: Mapping[str, Any]) -> str:
                 "gone on with when everything is as it was."
             )
     return ""
-
-
-def _measurements(count: int) -> str:
-    return f"{count:,} measurement{'s' * (count != 1)}"
 
 
 def _forget_old(folder: Path) -> None:

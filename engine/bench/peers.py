@@ -32,8 +32,7 @@ class OnTargetIds:
 
     def make_cache(self) -> list[Any]:
         """A cache for the draft model itself."""
-        cache: list[Any] = make_prompt_cache(self._model)
-        return cache
+        return make_prompt_cache(self._model)
 
     def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
         """(1, rows) ids -> (1, rows, width) logits."""
@@ -102,9 +101,7 @@ def _gamma(options: DecodingOptions) -> int:
 
 def _as_mlx_lm_expects(draft: LoadedModel, target: LoadedModel) -> Any:
     width = caches.logits_width(target.model)
-    if draft.target_ids is None and caches.logits_width(draft.model) == width:
-        return draft.model
-    return OnTargetIds(draft, width)
+    return draft.model if draft.target_ids is None and caches.logits_width(draft.model) == width else OnTargetIds(draft, width)
 
 
 def _read(model: Any, prompt: Sequence[int], proceed: Callable[[], None]) -> list[Any]:

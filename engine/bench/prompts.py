@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 
 from engine.files.foreign import content_of, json_of
@@ -58,8 +59,6 @@ def _prompt(line: str, where: str) -> BenchPrompt:
 
 def _in_turn(prompts: tuple[BenchPrompt, ...]) -> tuple[BenchPrompt, ...]:
     """The first of every category, then the second of every category, and so on."""
-    by_category: dict[str, list[BenchPrompt]] = {}
-    for prompt in prompts:
-        by_category.setdefault(prompt.category, []).append(prompt)
-    longest = max(len(waiting) for waiting in by_category.values())
-    return tuple(waiting[place] for place in range(longest) for waiting in by_category.values() if place < len(waiting))
+    categories = dict.fromkeys(prompt.category for prompt in prompts)
+    waiting = [[prompt for prompt in prompts if prompt.category == category] for category in categories]
+    return tuple(prompt for row in zip_longest(*waiting) for prompt in row if prompt is not None)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ _SEED = 20260101
 
 Interval = tuple[float, float]
 Floats = NDArray[np.float64]
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,41 +69,52 @@ class BenchFigures:
 
 def repeated(tokens: Sequence[int]) -> tuple[int, int]:
     """(4-grams of the answer that had occurred in it before, all of its 4-grams)."""
-    seen: set[tuple[int, ...]] = set()
     total = max(0, len(tokens) - NGRAM + 1)
-    for start in range(total):
-        seen.add(tuple(tokens[start : start + NGRAM]))
-    return total - len(seen), total
+    return total - len({tuple(tokens[start : start + NGRAM]) for start in range(total)}), total
 
 
 def summarise(rows: Iterable[BenchRow]) -> tuple[BenchFigures, ...]:
     """Figures by category in the order the categories come, then over all; settings in the order they come."""
     known = list(rows)
-    groups: dict[str, dict[BenchSetting, list[BenchRow]]] = {}
-    for row in known:
-        groups.setdefault(row.category, {}).setdefault(row.setting, []).append(row)
+    groups = grouped(known, lambda row: row.category)
     if len(groups) > 1:
-        for row in known:
-            groups.setdefault(ALL, {}).setdefault(row.setting, []).append(row)
-    return tuple(_figures(category, setting, own) for category, of in groups.items() for setting, own in of.items())
+        groups[ALL] = known
+    return tuple(
+        _figures(category, setting, own)
+        for category, rows_of in groups.items()
+        for setting, own in grouped(rows_of, lambda row: row.setting).items()
+    )
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by their keys, in the order in which these come."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def noise_of_plain(rows: Iterable[BenchRow]) -> float | None:
     """How far the plain runs of one prompt lie apart: the median over prompts of fastest / slowest; None without any two."""
-    rates: dict[tuple[str, float], list[float]] = {}
-    for row in rows:
-        if row.setting.is_baseline and row.tokens_per_second:
-            rates.setdefault((row.prompt_id, row.temperature), []).append(row.tokens_per_second)
-    ratios = [max(own) / min(own) for own in rates.values() if len(own) > 1]
+    rates = [[rate for _, rate in own] for own in plain_rates(rows)]
+    ratios = [max(own) / min(own) for own in rates if len(own) > 1]
     return statistics.median(ratios) if ratios else None
+
+
+def plain_rates(rows: Iterable[BenchRow]) -> list[list[tuple[int, float]]]:
+    """For each prompt and temperature the order and the tokens per second of its plain runs."""
+    plain = [row for row in rows if row.setting.is_baseline]
+    found = ([(row.order, row.tokens_per_second) for row in own if row.tokens_per_second] for own in _by_prompt(plain).values())
+    return [own for own in found if own]
+
+
+def _by_prompt(rows: Iterable[BenchRow]) -> dict[tuple[str, float], list[BenchRow]]:
+    return grouped(rows, lambda row: (row.prompt_id, row.temperature))
 
 
 def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> BenchFigures:
     """The plain baseline has several rows a prompt; whatever is added up, is added up within a prompt first."""
-    by_prompt: dict[str, list[BenchRow]] = {}
-    for row in rows:
-        by_prompt.setdefault(row.prompt_id, []).append(row)
-    prompts = list(by_prompt.values())
+    prompts = list(grouped(rows, lambda row: row.prompt_id).values())
     logs = [_mean(math.log(row.speedup) for row in own if row.speedup) for own in prompts]
     known_logs = np.array([value for value in logs if value is not None])
     accepted = _sums(prompts, "accepted")
@@ -143,11 +157,11 @@ def whole_blocks(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> 
     must not decide how fast it looks. Where no prompt is whole, all rows of that temperature are left.
     """
     known = list(rows)
-    planned = {temperature: {own for own in settings if own.temperature == temperature} for temperature in _temperatures(known)}
-    done: dict[tuple[str, float], set[BenchSetting]] = {}
-    for row in known:
-        done.setdefault((row.prompt_id, row.temperature), set()).add(row.setting)
-    whole = {block for block, found in done.items() if found >= planned[block[1]]}
+    whole = {
+        (prompt, temperature)
+        for (prompt, temperature), own in _by_prompt(known).items()
+        if {row.setting for row in own} >= {setting for setting in settings if setting.temperature == temperature}
+    }
     usable = {temperature for _, temperature in whole}
     return tuple(row for row in known if (row.prompt_id, row.temperature) in whole or row.temperature not in usable)
 
@@ -157,18 +171,11 @@ def prompts_measured(rows: Iterable[BenchRow], settings: Sequence[BenchSetting])
     known = list(rows)
     found: dict[float, tuple[int, int]] = {}
     for temperature in dict.fromkeys(setting.temperature for setting in settings):
-        own = [setting for setting in settings if setting.temperature == temperature]
-        begun: dict[str, set[BenchSetting]] = {}
-        for row in known:
-            if row.temperature == temperature:
-                begun.setdefault(row.prompt_id, set()).add(row.setting)
-        whole = sum(all(setting in done for setting in own) for done in begun.values())
+        own = {setting for setting in settings if setting.temperature == temperature}
+        begun = [{row.setting for row in rows_of} for (_, other), rows_of in _by_prompt(known).items() if other == temperature]
+        whole = sum(own <= done for done in begun)
         found[temperature] = whole, len(begun) - whole
     return found
-
-
-def _temperatures(rows: Iterable[BenchRow]) -> list[float]:
-    return list(dict.fromkeys(row.temperature for row in rows))
 
 
 def _sums(prompts: Sequence[Sequence[BenchRow]], name: str) -> Floats:

@@ -139,8 +139,7 @@ class Database:
     def changes(self) -> int:
         """A number that is another one once another process, or another Database, has changed the file."""
         with self._lock, self._explained():
-            number: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
-            return number
+            return self._connection.execute("PRAGMA data_version").fetchone()[0]
 
     def tidy(self) -> None:
         """Brings what waits in the WAL into the file, as far as nobody else reads, and empties it."""

@@ -69,8 +69,7 @@ MIGRATIONS: list[Migration] = [_FIRST]
 
 def version_of(connection: sqlite3.Connection) -> int:
     """The version of the tables; 0 for a file without any."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return version
+    return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def migrate(connection: sqlite3.Connection) -> None:

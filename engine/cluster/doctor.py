@@ -97,8 +97,7 @@ def _ask(cluster: Cluster, rank: int, target: str, places: Sequence[str]) -> dic
 def _marked(printed: str, mark: str) -> dict[str, Any] | None:
     for line in printed.splitlines():
         if line.startswith(mark):
-            answer: dict[str, Any] = json.loads(line.removeprefix(mark))
-            return answer
+            return json.loads(line.removeprefix(mark))
     return None
 
 

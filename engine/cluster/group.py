@@ -97,8 +97,7 @@ class Links:
                 mx.eval(result)
                 return result
 
-            made: mx.array = self.clock(wait)
-            return made
+            return self.clock(wait)
 
         return call
 
@@ -145,8 +144,7 @@ class Group:
             return np.array(result)
 
         with lost_links():
-            seen: Numbers = self.links.clock(wait)
-            return seen
+            return self.links.clock(wait)
 
 
 def join(backend: str) -> Group:

@@ -54,8 +54,7 @@ def told() -> dict[str, str]:
             line += byte
     if not line.endswith(b"\n"):
         os._exit(LOST_PARENT)
-    variables: dict[str, str] = json.loads(line)
-    return variables
+    return json.loads(line)
 
 
 def watch_parent(is_answered: bool = False) -> None:

@@ -35,9 +35,7 @@ Scores = np.ndarray
 
 def doubts(model: BlockModel | HeadModel, target: LoadedModel) -> str:
     """What a user should know of how the drafter reads this target; empty if nothing, or if it was trained for just this one."""
-    if model.config.target_sha256:
-        return ""
-    return doubts_on(model, target.model, *_written(target))
+    return "" if model.config.target_sha256 else doubts_on(model, target.model, *_written(target))
 
 
 def doubts_on(model: BlockModel | HeadModel, target: Any, text: Sequence[int], first: int) -> str:

@@ -143,10 +143,9 @@ class BlockDrafter(FeatureDrafter):
             """As `Attend`, of one block."""
             known = [part[:, :, first:context] for part in (cache.keys, cache.values)]
             keys, values = (mx.concatenate([*parts], axis=2) for parts in zip(known, (keys, values), strict=True))
-            attended: mx.array = mx.fast.scaled_dot_product_attention(
+            return mx.fast.scaled_dot_product_attention(
                 queries, keys, values, scale=config.head_dim**-0.5, mask=None if mask is None else mx.array(mask[:, first:])
             )
-            return attended
 
         return attend
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from engine import provenance
-from engine.bench.chooser import Contender, Decision, advice, setting_words
+from engine.bench.chooser import Decision, advice, setting_words
 from engine.bench.report import METHOD, Results
-from engine.bench.statistics import ALL, BenchFigures, Interval, noise_of_plain
+from engine.bench.statistics import ALL, BenchFigures, Interval, grouped, noise_of_plain, plain_rates
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports.axes import begin
 from engine.exports.drawing import VARIABLES
@@ -114,7 +114,7 @@ def _forest(decision: Decision) -> Iterator[str]:
     for entry in decision.contenders:
         named = " named" if entry in decision.best else ""
         spread = "" if entry.interval is None else f" <small>({entry.interval[0]:.2f} to {entry.interval[1]:.2f})</small>"
-        yield f"<span class='name{named}'>{text(_name(entry, rules))}</span>"
+        yield f"<span class='name{named}'>{text(setting_words(entry.setting, rules))}</span>"
         yield f"<span class='figure{named}'>{entry.speedup:.2f} ×{spread}</span><span class=track aria-hidden=true>"
         yield f"<span class=plain style='left: {at(1)}'></span>"
         if entry.interval is not None:
@@ -127,10 +127,6 @@ def _forest(decision: Decision) -> Iterator[str]:
     yield "<span class='track ticks' aria-hidden=true>"
     yield "".join(f"<span style='left: {at(value)}'>{value:g} ×</span>" for value in marks)
     yield "</span></div>"
-
-
-def _name(entry: Contender, rules: bool) -> str:
-    return setting_words(entry.setting, rules)
 
 
 def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
@@ -159,13 +155,10 @@ def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
     )
     categories = [entry for entry in figures if entry.category != ALL and not entry.setting.is_baseline]
     if len({entry.category for entry in categories}) > 1:
-        best: dict[str, list[BenchFigures]] = {}
-        for entry in categories:
-            if entry.speedup is not None:
-                best.setdefault(entry.category, []).append(entry)
+        measured = (entry for entry in categories if entry.speedup is not None)
         rows = [
             (f"{category}: {_row_name(top.setting, rules, several)}", top.speedup, "{:.2f} ×")
-            for category, found in best.items()
+            for category, found in grouped(measured, lambda entry: entry.category).items()
             for top in [max(found, key=lambda entry: entry.speedup or 0.0)]
         ]
         yield _bars(
@@ -201,12 +194,8 @@ def _bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str,
 
 def _steadiness(results: Results) -> str:
     """The plain runs of each prompt in the order of measuring, relative to their mean."""
-    rates: dict[tuple[str, float], list[tuple[int, float]]] = {}
-    for row in results.rows:
-        if row.setting.is_baseline and row.tokens_per_second:
-            rates.setdefault((row.prompt_id, row.temperature), []).append((row.order, row.tokens_per_second))
     points = []
-    for own in rates.values():
+    for own in plain_rates(results.rows):
         mean = math.exp(math.fsum(math.log(rate) for _, rate in own) / len(own))
         points.append([(order, rate / mean) for order, rate in own])
     every = [value for own in points for _, value in own]

@@ -82,10 +82,10 @@ def _numbers_of_cut_columns(drawing: Drawing, frame: Frame, cut: Sequence[tuple[
 
     `cut`: the middle of each such column, and its number, which stands behind the sign or, at the end of the field, before it.
     """
-    spans = []
-    for middle, number in cut:
-        left, right = middle - 4, middle + 5 + 5.5 * len(number)
-        spans.append((left, right) if right <= axes.RIGHT else (middle - 5 - 5.5 * len(number), middle + 4))
+    wide = [(middle, 5 + 5.5 * len(number)) for middle, number in cut]
+    spans = [
+        (middle - 4, middle + width) if middle + width <= axes.RIGHT else (middle - width, middle + 4) for middle, width in wide
+    ]
     taken = axes.dividers(drawing, frame, setting.dividers, spans)
     for (middle, number), span in zip(cut, spans, strict=True):
         if axes.meets(span, taken):

@@ -179,17 +179,13 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
         *_of_a_folder(home / ".lmstudio" / "models", "LM Studio"),
         *_of_a_folder(home / ".cache" / "lm-studio" / "models", "LM Studio"),
         *_of_ollama(ollama),
-        *((path, _called(path), str(folder)) for folder in folders for path in _below(folder)),
+        *((path, path.name.removesuffix(".gguf"), str(folder)) for folder in folders for path in _below(folder)),
     ]
     for path, name, source in sources:
         real = Path(os.path.realpath(path))
         if real not in seen:
             seen.add(real)
             yield path, name, source
-
-
-def _called(path: Path) -> str:
-    return path.stem if path.suffix == ".gguf" else path.name
 
 
 def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:

@@ -64,9 +64,9 @@ def suggestions(target: LibraryModel, models: Iterable[LibraryModel]) -> list[Su
     """
     name = plain(target.name)
     usable = sorted((model for model in models if not model.problem and model.target != target.target), key=lambda one: one.size)
-    found = []
-    for pair in catalogue():
-        if re.search(pair.targets, name):
-            here = next((model for model in usable if re.search(pair.drafters, plain(model.name))), None)
-            found.append(Suggestion(pair, here))
+    found = [
+        Suggestion(pair, next((model for model in usable if re.search(pair.drafters, plain(model.name))), None))
+        for pair in catalogue()
+        if re.search(pair.targets, name)
+    ]
     return sorted(found, key=lambda suggestion: suggestion.here is None)

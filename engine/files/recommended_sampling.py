@@ -58,9 +58,8 @@ def of_metadata(metadata: Mapping[str, Any]) -> Sampling:
 
 
 def _sound(stated: Mapping[str, Any]) -> Sampling:
-    found = []
-    for name, (least, greatest) in _LIMITS.items():
-        value = stated.get(name)
-        if is_number(value) and least <= value <= greatest:
-            found.append((name, int(value) if name == "top_k" else float(f"{value:.6g}")))
-    return tuple(found)
+    return tuple(
+        (name, int(value) if name == "top_k" else float(f"{value:.6g}"))
+        for name, (least, greatest) in _LIMITS.items()
+        if is_number(value := stated.get(name)) and least <= value <= greatest
+    )

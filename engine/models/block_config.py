@@ -225,9 +225,7 @@ class _Reader:
         if stated is not None:
             return tuple(int(layer) for layer in stated)
         depth = self.whole("num_target_layers")
-        if layers == 1:
-            return (depth // 2,)
-        return tuple(round(1 + index * (depth - 4) / (layers - 1)) for index in range(layers))
+        return (depth // 2,) if layers == 1 else tuple(round(1 + index * (depth - 4) / (layers - 1)) for index in range(layers))
 
     def anchor_predicts(self) -> bool:
         """Whether the anchor's slot predicts the token after it."""

@@ -88,8 +88,7 @@ class _Attention(nn.Module):
     def __call__(self, x: mx.array, start: Any, attend: Attend) -> mx.array:
         queries = self._rope(self.q_norm(self._split(_rows(self.q_proj, x))), offset=start)
         attended = attend(queries, *self.keys_and_values(x, start))
-        given: mx.array = _rows(self.o_proj, attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
-        return given
+        return _rows(self.o_proj, attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
 
 
 class _FeedForward(nn.Module):
@@ -100,8 +99,7 @@ class _FeedForward(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def __call__(self, x: mx.array) -> mx.array:
-        given: mx.array = _rows(self.down_proj, nn.silu(_rows(self.gate_proj, x)) * _rows(self.up_proj, x))
-        return given
+        return _rows(self.down_proj, nn.silu(_rows(self.gate_proj, x)) * _rows(self.up_proj, x))
 
 
 class _Convolution(nn.Module):
@@ -351,8 +349,7 @@ class BlockModel(nn.Module):
         return fused if self.config.paired else self._normed(fused)
 
     def _normed(self, fused: mx.array) -> mx.array:
-        normed: mx.array = self.hidden_norm(fused)
-        return normed
+        return self.hidden_norm(fused)
 
     def context(self, fused: mx.array, after: mx.array) -> mx.array:
         """(rows, width), what the layers make keys and values of, from `fuse` and the tokens after each row (rows,)."""
@@ -377,8 +374,7 @@ class BlockModel(nn.Module):
         x = self._embedded(mx.concatenate([tokens[:, None].astype(mx.int32), masks], axis=1))
         for index, layer in enumerate(self.layers):
             x = layer(x, None, start, attend(index))
-        normed: mx.array = self.norm(x)
-        return normed
+        return self.norm(x)
 
     def stretch(self, layer: int, anchor: Any, slots: int) -> tuple[Any, int]:
         """Where the slots that a layer fills stand: position of the first, which is also how many rows of context they see, and

@@ -45,12 +45,8 @@ def context_length(config: Mapping[str, Any], arguments: object = None) -> int:
         *(_default_in_transformers(part.get("model_type")) for part in (text, config)),
         *(getattr(arguments, key, None) for key in keys),
     ]
-    length = next(filter(_is_length, lengths), _UNSTATED)
+    length = next((length for length in lengths if is_whole(length) and length > 0), _UNSTATED)
     return max(length, _stretched(merged.get("rope_scaling")), _stretched(merged.get("rope_parameters")))
-
-
-def _is_length(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _default_in_transformers(model_type: object) -> Any:

@@ -121,8 +121,7 @@ class HeadModel(nn.Module):
 
     def fuse(self, features: mx.array) -> mx.array:
         """(rows, hidden) from the tapped outputs (rows, taps x hidden)."""
-        fused: mx.array = self.fc(features.astype(self.fc.weight.dtype))
-        return fused
+        return self.fc(features.astype(self.fc.weight.dtype))
 
     def project(self, feature: mx.array, embedding: mx.array, offset: int) -> tuple[mx.array, mx.array, mx.array]:
         """Queries (batch, heads, rows, head size), keys and values (batch, kv heads, rows, head size); rotated as if the first

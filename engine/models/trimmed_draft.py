@@ -38,14 +38,12 @@ class CutModel(nn.Module):
         self.head = nn.Linear(self.args.hidden_size, head_size, bias=False)
 
     def __call__(self, inputs: mx.array, cache: list[Any] | None = None, input_embeddings: mx.array | None = None) -> mx.array:
-        logits: mx.array = self.head(self.model(inputs, cache, input_embeddings))
-        return logits
+        return self.head(self.model(inputs, cache, input_embeddings))
 
     @property
     def layers(self) -> list[nn.Module]:
         """The transformer layers, where mlx-lm looks for them when it makes a cache."""
-        layers: list[nn.Module] = self.model.layers
-        return layers
+        return self.model.layers
 
 
 def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tuple[CutModel, mx.array]:

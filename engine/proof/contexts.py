@@ -102,8 +102,7 @@ def known_ids(target: LoadedModel, vocab_size: int) -> NDArray[np.bool_]:
 def probabilities(scores: Floats) -> Floats:
     """(rows, vocab) float64 softmax, written without the engine's own."""
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    normalised: Floats = weights / weights.sum(axis=-1, keepdims=True)
-    return normalised
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 class Contexts:
@@ -177,8 +176,7 @@ class Contexts:
 def _exact(rows: mx.array) -> Floats:
     """float64 rows that add up to 1."""
     doubled = np.array(rows, dtype=np.float64)
-    normalised: Floats = doubled / doubled.sum(axis=-1, keepdims=True)
-    return normalised
+    return doubled / doubled.sum(axis=-1, keepdims=True)
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

@@ -41,9 +41,7 @@ class Bins:
     def of(self, one: int, two: int) -> int:
         """The bin of a text that begins with these tokens."""
         place = self.first.get(one)
-        if place is None:
-            return len(self.law) - 1
-        return place * (SECOND + 1) + self.second[place].get(two, SECOND)
+        return len(self.law) - 1 if place is None else place * (SECOND + 1) + self.second[place].get(two, SECOND)
 
 
 def decodes(

@@ -106,9 +106,7 @@ def process_of(contexts: Sequence[Rows], plant: Plant | None = None) -> Process:
 def _lumped(row: Floats, order: Integers) -> Floats:
     """(at most LIKELIEST + 1,): the row in this order, everything after the first LIKELIEST tokens in one."""
     ordered = row[order]
-    if len(ordered) <= LIKELIEST + 1:
-        return ordered
-    return np.append(ordered[:LIKELIEST], ordered[LIKELIEST:].sum())
+    return ordered if len(ordered) <= LIKELIEST + 1 else np.append(ordered[:LIKELIEST], ordered[LIKELIEST:].sum())
 
 
 class _DrawnNoise(RoundNoise):

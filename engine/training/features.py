@@ -142,8 +142,7 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
 
 def _map(folder: Path, name: str) -> np.ndarray:
     try:
-        array: np.ndarray = np.load(folder / f"{name}.npy", mmap_mode="r")
-        return array
+        return np.load(folder / f"{name}.npy", mmap_mode="r")
     except (OSError, ValueError) as error:
         raise DraftlightError(f"{folder} is damaged ({error}). Remove it and run the command again.") from error
 

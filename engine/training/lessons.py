@@ -200,5 +200,4 @@ def groups(by_length: Sequence[Example], batch_tokens: int) -> list[list[Example
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Over the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    shares: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
-    return shares
+    return powers / powers.sum(axis=-1, keepdims=True)

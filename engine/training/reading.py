@@ -179,8 +179,7 @@ class CpuLlama:
             scores += hidden_from
             attended = _softmax(scores) @ values[index][:, :, :room]
             hidden = self._leave(layer, hidden, attended.reshape(count, -1))
-        logits: np.ndarray = self.final(hidden) @ self.head.T
-        return logits
+        return self.final(hidden) @ self.head.T
 
     def _project(
         self, layer: _Layer, hidden: np.ndarray, shape: tuple[int, ...], turn: tuple[np.ndarray, np.ndarray]
@@ -196,8 +195,7 @@ class CpuLlama:
         gate = flat @ layer.gate.T
         gate /= 1 + np.exp(np.minimum(-gate, 80))
         gate *= flat @ layer.up.T
-        left: np.ndarray = hidden + (gate @ layer.down.T).reshape(hidden.shape)
-        return left
+        return hidden + (gate @ layer.down.T).reshape(hidden.shape)
 
     def final(self, hidden: np.ndarray) -> np.ndarray:
         """The last norm: (..., hidden) outputs of the last layer -> (..., hidden) what the output head reads."""
@@ -317,9 +315,7 @@ def reader_for(target: LoadedModel, taps: Sequence[int]) -> Reader:
     if reason is not None:
         raise DraftlightError(f"A head for {target.name} could not be used: it {reason}")
     tapped = TargetReader(target.model, taps)
-    if runs_on_cpu() and CpuLlama.fits(target.model):
-        return CpuLlama(target.model, taps)
-    return tapped
+    return CpuLlama(target.model, taps) if runs_on_cpu() and CpuLlama.fits(target.model) else tapped
 
 
 class TargetReader:

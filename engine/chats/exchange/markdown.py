@@ -21,12 +21,8 @@ def _conversation(whole: Conversation) -> str:
     if whole.settings.system.strip():
         parts += ["## System prompt", whole.settings.system.strip()]
     for message in whole.path:
-        parts += [f"## {_name(message)}", message.text.strip(), _figures(message)]
+        parts += [f"## {(message.made and message.made.model) or _NAMES[message.role]}", message.text.strip(), _figures(message)]
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _name(message: StoredMessage) -> str:
-    return message.made.model if message.made is not None and message.made.model else _NAMES[message.role]
 
 
 def _figures(message: StoredMessage) -> str:
