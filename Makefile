@@ -19,7 +19,7 @@ setup: .venv/.complete ## create .venv from the lock file
 	@bash packaging/setup.sh
 
 model: setup ## download the built-in model once (98 MB); later runs need no network
-	@$(PY) -m engine.files.builtin
+	@$(PY) -m app models download
 
 run: setup model ## open the window
 	@$(PY) -m app

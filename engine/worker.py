@@ -33,7 +33,7 @@ from engine.serving.answer import answer
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask, Run
 from engine.serving.model_slots import EVERY, Closing, ModelSlots
-from engine.serving.prompt_counter import PromptCounter
+from engine.serving.prompt import PromptCounter
 from engine.serving.time_sharing import SampleTask, take_turns
 from engine.training.job import TrainTask
 from engine.types import (

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from app.cli.engine_run import TICK, running_engine
+from app.cli.progress import StatusLine
 from app.cli.table import aligned
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
@@ -100,15 +101,7 @@ def search_hub(words: Sequence[str]) -> int:
 def download_model(name: str) -> int:
     """Fetch the built-in target unless it is there, or a model of the Hub; go on with it if it had been begun."""
     if name == "builtin":
-        steps: set[str] = set()
-
-        def report(step: str, fraction: float | None) -> None:
-            """Prints each step to standard error when it begins, and ignores how far (`fraction`, 0 to 1) it has come."""
-            if step not in steps:
-                steps.add(step)
-                print(step, file=sys.stderr)
-
-        print(builtin.fetch_builtin(report))
+        print(_fetch_builtin())
         return 0
     offer = hub.offer(name)
     free = available_memory()
@@ -124,6 +117,24 @@ def download_model(name: str) -> int:
         line.end()
     print(place)
     return 0
+
+
+def _fetch_builtin() -> Path:
+    line, told = StatusLine(), ""
+
+    def report(step: str, fraction: float | None) -> None:
+        """Shows the step on standard error: how far it is over the same line in a terminal, else once when it begins."""
+        nonlocal told
+        if sys.stderr.isatty():
+            line.show(step if fraction is None else f"{step}: {fraction:4.0%}")
+        elif step != told:
+            print(step, file=sys.stderr)
+        told = step
+
+    try:
+        return builtin.fetch_builtin(report)
+    finally:
+        line.clear()
 
 
 class _ProgressLine:

@@ -6,7 +6,7 @@ Times are seconds since 1970. Numbers of conversations and messages are never us
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -15,7 +15,7 @@ from engine.codec import options_to_json, plain, sound_options
 from engine.drafter_kinds import NO_DRAFTER
 from engine.files.foreign import number, table, text
 from engine.metrics import Summary
-from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Message, Overflow, Thinking
+from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Overflow, Thinking
 
 Role = Literal["user", "assistant"]
 State = Literal["running", "complete", "stopped", "length", "context", "interrupted", "failed"]
@@ -204,16 +204,6 @@ class Conversation:
             message = next((child for child in children if child.id == chosen), children[-1])
             yield message
             place = message.id
-
-    def request_messages(self, message: int) -> tuple[Message, ...]:
-        """What a model is to read for an answer to this message: the system prompt and everything on the way to it."""
-        return as_messages(self.settings.system, self.path_to(message))
-
-
-def as_messages(system: str, path: Iterable[StoredMessage]) -> tuple[Message, ...]:
-    """A way through the tree as a request takes it."""
-    opening = (Message("system", system),) if system.strip() else ()
-    return (*opening, *(Message(message.role, message.text) for message in path))
 
 
 @dataclass(frozen=True, slots=True)

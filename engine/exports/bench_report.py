@@ -13,7 +13,7 @@ from engine.bench.statistics import ALL, BenchFigures, Interval, grouped, noise_
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports.axes import begin
 from engine.exports.drawing import VARIABLES
-from engine.exports.html_page import facts, page, pairs, text
+from engine.exports.html_page import facts, figure, page, pairs, table, text
 from engine.requests.bench import BenchSetting
 from engine.wording import listed, size
 
@@ -223,37 +223,33 @@ def _chart(title: str, picture: str, words: str) -> str:
 
 
 def _table(figures: Sequence[BenchFigures]) -> Iterator[str]:
+    settings = ("drafter", "rule", "T", "gamma")
     heads = ("tokens/s", "plain", "speed-up", "95%", "alpha", "95%", "tau", "first token, s", "repeated", "memory")
-    yield "<div class=scroll tabindex=0 role=region aria-label='Every figure'><table><thead><tr>"
-    yield "".join(f"<th scope=col class=words>{head}</th>" for head in ("drafter", "rule", "T", "gamma"))
-    yield "".join(f"<th scope=col>{head}</th>" for head in heads) + "</tr></thead><tbody>"
-    for category, block in groupby(figures, lambda entry: entry.category):
-        entries = list(block)
-        many = max(entry.prompts for entry in entries)
-        yield f"<tr><td class=category colspan=14>{text(category)}, {many} prompt{'s' * (many != 1)}</td></tr>"
-        for entry in entries:
-            setting = entry.setting
-            name = setting.drafter if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}"
-            known = (setting.rule or "–", f"{setting.temperature:g}", "–" if setting.gamma is None else str(setting.gamma))
-            yield f"<tr><th scope=row class=words>{text(name)}</th>{''.join(f'<td class=words>{cell}</td>' for cell in known)}"
-            cells = (
-                _figure(entry.tokens_per_second, 1),
-                _figure(entry.plain_tokens_per_second, 1),
-                _figure(entry.speedup),
-                _range(entry.speedup_interval),
-                _figure(entry.alpha),
-                _range(entry.alpha_interval),
-                _figure(entry.tau),
-                _figure(entry.seconds_to_first_token),
-                "–" if entry.repetition is None else f"{entry.repetition:.0%}",
-                "–" if entry.peak_memory is None else size(entry.peak_memory),
-            )
-            yield f"{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    yield "</tbody></table></div>"
+    rows = (row for category, block in groupby(figures, lambda entry: entry.category) for row in _rows(category, list(block)))
+    yield from table("Every figure", (*settings, *heads), settings, rows)
 
 
-def _figure(value: float | None, decimals: int = 2) -> str:
-    return "–" if value is None else f"{value:,.{decimals}f}"
+def _rows(category: str, entries: Sequence[BenchFigures]) -> Iterator[str]:
+    many = max(entry.prompts for entry in entries)
+    yield f"<tr><td class=category colspan=14>{text(category)}, {many} prompt{'s' * (many != 1)}</td></tr>"
+    for entry in entries:
+        setting = entry.setting
+        name = setting.drafter if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}"
+        known = (setting.rule or "–", f"{setting.temperature:g}", "–" if setting.gamma is None else str(setting.gamma))
+        yield f"<tr><th scope=row class=words>{text(name)}</th>{''.join(f'<td class=words>{cell}</td>' for cell in known)}"
+        cells = (
+            figure(entry.tokens_per_second, 1),
+            figure(entry.plain_tokens_per_second, 1),
+            figure(entry.speedup),
+            _range(entry.speedup_interval),
+            figure(entry.alpha),
+            _range(entry.alpha_interval),
+            figure(entry.tau),
+            figure(entry.seconds_to_first_token),
+            "–" if entry.repetition is None else f"{entry.repetition:.0%}",
+            "–" if entry.peak_memory is None else size(entry.peak_memory),
+        )
+        yield f"{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _range(interval: Interval | None) -> str:

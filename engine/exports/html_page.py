@@ -5,7 +5,7 @@ Its content policy forbids both, so that even a browser can be asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from html import escape
 from typing import Any
@@ -30,6 +30,25 @@ def page(title: str, body: str, sheet: str = "") -> str:
 def text(words: str) -> str:
     """The text as HTML shows it, in content and in quoted attributes; control characters become their pictures."""
     return escape(without_controls(words))
+
+
+def table(label: str, heads: Iterable[str], words: Collection[str], rows: Iterable[str]) -> Iterator[str]:
+    """A table that scrolls by itself.
+
+    Args:
+        label: for screen readers. words: those of the `heads` whose columns hold words, not figures.
+        rows: as HTML.
+    """
+    yield f"<div class=scroll tabindex=0 role=region aria-label='{label}'><table><thead><tr>"
+    yield "".join(f"<th scope=col{' class=words' if head in words else ''}>{head}</th>" for head in heads)
+    yield "</tr></thead><tbody>"
+    yield from rows
+    yield "</tbody></table></div>"
+
+
+def figure(value: float | None, decimals: int = 2) -> str:
+    """A figure, or a dash where it is not known."""
+    return "–" if value is None else f"{value:,.{decimals}f}"
 
 
 def facts(entries: Iterable[tuple[str, Any]]) -> str:

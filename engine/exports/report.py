@@ -13,7 +13,7 @@ from typing import Any
 from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
 from engine.exports.formats import Wanted
-from engine.exports.html_page import facts, page, pairs, text, worded
+from engine.exports.html_page import facts, figure, page, pairs, table, text, worded
 from engine.exports.json_file import total
 from engine.exports.tables import (
     Row,
@@ -121,27 +121,27 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
     entries = [
         (
             "Throughput",
-            _figure(summary.throughput, 1),
+            figure(summary.throughput, 1),
             "tokens/s",
             FIGURES["throughput"],
         ),
-        *(() if speeds is None else (("Speed-up", _figure(speeds["speed_up"]), *_speed_up_words(speeds)),)),
+        *(() if speeds is None else (("Speed-up", figure(speeds["speed_up"]), *_speed_up_words(speeds)),)),
         (
             "Alpha",
-            _figure(summary.alpha),
+            figure(summary.alpha),
             interval,
             f"{FIGURES['alpha']} Here {summary.accepted:,} of {summary.accepted + summary.rejected:,}, with {summary.unjudged:,} "
             "unjudged. The range is Wilson's 95% interval.",
         ),
         (
             "Tau",
-            _figure(summary.tau),
+            figure(summary.tau),
             expected,
             f"{FIGURES['tau']} The expected value is {FIGURES['predicted_tau']}. Block has none, because it judges jointly.",
         ),
         (
             "Draft yield",
-            _figure(summary.draft_yield),
+            figure(summary.draft_yield),
             f"of {summary.proposals:,} proposals" if summary.proposals else "",
             FIGURES["draft_yield"],
         ),
@@ -170,20 +170,26 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
 
 def _stretches(found: Sequence[Stretch]) -> Iterator[str]:
     heads = ("rounds", "rule", "drafter", "tokens", "tokens/s", "alpha", "95% interval", "tau", "expected tau", "draft yield")
-    yield "<div class=scroll tabindex=0 role=region aria-label='By rule and drafter'><table><thead><tr>"
-    for head in heads:
-        yield f"<th scope=col{' class=words' if head in ('rule', 'drafter') else ''}>{head}</th>"
-    yield "</tr></thead><tbody>"
-    for stretch in found:
-        summary = stretch.summary
-        interval = "–" if summary.alpha_low is None else f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
-        yield f"<tr><th scope=row>{stretch.first + 1:,} to {stretch.first + summary.rounds:,}</th>"
-        for words in (RULE_TITLES[stretch.rule], drafter_title(stretch.drafter)):
-            yield f"<td class=words>{text(words)}</td>"
-        figures = (_figure(summary.throughput, 1), _figure(summary.alpha), interval, _figure(summary.tau))
-        rest = (_figure(summary.predicted_tau), _figure(summary.draft_yield))
-        yield f"{''.join(f'<td>{cell}</td>' for cell in (f'{summary.emitted:,}', *figures, *rest))}</tr>"
-    yield "</tbody></table></div>"
+    yield from table("By rule and drafter", heads, ("rule", "drafter"), map(_stretch, found))
+
+
+def _stretch(stretch: Stretch) -> str:
+    summary = stretch.summary
+    names = (RULE_TITLES[stretch.rule], drafter_title(stretch.drafter))
+    figures = (
+        f"{summary.emitted:,}",
+        figure(summary.throughput, 1),
+        figure(summary.alpha),
+        "–" if summary.alpha_low is None else f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}",
+        figure(summary.tau),
+        figure(summary.predicted_tau),
+        figure(summary.draft_yield),
+    )
+    return (
+        f"<tr><th scope=row>{stretch.first + 1:,} to {stretch.first + summary.rounds:,}</th>"
+        f"{''.join(f'<td class=words>{text(words)}</td>' for words in names)}"
+        f"{''.join(f'<td>{cell}</td>' for cell in figures)}</tr>"
+    )
 
 
 def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterator[str]:
@@ -206,10 +212,6 @@ def _speed_up_words(speeds: Row) -> tuple[str, str]:
         return "", f"{speeds['speed_up_missing']}."
     run = f"{speeds['plain_throughput']:,.1f} tokens/s over {speeds['plain_tokens']:,} tokens"
     return "× plain", f"throughput divided by that of a plain run of the same prompt: {run}."
-
-
-def _figure(value: float | None, decimals: int = 2) -> str:
-    return "–" if value is None else f"{value:,.{decimals}f}"
 
 
 def _legend(index: int, ghosts: Ghosts) -> str:
@@ -263,26 +265,25 @@ def _fold(run: Sequence[Piece], tokens: str) -> str:
 
 
 def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
-    heads = ("round", "start, s", "ms", "rule", "proposed", "accepted", "rejected", "unjudged", "emitted")
-    yield "<div class=scroll tabindex=0 role=region aria-label='Rounds'><table><thead><tr>"
-    for head in heads:
-        yield f"<th scope=col{' class=words' if head == 'rule' else ''}>{head}</th>"
-    yield "<th scope=col class=words>proposals</th><th scope=col class=words>target's token</th></tr></thead><tbody>"
-    for round in rounds:
-        numbers = (len(round.proposals), round.accepted, round.rejected, round.unjudged, len(round.emitted))
-        chips = " ".join(
-            f"<span>{_marked(proposal.status, visible(proposal.text, proposal.bytes))}<small>{_chances(proposal)}</small></span>"
-            for proposal in round.proposals
-        )
-        own = "".join(
-            _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
-        )
-        yield (
-            f"<tr><th scope=row>{round.index + 1}</th><td>{round.started / 1000:.2f}</td><td>{round.milliseconds.total:.1f}</td>"
-            f"<td class=words>{RULE_TITLES[round.rule]}</td>{''.join(f'<td>{many}</td>' for many in numbers)}"
-            f"<td class=chips>{chips}</td><td class=words>{own}</td></tr>"
-        )
-    yield "</tbody></table></div>"
+    counted = ("proposed", "accepted", "rejected", "unjudged", "emitted")
+    heads = ("round", "start, s", "ms", "rule", *counted, "proposals", "target's token")
+    yield from table("Rounds", heads, ("rule", "proposals", "target's token"), map(_round, rounds))
+
+
+def _round(round: Round) -> str:
+    numbers = (len(round.proposals), round.accepted, round.rejected, round.unjudged, len(round.emitted))
+    chips = " ".join(
+        f"<span>{_marked(proposal.status, visible(proposal.text, proposal.bytes))}<small>{_chances(proposal)}</small></span>"
+        for proposal in round.proposals
+    )
+    own = "".join(
+        _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
+    )
+    return (
+        f"<tr><th scope=row>{round.index + 1}</th><td>{round.started / 1000:.2f}</td><td>{round.milliseconds.total:.1f}</td>"
+        f"<td class=words>{RULE_TITLES[round.rule]}</td>{''.join(f'<td>{many}</td>' for many in numbers)}"
+        f"<td class=chips>{chips}</td><td class=words>{own}</td></tr>"
+    )
 
 
 def _chances(proposal: Proposal) -> str:

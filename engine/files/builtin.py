@@ -1,7 +1,4 @@
-"""The built-in target: fetched once, pinned by hash, found offline afterwards.
-
-`python -m engine.files.builtin` fetches it; with `--check` it reads the whole file again and compares.
-"""
+"""The built-in target: fetched once, pinned by hash, found offline afterwards."""
 
 from __future__ import annotations
 
@@ -180,33 +177,3 @@ def _remove_left_behind(folder: Path) -> None:
     for left in folder.glob("fetch-*"):
         if time.time() - left.stat().st_mtime > _LEFT_BEHIND_AFTER:
             shutil.rmtree(left, ignore_errors=True)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Fetch, or with `--check` verify, and say where the file is. Exit status 1 with a message on failure."""
-    check = "--check" in (sys.argv[1:] if arguments is None else arguments)
-    shown = ""
-
-    def show(step: str, fraction: float | None) -> None:
-        """Shows the step on standard error: over the same line in a terminal, else once for each step."""
-        nonlocal shown
-        line = step if fraction is None else f"{step}: {fraction:4.0%}"
-        if sys.stderr.isatty():
-            print(f"\r{line:<60}", end="", file=sys.stderr, flush=True)
-        elif step != shown:
-            print(step, file=sys.stderr, flush=True)
-        shown = step
-
-    try:
-        path = fetch_builtin(show)
-        if check:
-            check_builtin()
-    except DraftlightError as error:
-        print(f"\n{error}", file=sys.stderr)
-        return 1
-    print(f"{NAME} is at {path}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,7 +16,7 @@ import mlx.nn as nn
 from engine.decoding import decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
-from engine.serving.conversation_caches import ConversationCaches
+from engine.serving.model_slots import ConversationCaches
 from engine.target import prompt_cache as caches
 from engine.types import DecodingOptions, Round
 from tests.engine.families import VOCAB, Scripted, tiny, varies

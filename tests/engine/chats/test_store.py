@@ -25,7 +25,7 @@ from engine.chats import (
     StoredMessage,
 )
 from engine.errors import DraftlightError
-from engine.types import DecodingOptions, Message
+from engine.types import DecodingOptions
 
 SETTINGS = ChatSettings(
     "Be brief.", "builtin", "ngram", DecodingOptions(rule="block", gamma="auto", seed=7, stop=("end",)), True, "on"
@@ -94,7 +94,7 @@ def test_what_is_kept_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         assert (question.role, question.text) == ("user", "What is\tspeculative decoding?\nIn short.")
         assert (answer.state, answer.text, answer.made) == ("length", "A draft \\ud800 and 😀\0", MADE)
         assert answer.trace == begun.trace_path
-        assert opened.request_messages(question.id) == (Message("system", "Be brief."), Message("user", question.text))
+        assert opened.settings.system == "Be brief." and opened.path_to(answer.id) == [question, answer]
 
 
 def test_only_the_user_can_read_the_files(store: ChatStore) -> None:

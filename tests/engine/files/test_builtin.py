@@ -141,15 +141,6 @@ def test_what_an_interrupted_fetch_left_is_removed_a_day_later(index: Path) -> N
     assert {path.name for path in folder.glob("fetch-*")} == {"fetch-running"}
 
 
-def test_the_command_says_where_the_model_is_or_why_not(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert builtin.main(["--check"]) == 0
-    assert builtin.builtin_path().as_posix() in capsys.readouterr().out
-    builtin.builtin_path().unlink()
-    index.unlink()
-    assert builtin.main([]) == 1
-    assert "Check the network connection" in capsys.readouterr().err
-
-
 def test_a_package_brings_it_along(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched, and a damaged one is not replaced in a place that belongs to the package."""
     bundled = tmp_path / "package" / "model.gguf"
