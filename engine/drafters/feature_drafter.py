@@ -136,7 +136,8 @@ class FeatureDrafter:
         self._bind(target)
         shared = common_prefix(self._committed, tokens)
         self._committed = list(tokens)
-        self._keep_rows(max(0, min(self._rows, shared - 1)))  # a row depends on the token after it too
+        self._keep_rows(max(0, min(self._rows, shared, len(tokens) - 1)))
+        self._trim(max(0, min(self._rows, shared - 1)))  # keys and values of a row depend on the token after it too
         self._odds = Odds()
         if self._lookup is not None:
             self._lookup.restart(tokens)

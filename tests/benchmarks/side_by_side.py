@@ -161,14 +161,14 @@ def text_of(model: LoadedModel, tokens: int, start: int = 0) -> str:
     return model.tokenizer.decode(ids[start : start + tokens])
 
 
-def print_second_turn(engine: Engine, model: LoadedModel, folder: Path, repeats: int) -> None:
+def print_second_turn(engine: Engine, model: LoadedModel, folder: Path, repeats: int, drafter: str) -> None:
     """The first token of a warm second turn beside a pass over what is new in it."""
     options = DecodingOptions(seed=1, max_tokens=4)
     opening = Message("user", text_of(model, HISTORY - 30))
 
     def ask(*messages: Message) -> tuple[int, str, RunFinished]:
         trace = str(folder / f"turn {time.monotonic_ns()}.jsonl")
-        return answered(engine, Request(messages, options, drafter="none", conversation="turns", trace_path=trace))
+        return answered(engine, Request(messages, options, drafter=drafter, conversation="turns", trace_path=trace))
 
     history, text, _ = ask(opening)
     cache = make_prompt_cache(model.model)
@@ -188,8 +188,8 @@ def print_second_turn(engine: Engine, model: LoadedModel, folder: Path, repeats:
         trim_prompt_cache(cache, new)
     ratio = min(warm) / min(alone)
     print(
-        f"Second turn: first token after {min(warm) * 1e3:.0f} ms with {history:,} tokens of history kept and {new} "
-        f"new ones, {ratio:.2f} of a pass over as many alone ({min(alone) * 1e3:.0f} ms); "
+        f"Second turn, drafter {drafter}: first token after {min(warm) * 1e3:.0f} ms with {history:,} tokens of history kept and "
+        f"{new} new ones, {ratio:.2f} of a pass over as many alone ({min(alone) * 1e3:.0f} ms); "
         f"medians {statistics.median(warm) / statistics.median(alone):.2f}",
         flush=True,
     )
@@ -225,6 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=5, help="measurements, contenders in turn")
     parser.add_argument("--gamma", type=int, default=4)
     parser.add_argument("--answers", type=int, default=200)
+    parser.add_argument("--drafters", nargs="+", default=("none", "ngram", "head", "auto"), help="of the second turn")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     chosen = parser.parse_args(arguments)
     model = load("builtin")
@@ -240,7 +241,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         engine = Engine()
         with tempfile.TemporaryDirectory() as folder:
             if "turn" in chosen.parts:
-                print_second_turn(engine, model, Path(folder), chosen.repeats)
+                for drafter in chosen.drafters:
+                    print_second_turn(engine, model, Path(folder), chosen.repeats, drafter)
             if "memory" in chosen.parts:
                 print_memory(engine, Path(folder), chosen.answers)
             engine.close()

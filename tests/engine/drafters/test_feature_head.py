@@ -13,7 +13,7 @@ import pytest
 from engine import host
 from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
-from engine.drafters import FeatureHead, NGram
+from engine.drafters import FeatureHead, NGram, feature_drafter
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import PRIOR_ODDS
 from engine.errors import DraftlightError
@@ -22,7 +22,7 @@ from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
-from engine.target.prompt_cache import make_prompt_cache
+from engine.target.prompt_cache import make_prompt_cache, trim_to
 from tests.engine.families import tiny
 from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama
 
@@ -210,6 +210,21 @@ def test_a_head_that_knows_a_text_already_drafts_as_one_that_reads_it_anew(targe
     longer = PROMPT + first + [4, 8, 15]
     again = list(decode(target, longer, used, options, cache=cache))
     fresh = list(decode(target, longer, FeatureHead(head, target), options))
+    assert [[p.id for p in r.proposals] for r in again] == [[p.id for p in r.proposals] for r in fresh]
+    for ours, theirs in zip(again, fresh, strict=True):
+        assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
+
+
+@pytest.mark.parametrize("kept", [3, 12, 20])
+def test_after_an_edit_a_head_goes_on_where_the_cache_of_the_target_does(target, monkeypatch, kept):
+    head = random_head()
+    used, cache = FeatureHead(head, target), make_prompt_cache(target)
+    text = [*PROMPT, *emitted(decode(target, PROMPT, used, OPTIONS, cache=cache))]
+    edited = [*text[:kept], (text[kept] + 1) % VOCAB, 8, 1]
+    trim_to(cache, kept, "target")
+    fresh = list(decode(target, edited, FeatureHead(head, target), OPTIONS))
+    monkeypatch.setattr(feature_drafter, "read_prompt", lambda *_: pytest.fail("the target read the text once more"))
+    again = list(decode(target, edited, used, OPTIONS, cache=cache))
     assert [[p.id for p in r.proposals] for r in again] == [[p.id for p in r.proposals] for r in fresh]
     for ours, theirs in zip(again, fresh, strict=True):
         assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
