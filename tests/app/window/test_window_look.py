@@ -136,6 +136,7 @@ def test_every_control_can_be_reached_by_tab(qtbot: QtBot, open_window: Open) ->
     looks = []
     for widget in (tile, window.composer.edit):
         widget.setFocus()
+        window.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)  # as a real Tab key does; without, the style has no frame
         look = tile.grab().toImage()
         looks.append((look.pixelColor(look.width() // 2, 0), look.pixelColor(look.width() - 12, look.height() // 2)))
     assert looks[0][0] != looks[1][0], "a frame tells which button has the keyboard"
