@@ -11,8 +11,12 @@ def weighed(round_: Round) -> str:
     outlook = round_.outlook
     if outlook is None:
         return ""
-    rests = "" if round_.proposals or outlook.next_try is None else f" {rest(outlook).capitalize()}."
-    return f"{price(outlook)}.{rests}"
+    then = ""
+    if not round_.proposals and outlook.next_try is not None:
+        then = f" {rest(outlook).capitalize()}."
+    elif not round_.proposals and outlook.alpha >= outlook.needed:
+        then = " Even where that pays, a round goes without now and then, to measure what one takes."
+    return f"{price(outlook)}.{then}"
 
 
 def price(outlook: Outlook) -> str:

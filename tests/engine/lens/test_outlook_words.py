@@ -25,7 +25,12 @@ PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
             replace(PARKED, drafter="head", next_try=1),
             f"{PRICE}; the trained head has 0.29 lately. Drafting rests, next try in 1 round.",
         ),
-        (replace(PARKED, alpha=0.61, next_try=None), f"{PRICE}; the drafter has 0.61 lately."),
+        (replace(PARKED, next_try=None), f"{PRICE}; the drafter has 0.29 lately."),
+        (
+            replace(PARKED, alpha=0.61, next_try=None),
+            f"{PRICE}; the drafter has 0.61 lately. "
+            "Even where that pays, a round goes without now and then, to measure what one takes.",
+        ),
         (
             Outlook(1, 1.35, 0.18, 0.35, copies=True, drafter="ngram"),
             f"A round of 1 proposal takes 1.35 {LONGER} pays from a chance of 0.35; the copy at hand has 0.18.",
@@ -48,4 +53,5 @@ def test_that_it_rests_is_said_of_rounds_that_do() -> None:
         "drafting rests, next try in 20 rounds: a round of 2 proposals takes 1.30"
     )
     assert resting(replace(drafted, outlook=PARKED)) == "" and "rests" not in weighed(replace(drafted, outlook=PARKED))
+    assert weighed(replace(drafted, outlook=replace(PARKED, alpha=0.61))).endswith("has 0.61 lately.")
     assert resting(replace(plain, outlook=replace(PARKED, next_try=None))) == resting(plain) == weighed(plain) == ""
