@@ -14,6 +14,8 @@ from app.session.plain_baseline import Baseline
 from app.session.session import Answer
 
 SIDE, SPACING = 16, 8
+USUAL = {"speed_up": ("–", "not measured"), "tau": ("0.00", "expected 0.00")}
+"""The widest that an ordinary answer has, so that the tiles stand as they will from the first answer on."""
 
 
 class FigureTiles(QWidget):
@@ -27,7 +29,7 @@ class FigureTiles(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tiles = {key: Tile(name, DEFINITIONS[key]) for key, name in NAMES.items()}
+        self.tiles = {key: Tile(name, DEFINITIONS[key], USUAL.get(key, ("", ""))) for key, name in NAMES.items()}
         self._widest = {False: 0, True: 0}  # with units beside or below; grows only, so that figures do not wander
         self._arrangement = (0, False)
         self._grid = spaced(QGridLayout(self), SPACING, (SIDE, 5, SIDE, 0))

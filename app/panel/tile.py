@@ -10,10 +10,15 @@ from app.look.widgets import in_column, named, stretch
 
 
 class Tile(QPushButton):
-    """One figure with its name and unit; its definition is a tooltip, and whoever listens to `clicked` shows it in full."""
+    """One figure with its name and unit; its definition is a tooltip, and whoever listens to `clicked` shows it in full.
 
-    def __init__(self, name: str, definition: str) -> None:
+    Args:
+        usual: a figure and a unit as there may be, for which there is room from the beginning.
+    """
+
+    def __init__(self, name: str, definition: str, usual: tuple[str, str] = ("", "")) -> None:
         super().__init__()
+        self._usual = usual
         self.setObjectName("tile")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.name = named(QLabel(name), "tileName")
@@ -71,6 +76,9 @@ class Tile(QPushButton):
         if not self.earlier.isHidden():
             shown.append((self.earlier, self.earlier_unit))
         widths = [(value.sizeHint().width(), unit.sizeHint().width()) for value, unit in shown]
+        figures = zip((self.value, self.unit), self._usual, strict=True)
+        value, unit = (label.fontMetrics().horizontalAdvance(words) for label, words in figures)
+        widths.append((value, unit))
         figure = max(max(pair) if stacked else pair[0] + 5 + pair[1] for pair in widths)
         margins = self.column.contentsMargins()
         return margins.left() + margins.right() + 2 + max(self.name.sizeHint().width(), figure)

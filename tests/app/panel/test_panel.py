@@ -175,9 +175,16 @@ def test_the_figures_are_whole_and_in_line_at_every_width(qtbot: QtBot, width: i
     qtbot.addWidget(figures)
     figures.setStyleSheet(stylesheet(themes.DARK, 1.0))
     figures.set_look(1.0)
-    figures.show_answer(answered(story_rounds(STORY * 3))[1], Baseline(10.0, 32))
     figures.resize(width, 200)
     figures.show()
+    QApplication.processEvents()
+    empty = [tile.pos() for tile in figures.tiles.values()]
+    answer = answered(story_rounds(STORY * 3))[1]
+    figures.show_answer(answer, None)
+    QApplication.processEvents()
+    if width > 320:
+        assert [tile.pos() for tile in figures.tiles.values()] == empty, "they stand where they will from the beginning"
+    figures.show_answer(answer, Baseline(10.0, 32))
     QApplication.processEvents()
     for tile in figures.tiles.values():
         for label in (tile.name, tile.value, tile.unit):
