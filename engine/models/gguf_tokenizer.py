@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
 from engine.models.pieces import CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
-from engine.models.tokenizer import Special, Tokenizer
+from engine.models.tokenizer import Special, Tokenizer, explained
 
 NAMED = {
     "bos_token": "bos",
@@ -137,10 +137,8 @@ def _byte_level(
 
 
 def _byte_level_backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSplit) -> Backend:
-    try:
+    with explained("The file's tokenizer is damaged", "Download the file again."):  # merges of unknown tokens, say
         backend = Backend(models.BPE(vocab=ids, merges=merges, ignore_merges=split.whole_words_first))
-    except Exception as error:  # tokenizers raises bare Exception for merges of unknown tokens
-        raise DraftlightError(f"The file's tokenizer is damaged: {error}. Download the file again.") from error
     backend.pre_tokenizer = split.made()
     return backend
 

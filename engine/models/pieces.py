@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from engine.errors import DraftlightError
-from engine.models.tokenizer import Special
+from engine.models.tokenizer import Special, explained
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 SPACE = "\u2581"
@@ -91,10 +90,8 @@ class Pieces:
 
     def backends(self) -> tuple[Backend, Backend]:
         """One that knows no control token, and one that knows them all. DraftlightError where they cannot be made."""
-        try:
+        with explained("The tokenizer is damaged", "Download the model again."):
             plain, full = self._backend(), self._backend()
-        except Exception as error:  # tokenizers raises bare Exception
-            raise DraftlightError(f"The tokenizer is damaged: {error}. Download the model again.") from error
         own = [piece for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED]
         for backend in (plain, full):
             backend.add_tokens([AddedToken(piece, normalized=False) for piece in own])

@@ -208,13 +208,18 @@ def _fits_gguf(value: Any) -> bool:
     return isinstance(value, (bool, float)) or (isinstance(value, int) and -(2**63) <= value < 2**64)
 
 
+_EXPERTS = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 64}
+_SCALES = {"logit_scale": 8.0, "residual_scale": 0.5, "embedding_scale": 2.0, "attention.scale": 0.25}
+_STRETCHED = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
+_WINDOW = {"attention.sliding_window": 16}
 _OF_KIND: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "qwen3": {},
-    "phi3": {},
-    "gemma3": {"attention.sliding_window": 16},
+    "qwen2": _STRETCHED,
+    "qwen2moe": {**_EXPERTS, "expert_shared_feed_forward_length": 64},
+    "qwen3moe": _EXPERTS,
+    "gemma2": {**_WINDOW, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+    "gemma3": _WINDOW,
     "gemma4": {
-        "attention.sliding_window": 16,
+        **_WINDOW,
         "attention.sliding_window_pattern": [True, False],
         "attention.key_length": 32,
         "attention.value_length": 32,
@@ -225,19 +230,19 @@ _OF_KIND: dict[str, dict[str, Any]] = {
         "embedding_length_per_layer_input": 0,
         "final_logit_softcapping": 30.0,
     },
-    "gpt-oss": {
-        "expert_count": 4,
-        "expert_used_count": 2,
-        "expert_feed_forward_length": 64,
-        "attention.sliding_window": 16,
-    },
-    "granite": {"logit_scale": 8.0, "residual_scale": 0.5, "embedding_scale": 2.0, "attention.scale": 0.25},
-    "cohere2": {"attention.layer_norm_epsilon": 1e-5, "logit_scale": 0.25, "attention.sliding_window": 16},
+    "gpt-oss": {**_EXPERTS, **_WINDOW, **_STRETCHED},
+    "granite": _SCALES,
+    "granitemoe": {**_EXPERTS, **_SCALES},
+    "command-r": {"attention.layer_norm_epsilon": 1e-5, "logit_scale": 0.25},
+    "cohere2": {**_WINDOW, "attention.layer_norm_epsilon": 1e-5, "logit_scale": 0.25},
+    "starcoder2": {"attention.layer_norm_epsilon": 1e-5},
 }
-"""What else GGUF files of these architectures say."""
+"""What GGUF files of some architectures say besides what all of them do."""
 
 
 def _gguf_models() -> list[bytes]:
+    from engine.files.gguf_architectures import ARCHITECTURES
+
     tensors: dict[str, Any] = {"token_embd.weight": ["F32", [275, 64]], "output_norm.weight": ["F32", [64]]}
     for layer in range(2):
         tensors |= {f"blk.{layer}.attn_q.weight": ["Q8_0", [64, 64]], f"blk.{layer}.attn_norm.weight": ["F32", [64]]}
@@ -252,8 +257,8 @@ def _gguf_models() -> list[bytes]:
     of_kind = [
         {key.replace("llama.", f"{kind}."): entry for key, entry in plain.items()}
         | {"general.architecture": kind}
-        | {f"{kind}.{key}": entry for key, entry in own.items()}
-        for kind, own in _OF_KIND.items()
+        | {f"{kind}.{key}": entry for key, entry in _OF_KIND.get(kind, {}).items()}
+        for kind in ARCHITECTURES
     ]
     return [json.dumps({"metadata": one, "tensors": tensors}).encode() for one in (*of_kind, plain | spelled)]
 
