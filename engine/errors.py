@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import reprlib
 import sys
-from typing import TypeGuard
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
+
+Limits = Mapping[str, tuple[Callable[[Any], bool], str]]
+"""By field: whether a value is possible, and in words which are."""
 
 
 class DraftlightError(Exception):
@@ -19,6 +23,13 @@ def require(holds: bool, name: str, wanted: str, value: object) -> None:
     """Refuse an impossible value of a field with a ValueError that names it and says what is possible."""
     if not holds:
         raise ValueError(f"{name} must be {wanted}, not {reprlib.repr(value)}")
+
+
+def require_fields(value: object, limits: Limits, joint: str = "_") -> None:
+    """Refuse a value one of whose fields is impossible, as `require`. `joint`: what stands in messages between words of names."""
+    for name, (fits, wanted) in limits.items():
+        field = getattr(value, name)
+        require(fits(field), name.replace("_", joint), wanted, field)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

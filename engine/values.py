@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal, get_args
 
 from engine.drafter_kinds import NO_DRAFTER
-from engine.errors import is_number, is_whole, require
+from engine.errors import Limits, is_number, is_whole, require_fields
 from engine.files.recommended_sampling import Sampling
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
@@ -47,6 +47,35 @@ KV_BITS = (8, 4)
 """What a quantised K/V cache may have."""
 SEED_LIMIT = 2**53
 """Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""
+
+
+def _is_from_0(value: object) -> bool:
+    return is_whole(value) and value >= 0
+
+
+_LIMITS: Limits = {
+    "rule": (lambda rule: rule in RULES, f"one of {', '.join(RULES)}"),
+    "temperature": (lambda value: is_number(value) and value >= 0, "a number of at least 0"),
+    "top_p": (lambda value: is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    "top_k": (_is_from_0, "a whole number of at least 0"),
+    "min_p": (lambda value: is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    "repetition_penalty": (lambda value: is_number(value) and value > 0, "a number above 0"),
+    "repetition_context": (_is_from_0, "a whole number of at least 0"),
+    "seed": (lambda seed: seed is None or (_is_from_0(seed) and seed < SEED_LIMIT), "None or a whole number from 0 to 2^53 - 1"),
+    "gamma": (
+        lambda gamma: gamma == "auto" or (is_whole(gamma) and 1 <= gamma <= MAX_GAMMA),
+        f'a whole number from 1 to {MAX_GAMMA}, or "auto"',
+    ),
+    "max_tokens": (lambda value: is_whole(value) and value >= 1, "a whole number of at least 1"),
+    "stop": (
+        lambda stop: isinstance(stop, tuple) and all(isinstance(text, str) and text for text in stop),
+        "a list of non-empty strings",
+    ),
+    "kv_bits": (lambda bits: bits is None or bits in KV_BITS, "None, 4 or 8"),
+    "analyse": (lambda value: isinstance(value, bool), "True or False"),
+    "phase_every": (_is_from_0, "a whole number of at least 0"),
+}
+"""Of `DecodingOptions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,47 +117,7 @@ class DecodingOptions:
     def __post_init__(self) -> None:
         if isinstance(self.stop, list):
             object.__setattr__(self, "stop", tuple(self.stop))
-        require(self.rule in RULES, "rule", f"one of {', '.join(RULES)}", self.rule)
-        require(is_number(self.temperature) and self.temperature >= 0, "temperature", "a number of at least 0", self.temperature)
-        require(is_number(self.top_p) and 0 <= self.top_p <= 1, "top_p", "a number from 0 to 1", self.top_p)
-        require(is_whole(self.top_k) and self.top_k >= 0, "top_k", "a whole number of at least 0", self.top_k)
-        require(is_number(self.min_p) and 0 <= self.min_p <= 1, "min_p", "a number from 0 to 1", self.min_p)
-        require(
-            is_number(self.repetition_penalty) and self.repetition_penalty > 0,
-            "repetition_penalty",
-            "a number above 0",
-            self.repetition_penalty,
-        )
-        require(
-            is_whole(self.repetition_context) and self.repetition_context >= 0,
-            "repetition_context",
-            "a whole number of at least 0",
-            self.repetition_context,
-        )
-        require(
-            self.seed is None or (is_whole(self.seed) and 0 <= self.seed < SEED_LIMIT),
-            "seed",
-            "None or a whole number from 0 to 2^53 - 1",
-            self.seed,
-        )
-        require(
-            self.gamma == "auto" or (is_whole(self.gamma) and 1 <= self.gamma <= MAX_GAMMA),
-            "gamma",
-            f'a whole number from 1 to {MAX_GAMMA}, or "auto"',
-            self.gamma,
-        )
-        require(is_whole(self.max_tokens) and self.max_tokens >= 1, "max_tokens", "a whole number of at least 1", self.max_tokens)
-        require(
-            isinstance(self.stop, tuple) and all(isinstance(text, str) and text for text in self.stop),
-            "stop",
-            "a list of non-empty strings",
-            self.stop,
-        )
-        require(self.kv_bits is None or self.kv_bits in KV_BITS, "kv_bits", "None, 4 or 8", self.kv_bits)
-        require(isinstance(self.analyse, bool), "analyse", "True or False", self.analyse)
-        require(
-            is_whole(self.phase_every) and self.phase_every >= 0, "phase_every", "a whole number of at least 0", self.phase_every
-        )
+        require_fields(self, _LIMITS)
 
     def replace(self, **changes: Any) -> DecodingOptions:
         """A copy with other values, validated like any other."""

@@ -88,12 +88,11 @@ def run(arguments: argparse.Namespace) -> int:
     from app.cli.bench import bench
 
     prompts = checked(arguments, lambda: read_prompts(arguments.prompts, arguments.limit))
-    drafters = arguments.drafters or benched(arguments.target or "builtin")
     request = request_of(
         BenchRequest,
         arguments,
         prompts=prompts,
-        drafters=drafters,
+        drafters=arguments.drafters or benched(arguments.target or "builtin"),
         minutes=arguments.minutes or None,
         journals=str(data_folder() / "bench"),
     )

@@ -143,8 +143,7 @@ def _time(seconds: float) -> str:
 
 def _print(text: str, end: str = "\n") -> None:
     """To standard output; what a text contains must not command the terminal."""
-    shown = without_controls(text) if sys.stdout.isatty() else text
-    print(shown, end=end)
+    print(without_controls(text) if sys.stdout.isatty() else text, end=end)
 
 
 def _print_json(value: object) -> int:

@@ -101,8 +101,7 @@ def _lines(runs: list[TextRun]) -> int:
 
 
 def _head(drawing: Drawing, trace: Trace) -> None:
-    palette = drawing.palette
-    drawing.text(MARGIN, 62, "Draftlight", palette.text, 24, bold=True)
+    drawing.text(MARGIN, 62, "Draftlight", drawing.palette.text, 24, bold=True)
     target = trace.part("target").get("name") or "unknown target"
     drafter = trace.part("drafter").get("name") or NO_DRAFTER
     with_drafter = "without a drafter" if drafter == NO_DRAFTER else f"drafted by {Path(str(drafter)).name}"

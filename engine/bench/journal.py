@@ -49,11 +49,10 @@ _WORDS = {
 def state_of(request: BenchRequest, setup: BenchSetup) -> dict[str, Any]:
     """Everything that measurements depend on, by the keys of `_WORDS`."""
     asked = plain(request)
-    digest = hashlib.sha256(json.dumps(asked["prompts"]).encode()).hexdigest()
     found = {
         "target": [setup.target.name, setup.target.sha256],
         "drafters": [[drafter.name, drafter.sha256] for drafter in setup.drafters],
-        "prompts": digest,
+        "prompts": hashlib.sha256(json.dumps(asked["prompts"]).encode()).hexdigest(),
         "versions": provenance.versions(),
         "machine": {**provenance.hardware(), "device": setup.device},
     }
@@ -72,8 +71,7 @@ class Journal:
     def __init__(self, folder: Path, state: Mapping[str, Any], anew: bool = False) -> None:
         """`anew`: forget what was measured. Raises OSError where nothing can be written."""
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"{hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:16]}.jsonl"
-        self._path = folder / name
+        self._path = folder / f"{hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:16]}.jsonl"
         self.rows: list[BenchRow] = []
         self.messages: list[str] = []
         self.note = ""

@@ -134,8 +134,7 @@ class _Growing:
     def add(self, said: Said, message: StoredMessage) -> int:
         """A message behind what was said before; its number."""
         number = len(self.messages) + 1
-        parent = self.places.get(said[:-1])
-        self.messages.append(replace(message, id=number, parent=parent))
+        self.messages.append(replace(message, id=number, parent=self.places.get(said[:-1])))
         self.places[said] = number
         return number
 

@@ -6,7 +6,7 @@ Times are seconds since 1970. Numbers of conversations and messages are never us
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -253,20 +253,22 @@ def settings_to_json(settings: ChatSettings) -> dict[str, Any]:
     return {"version": SETTINGS_VERSION, **plain(settings), "options": options_to_json(settings.options)}
 
 
+_SOUND: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("system", "target", "drafter"), lambda value: isinstance(value, str)),
+    "template": lambda value: isinstance(value, bool),
+    "thinking": lambda value: value in THINKINGS,
+    "overflow": lambda value: value in OVERFLOWS,
+}
+"""Whether what a file holds of `ChatSettings` is possible."""
+
+
 def settings_from_json(value: object) -> ChatSettings:
     """The settings that `settings_to_json` wrote. What is missing, unknown or impossible falls back to its default: a
     conversation opens in any case."""
     if not isinstance(value, Mapping):
         return ChatSettings()
-    kept: dict[str, Any] = {name: value[name] for name in ("system", "target", "drafter") if isinstance(value.get(name), str)}
-    if isinstance(value.get("template"), bool):
-        kept["template"] = value["template"]
-    if value.get("thinking") in THINKINGS:
-        kept["thinking"] = value["thinking"]
-    if value.get("overflow") in OVERFLOWS:
-        kept["overflow"] = value["overflow"]
-    options = value.get("options")
-    return ChatSettings(**kept, options=sound_options(options if isinstance(options, Mapping) else {}))
+    kept: dict[str, Any] = {name: value[name] for name, is_sound in _SOUND.items() if name in value and is_sound(value[name])}
+    return ChatSettings(**kept, options=sound_options(table(value.get("options"))))
 
 
 def making_to_json(made: Making) -> dict[str, Any]:

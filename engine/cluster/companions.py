@@ -254,11 +254,10 @@ class Ranks:
         """Writes down who runs, for `running`; removed with the other files."""
         path = _notes() / f"{os.getpid()}-{id(self)}.json"
         self._files.append(path)
-        commands = {str(pid): _command_of(pid) for pid in (os.getpid(), *self.pids)}
         entry = {
             "starter": os.getpid(),
             "followers": self.pids,
-            "commands": commands,
+            "commands": {str(pid): _command_of(pid) for pid in (os.getpid(), *self.pids)},
             "began": time.time(),
             "cluster": plain(self._cluster),
         }

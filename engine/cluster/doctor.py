@@ -52,8 +52,7 @@ def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
     """
     places = addresses(cluster)
     with ThreadPoolExecutor(cluster.size) as together:
-        ranks = range(cluster.size)
-        answers = list(together.map(lambda rank: _ask(cluster, rank, target, places[rank]), ranks))
+        answers = list(together.map(lambda rank: _ask(cluster, rank, target, places[rank]), range(cluster.size)))
     found: list[Finding] = []
     own = answers[0]
     for rank, answer in enumerate(answers):

@@ -121,8 +121,7 @@ def agree(group: Group, mark: bytes, reason: str = "") -> tuple[int, str] | None
     Returns:
         the first rank that could not load it, or loaded another model than rank 0, with its reason; None if all agree.
     """
-    own = [int(number) for number in np.frombuffer(mark, np.int32)]
-    rows = group.exchange([len(mark), *own])
+    rows = group.exchange([len(mark), *np.frombuffer(mark, np.int32).tolist()])
     differing = [rank for rank in range(group.size) if not rows[rank][0] or (rows[rank] != rows[0]).any()]
     if not differing:
         return None

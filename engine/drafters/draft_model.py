@@ -89,8 +89,7 @@ class DraftModel:
         self._committed, self._read = list(tokens), common
         if self._is_full:
             return True
-        complete = read_prompt(self._known, self._cache, self._committed[common:-1], proceed, self._chunk)
-        if not complete:
+        if not read_prompt(self._known, self._cache, self._committed[common:-1], proceed, self._chunk):
             self._reset()
             return False
         self._read = len(self._committed) - 1
@@ -151,8 +150,7 @@ class DraftModel:
     def _first_step(self) -> mx.array:
         """(draft width,) logits after all committed tokens."""
         if self._queued is None:
-            pending = mx.array(self._committed[self._read :])
-            self._queued = self._step(pending)
+            self._queued = self._step(mx.array(self._committed[self._read :]))
             self._read = len(self._committed)
         queued, self._queued = self._queued, None
         return queued

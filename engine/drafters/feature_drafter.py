@@ -164,8 +164,7 @@ class FeatureDrafter:
             self.listen(self._target, tokens)
         if self._is_full or self._rows == len(tokens) - 1:
             return True
-        heard = hearing(self, proceed)
-        if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], heard):
+        if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], hearing(self, proceed)):
             return True
         self._reset()
         return False

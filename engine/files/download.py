@@ -185,8 +185,7 @@ class Download:
 
     def _run(self, folder: Path) -> Path:
         files = sorted(self.offer.files, key=lambda file: file.size)
-        here = {file: self._at_hand(folder, file) for file in files}
-        self._done = sum(here.values())
+        self._done = sum(self._at_hand(folder, file) for file in files)
         self._check_room(folder, self.offer.size - self._done)
         for file in files:
             self._go_on()

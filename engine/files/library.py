@@ -172,13 +172,12 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
     seen: set[Path] = set()
     own = builtin.builtin_path().parent
     home = Path.home()
-    ollama = Path(os.environ.get("OLLAMA_MODELS", home / ".ollama" / "models"))
     sources = [
         *((path, name, source) for path, name, source in _of_a_folder(models_folder(), OWN) if own != path.parent),
         *_of_hub(hub_cache()),
         *_of_a_folder(home / ".lmstudio" / "models", "LM Studio"),
         *_of_a_folder(home / ".cache" / "lm-studio" / "models", "LM Studio"),
-        *_of_ollama(ollama),
+        *_of_ollama(Path(os.environ.get("OLLAMA_MODELS", home / ".ollama" / "models"))),
         *((path, path.name.removesuffix(".gguf"), str(folder)) for folder in folders for path in _below(folder)),
     ]
     for path, name, source in sources:

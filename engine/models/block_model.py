@@ -507,8 +507,7 @@ def _assembled(
             mode=quantised.get("mode", "affine"),
             class_predicate=lambda path, module: hasattr(module, "to_quantized") and f"{path}.scales" in arrays,
         )
-    expected = dict(tree_flatten(model.parameters()))
-    _require_exactly(expected, arrays, folder)
+    _require_exactly(dict(tree_flatten(model.parameters())), arrays, folder)
     if "confidence_head" in model and model.confidence_head.width not in model.confidence_widths:
         raise DraftlightError(
             f"{folder} is not a block drafter that Draftlight knows how to run: its confidence head reads something else."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from engine.errors import is_whole, require
+from engine.errors import Limits, is_whole, require_fields
 from engine.statistics import ChiSquare
 from engine.values import SEED_LIMIT, ModelInfo
 
@@ -28,6 +28,14 @@ NEEDS_DISTRIBUTION: tuple[Plant, ...] = ("shared-noise", "stale-noise", "unfilte
 """Without effect on a drafter whose proposals are deterministic."""
 
 
+_LIMITS: Limits = {
+    "seed": (lambda seed: is_whole(seed) and 0 <= seed < SEED_LIMIT, "a whole number from 0 to 2^53 - 1"),
+    "effort": (lambda effort: effort in EFFORTS, f"one of {', '.join(EFFORTS)}"),
+    "plant": (lambda plant: plant is None or plant in PLANTS, f"one of {', '.join(PLANTS)}"),
+}
+"""Of `ProveRequest`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProveRequest:
     """Checks of exactness to run on a pair.
@@ -45,9 +53,7 @@ class ProveRequest:
     plant: Plant | None = None
 
     def __post_init__(self) -> None:
-        require(is_whole(self.seed) and 0 <= self.seed < SEED_LIMIT, "seed", "a whole number from 0 to 2^53 - 1", self.seed)
-        require(self.effort in EFFORTS, "effort", f"one of {', '.join(EFFORTS)}", self.effort)
-        require(self.plant is None or self.plant in PLANTS, "plant", f"one of {', '.join(PLANTS)}", self.plant)
+        require_fields(self, _LIMITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from engine.errors import require
+from engine.errors import Limits, require, require_fields
 from engine.values import SEED_LIMIT
 
 Stage = Literal["text", "features", "train", "folder"]
@@ -22,6 +23,42 @@ DEFAULT_WRITE = 1_000_000
 """Answer tokens to write where no text is given: heads trained on less over-fit."""
 DEFAULT_MINUTES = 60.0
 SUFFIXES = (".txt", ".md", ".jsonl", ".npz")
+
+
+def _whole(least: int, most: int | None = None) -> tuple[Callable[[Any], bool], str]:
+    """The limits of a whole number that may be left out."""
+
+    def fits(value: object) -> bool:
+        """Whether it lies between them."""
+        return value is None or (isinstance(value, int) and value >= least and (most is None or value <= most))
+
+    return fits, f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+
+
+_LIMITS: Limits = {
+    "write": _whole(0),
+    "vocabulary": _whole(16),
+    "steps_back": _whole(1, 16),
+    "layers": _whole(1, 16),
+    "block_size": _whole(1, 32),
+    "anchors": _whole(1),
+    "steps": _whole(1),
+    "batch_tokens": _whole(64),
+    "longest": _whole(32),
+    "patience": _whole(0),
+    "seed": _whole(0, SEED_LIMIT - 1),
+    "minutes": (lambda minutes: minutes is None or (math.isfinite(minutes) and minutes > 0), "a number above 0"),
+    "learning_rate": (lambda rate: math.isfinite(rate) and rate > 0, "above 0"),
+    "variation": (lambda weight: math.isfinite(weight) and weight >= 0, "at least 0"),
+    "copied": (lambda weight: 0 <= weight <= 1, "a number from 0 to 1"),
+    "taps": (
+        lambda taps: taps is None or (bool(taps) and min(taps) >= 0 and list(taps) == sorted(set(taps))),
+        "distinct layer numbers from 0, in ascending order",
+    ),
+    "kind": (lambda kind: kind in KINDS, f"one of {', '.join(KINDS)}"),
+    "stage": (lambda stage: stage is None or stage in STAGES, f"one of {', '.join(STAGES)}"),
+}
+"""Of `TrainRequest`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +118,11 @@ class TrainRequest:
     command: str = ""
 
     def __post_init__(self) -> None:
-        _whole("write", self.write, 0)
-        _whole("vocabulary", self.vocabulary, 16)
-        _whole("steps-back", self.steps_back, 1, 16)
-        _whole("layers", self.layers, 1, 16)
-        _whole("block-size", self.block_size, 1, 32)
-        _whole("anchors", self.anchors, 1)
-        _whole("steps", self.steps, 1)
-        _whole("batch-tokens", self.batch_tokens, 64)
-        _whole("longest", self.longest, 32)
-        _whole("patience", self.patience, 0)
-        _whole("seed", self.seed, 0, SEED_LIMIT - 1)
+        require_fields(self, _LIMITS, "-")
         require(bool(self.temperatures), "temperature", "at least one number", self.temperatures)
         for temperature in self.temperatures:
             require(math.isfinite(temperature) and temperature >= 0, "temperature", "numbers of at least 0", temperature)
-        if self.minutes is not None:
-            require(math.isfinite(self.minutes) and self.minutes > 0, "minutes", "a number above 0", self.minutes)
-            require(self.steps is None, "minutes", "omitted when steps is given", self.minutes)
-        require(math.isfinite(self.learning_rate) and self.learning_rate > 0, "learning-rate", "above 0", self.learning_rate)
-        require(math.isfinite(self.variation) and self.variation >= 0, "variation", "at least 0", self.variation)
-        require(0 <= self.copied <= 1, "copied", "a number from 0 to 1", self.copied)
-        if self.taps is not None:
-            orderly = bool(self.taps) and min(self.taps) >= 0 and list(self.taps) == sorted(set(self.taps))
-            require(orderly, "taps", "distinct layer numbers from 0, in ascending order", self.taps)
-        require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
-        require(self.stage is None or self.stage in STAGES, "stage", f"one of {', '.join(STAGES)}", self.stage)
+        require(self.minutes is None or self.steps is None, "minutes", "omitted when steps is given", self.minutes)
 
     @property
     def work_folder(self) -> Path:
@@ -163,9 +180,3 @@ class Trained:
 def _accepted(chances: tuple[float, ...]) -> float:
     """How many proposals of a chain are accepted in expectation, each position independent of the ones before."""
     return sum(accumulate(chances, mul))
-
-
-def _whole(name: str, value: int | None, least: int, most: int | None = None) -> None:
-    fits = value is None or (isinstance(value, int) and value >= least and (most is None or value <= most))
-    upper = "" if most is None else f" and at most {most}"
-    require(fits, name, f"a whole number of at least {least}{upper}", value)

@@ -196,11 +196,10 @@ class _AnswerRun:
         created = datetime.now(UTC)
         path = Path(self._request.trace_path) if self._request.trace_path else traces_folder() / trace_name(created)
         writer = Writer(path, self._header(created))
-        options = self._request.options
         self._emit(
             RunStarted(
                 self._run.id,
-                options,
+                self._request.options,
                 len(self._read),
                 self._drafter.name,
                 None if writer.failure else str(path),

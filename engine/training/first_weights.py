@@ -58,8 +58,7 @@ def frequent_tokens(examples: Sequence[Example], size: int, vocabulary: int) -> 
     for example in examples:
         answers += np.bincount(example.tokens[example.prompt_length :], minlength=vocabulary)
         everything += np.bincount(example.tokens, minlength=vocabulary)
-    order = np.lexsort((np.arange(vocabulary), -everything, -answers))
-    return np.sort(order[:size]).astype(np.int32)
+    return np.sort(np.lexsort((np.arange(vocabulary), -everything, -answers))[:size]).astype(np.int32)
 
 
 def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, seed: int) -> HeadModel:

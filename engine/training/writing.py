@@ -173,8 +173,7 @@ class SelfplayWriter:
     def _finish(self, batch: _Batch) -> None:
         """Write until every row has ended."""
         count = len(batch.prompts)
-        generator = np.random.default_rng(list(batch.seed.encode()))
-        uniforms = generator.random((batch.limit, count))
+        uniforms = np.random.default_rng(list(batch.seed.encode())).random((batch.limit, count))
         rows = np.flatnonzero(~np.array(batch.ended))
         step = max((len(batch.tokens[row]) for row in rows), default=0)
         if not len(rows):
