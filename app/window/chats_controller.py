@@ -40,7 +40,7 @@ class ChatsController(QObject):
         if keeper is None:
             return
         keeper.write(ChatStore.import_traces, self._imported)
-        keeper.tidy()
+        keeper.tidy(self._chat.tell_stored)  # traces may take less now
 
     def open(self, number: int, message: int | None = None, then: Callable[[], object] | None = None) -> None:
         """Shows a chat, on the way to one of its messages if one is named, and calls `then`; an answer that is under way is

@@ -33,7 +33,9 @@ class SamplingPopover(QFrame):
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
         named(self, "popover", "Sampling options")
         self._settings = Settings()
+        self._knows_model = False
         self._sampling: Sampling = ()
+        self._knows_model = False
         self.body = named(QWidget(), "panelBody")
         form = QFormLayout(self.body)
         form.setContentsMargins(0, 0, 0, 0)
@@ -69,6 +71,7 @@ class SamplingPopover(QFrame):
         """Leaves out what the loaded model has no use for, and says so."""
         box, words = self.fields["thinking"].widget, BY_NAME["thinking"].words
         self._sampling = () if model is None or model.sampling is None else model.sampling
+        self._knows_model = model is not None
         self._show_recommended()
         switches = model is None or model.switches_thinking
         box.setEnabled(switches)
@@ -80,11 +83,17 @@ class SamplingPopover(QFrame):
         told = [f"{BY_NAME[name].title.lower()} {value:g}" for name, value in self._sampling if name in BY_NAME]
         said = ",\n".join(", ".join(told[first : first + 2]) for first in range(0, len(told), 2))
         in_force = all(getattr(self._settings, name) == value for name, value in self._sampling)
-        self.recommended.setText(said or "None for this model")
+        self.recommended.setText(said or ("None for this model" if self._knows_model else "No model loaded yet"))
         self.recommended.setEnabled(bool(self._sampling) and not in_force)
         words = f"The sampling that the publisher of the model recommends{' is set' if in_force else ': click to set it'}."
         self.recommended.setAccessibleName(f"Recommended by the model: {' '.join(said.split()) or 'nothing'}")
-        self.recommended.setToolTip(f"<p>{words if said else 'The publisher of this model recommends no sampling.'}</p>")
+        if not said:
+            words = (
+                "The publisher of this model recommends no sampling."
+                if self._knows_model
+                else "Its files tell once it is loaded."
+            )
+        self.recommended.setToolTip(f"<p>{words}</p>")
 
     def _use_recommended(self) -> None:
         for name, value in self._sampling:

@@ -220,6 +220,15 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
         store.finish_answer(begun.message, "complete", "Long.", trace_path=str(path))
     window.sidebar.read()
     qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 2.0 MB")
+    window.chats.restore()
+    qtbot.waitUntil(lambda: "kB" in window.sidebar.traces.text())  # compressed, as at each start
+    with ChatStore(home) as store:
+        path = store.traces.new_path()
+        path.write_bytes(b"x" * 2_000_000)
+        begun = store.begin_answer(about.id, begun.message, Making(), trace_path=str(path))
+        store.finish_answer(begun.message, "complete", "Long.", trace_path=str(path))
+    window.sidebar.read()
+    qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 2.0 MB")
     window.sidebar.traces.click()
     (dialog,) = window.findChildren(TracesDialog)
     qtbot.waitUntil(lambda: dialog.table.rowCount() == 1)

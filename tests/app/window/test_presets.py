@@ -137,6 +137,8 @@ def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: 
     window, engine = open_window(temperature=1.0)
     button = window.options.recommended
     assert not button.isEnabled() and "recommends no sampling" in button.toolTip()
+    window.options.show_model(None)
+    assert (button.text(), button.isEnabled()) == ("No model loaded yet", False)
     sampling = (("temperature", 0.6), ("top_k", 20), ("top_p", 0.95))
     engine.say(LoadFinished(replace(MODEL, sampling=sampling), 0.1))
     qtbot.waitUntil(lambda: button.isEnabled())
