@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor
 
 from app.charts.chart import Chart, cosmetic
 from app.charts.data import Material, Words, legend, said, step_above
+from app.look.marks import faded
 from app.look.theme import Theme
 from engine.lens.tally import Tally
 
@@ -29,8 +30,7 @@ class PositionChart(Chart):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Fills both sets of bars in the colour of accepted tokens, fainter for the share of all that were drafted."""
         super().set_look(theme, scale)
-        light = QColor(theme.accepted)
-        light.setAlpha(90)
+        light = faded(theme.accepted, 90)
         self.judged.setOpts(brush=QColor(theme.accepted), pen=cosmetic(theme.accepted))
         self.drafted.setOpts(brush=light, pen=cosmetic(light))
 
@@ -71,9 +71,7 @@ class LengthsChart(Chart):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Fills the counted bars with the accent colour and outlines the expected ones with a dashed line."""
         super().set_look(theme, scale)
-        filled = QColor(theme.accent)
-        filled.setAlpha(205)
-        self.counted.setOpts(brush=filled, pen=cosmetic(theme.accent))
+        self.counted.setOpts(brush=faded(theme.accent, 205), pen=cosmetic(theme.accent))
         pen = cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.4 * self.devicePixelRatioF())
         self.expected.setOpts(brush=QColor(0, 0, 0, 0), pen=pen)
 

@@ -12,6 +12,7 @@ from PySide6.QtGui import QBrush, QColor, QPainter
 
 from app.charts.chart import Band, Chart, Label, cosmetic, set_line
 from app.charts.data import Material, Words, column_spreads, columns, curves, legend, mean_of, said, step_above
+from app.look.marks import faded
 from app.look.theme import Theme
 from app.look.wording import RULE_TITLES
 from engine.lens.bins import proposals_shown
@@ -66,9 +67,9 @@ class RoundCells(pg.GraphicsObject):
         # hatching is drawn in device pixels, so the brush must undo the view's scale
         undo = painter.worldTransform().inverted()[0]
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(_faded(theme.accepted, 205))
+        painter.setBrush(faded(theme.accepted, 205))
         painter.drawRects(cells["accepted"])
-        painter.setBrush(_faded(theme.rejected, 70))
+        painter.setBrush(faded(theme.rejected, 70))
         painter.drawRects(cells["rejected"])
         hatch = QBrush(QColor(theme.rejected), Qt.BrushStyle.BDiagPattern)
         hatch.setTransform(undo)
@@ -76,7 +77,7 @@ class RoundCells(pg.GraphicsObject):
         painter.setPen(cosmetic(theme.rejected))
         painter.drawRects(cells["rejected"])
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(cosmetic(_faded(theme.unjudged, 150)))
+        painter.setPen(cosmetic(faded(theme.unjudged, 150)))
         painter.drawRects(cells["unjudged"])
         if across > 0 and up > 0:
             half, tall = max(3.0, 0.38 * self._each * across) / across, 5 / up
@@ -103,12 +104,6 @@ class RoundCells(pg.GraphicsObject):
         return cells
 
 
-def _faded(colour: str, alpha: int) -> QColor:
-    result = QColor(colour)
-    result.setAlpha(alpha)
-    return result
-
-
 class ProposalsChart(Chart):
     """What became of the proposals of each round; in the strip below, what was accepted lately and what each rule would."""
 
@@ -126,7 +121,7 @@ class ProposalsChart(Chart):
         """Passes the theme on to the cells and gives each curve its colour and dashes."""
         super().set_look(theme, scale)
         self.cells.set_theme(theme)
-        self.band.set_colour(_faded(theme.accepted, 60))
+        self.band.set_colour(faded(theme.accepted, 60))
         for name, (colour, style) in curve_styles(theme).items():
             self.curves[name].setPen(cosmetic(colour, style, (2.2 if name == "accepted" else 1.6) * self.devicePixelRatioF()))
 
@@ -195,7 +190,7 @@ class AlphaChart(Chart):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Colours the curve as accepted tokens are and, more faintly, the band of its interval."""
         super().set_look(theme, scale)
-        self.band.set_colour(_faded(theme.accepted, 60))
+        self.band.set_colour(faded(theme.accepted, 60))
         self.curve.setPen(cosmetic(theme.accepted, width=1.6 * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:

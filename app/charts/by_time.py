@@ -24,6 +24,7 @@ from app.charts.data import (
     spread_words,
     step_above,
 )
+from app.look.marks import faded
 from app.look.theme import Theme
 from engine.lens.tally import Floats, Tally
 from engine.types import PHASES
@@ -45,9 +46,7 @@ class ThroughputChart(Chart):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Colours the curve with the accent and the plain run's line dim and dashed."""
         super().set_look(theme, scale)
-        spread = QColor(theme.accent)
-        spread.setAlpha(60)
-        self.band.set_colour(spread)
+        self.band.set_colour(faded(theme.accent, 60))
         self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
         self.plain.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.2 * self.devicePixelRatioF()))
 

@@ -30,6 +30,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
 
 from app.charts.data import EDGE, Material, Words, empty_words
+from app.look.marks import smooth_painter
 from app.look.theme import Theme, mono_font
 from app.look.widgets import named
 from engine.lens.chart_kinds import CHARTS, ChartName
@@ -407,8 +408,7 @@ class Chart(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.hasFocus() and self._theme is not None:
-            painter = QPainter(self)
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter = smooth_painter(self)
             painter.setPen(QPen(QColor(self._theme.accent), 2))
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 5, 5)
             painter.end()

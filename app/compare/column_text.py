@@ -28,7 +28,7 @@ from app.conversation.floating_buttons import floating
 from app.conversation.letter_looks import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
-from app.look.marks import frame_focus
+from app.look.marks import faded, frame_focus
 from app.look.theme import DARK, Theme
 from app.look.widgets import tint
 from app.session.cursor import Cursor
@@ -403,10 +403,8 @@ class CompareText(QAbstractScrollArea):
         for y in (-2.5, 2.5):  # a sign of inequality
             painter.drawLine(QPointF(GUTTER - 5, middle + y), QPointF(GUTTER + 5, middle + y))
         painter.drawLine(QPointF(GUTTER + 3, middle - 7), QPointF(GUTTER - 3, middle + 7))
-        wash = QColor(colour)
-        wash.setAlpha(60)
         for box in parts:
-            painter.fillRect(box.adjusted(0, -2, 0, 3), wash)
+            painter.fillRect(box.adjusted(0, -2, 0, 3), faded(colour, 60))
             painter.fillRect(QRectF(box.left() - 1, box.top() - 3, 2, box.height() + 6), colour)
 
     # Qt

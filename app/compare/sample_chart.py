@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.compare.sample_tally import NUMBERS, SampleTally
 from app.look import theme as themes
+from app.look.marks import rounded, smooth_painter, write
 from app.look.theme import DARK, Theme
 from app.look.widgets import named
 from app.look.wording import RULE_TITLES
@@ -71,8 +72,7 @@ class SampleChart(QWidget):
         )
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter = smooth_painter(self)
         painter.fillRect(self.rect(), QColor(self.theme.background))
         tally = self.tally
         if tally is None or not tally.samples:
@@ -93,8 +93,7 @@ class SampleChart(QWidget):
         font = themes.body_font(self._scale * size / 13)
         font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
         painter.setFont(font)
-        painter.setPen(QColor(colour))
-        painter.drawText(QPointF(x, baseline), words)
+        write(painter, colour, QPointF(x, baseline), words)
         return x + painter.fontMetrics().horizontalAdvance(words)
 
     def _paint_acceptance(self, painter: QPainter, tally: SampleTally) -> float:
@@ -115,9 +114,7 @@ class SampleChart(QWidget):
             x, y = PAD, y + 18 * scale
         self._write(painter, x, y, words, theme.dim)
         track = QRectF(PAD, y + 12 * scale, self.width() - 2 * PAD, 14 * scale)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(theme.raised))
-        painter.drawRoundedRect(track, 3, 3)
+        rounded(painter, track, 3, QColor(theme.raised))
         painter.setBrush(QColor(theme.accepted))
         painter.drawRoundedRect(QRectF(track.left(), track.top(), max(2.0, track.width() * share), track.height()), 3, 3)
         low, high = (track.left() + track.width() * edge for edge in interval)

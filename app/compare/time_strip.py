@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.compare.comparison import Column
 from app.look import theme as themes
+from app.look.marks import faded
 from app.look.theme import DARK, Theme
 from app.session.cursor import Cursor, Place
 from engine.types import Round
@@ -184,16 +185,12 @@ class RoundStrip(QWidget):
             own.append(QRectF(left, y - height / 2 - 1, min(width, 4.0), 2))
         painter.setPen(Qt.PenStyle.NoPen)
         _fill(painter, accepted, QColor(theme.accepted))
-        faded = QColor(theme.rejected)
-        faded.setAlpha(70)
-        _fill(painter, rejected, faded)
+        _fill(painter, rejected, faded(theme.rejected, 70))
         _fill(painter, own, QColor(theme.dim))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(QColor(theme.rejected), 1))
         painter.drawLines([QLineF(cell.bottomLeft(), cell.topRight()) for cell in rejected if cell.width() > NARROW])
-        edge = QColor(theme.unjudged)
-        edge.setAlpha(150)
-        painter.setPen(QPen(edge, 1))
+        painter.setPen(QPen(faded(theme.unjudged, 150), 1))
         painter.drawRects([cell.adjusted(0.5, 0.5, -0.5, -0.5) for cell in unjudged if cell.width() > NARROW])
 
     def _paint_pointed(self, painter: QPainter) -> None:

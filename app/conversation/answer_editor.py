@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QFont, QKeyEvent
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QLabel, QPlainTextEdit, QWidget
 
 from app.look.placing import part_on_screen
-from app.look.widgets import in_column, named
+from app.look.widgets import PassingDialog, in_column, named
 
 WORDS = (
     "What you keep stands beside the answer as another version, and your next messages build on it. It has no rounds and no "
@@ -30,7 +30,7 @@ class TextOfAnswer(QPlainTextEdit):
             super().keyPressEvent(event)
 
 
-class AnswerEditor(QDialog):
+class AnswerEditor(PassingDialog):
     """Signals:
     kept: (text) the user wants this text as another version.
     """
@@ -38,11 +38,8 @@ class AnswerEditor(QDialog):
     kept = Signal(str)
 
     def __init__(self, text: str, font: QFont, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__(parent, "answerEditor", "Edit answer")
         self._before = text
-        self.setObjectName("answerEditor")
-        self.setWindowTitle("Edit answer")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         words = QLabel(WORDS, wordWrap=True)
         self.edit = TextOfAnswer(text)
         self.edit.setFont(font)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
 from app.conversation.chunks import Box, Chunk, Seam
 from app.conversation.figure_line import Word, figure_at, in_lines, paint_words
@@ -14,7 +14,8 @@ from app.conversation.letter_looks import Style
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
-from app.look.theme import Theme
+from app.look.marks import faded, rounded, write
+from app.look.theme import Theme, sized
 from app.look.wording import RULE_TITLES, drafter_title
 from app.session.attachments import in_short
 from app.session.session import Answer
@@ -128,9 +129,7 @@ class UserBlock(Block):
         """Draws the bubble and the prompt in it, with any selected text highlighted."""
         if self.above:
             paint_line(painter, self.above, self.width, self.flow, self.style.theme)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(self.style.theme.raised))
-        painter.drawRoundedRect(self.bubble, 13, 13)
+        rounded(painter, self.bubble, 13, QColor(self.style.theme.raised))
         self._paint_flow(painter, clip, selection)
 
 
@@ -161,8 +160,7 @@ class AnswerBlock(Block):
         self.status = ""
         self.fraction: float | None = None
         self.reserved = 0.0
-        self.small = QFont(style.text)
-        self.small.setPixelSize(max(9, round(style.text.pixelSize() * 0.8)))
+        self.small = sized(style.text, max(9, style.text.pixelSize() * 0.8))
         self._told: list[Word] = []
         self._head: list[list[Word]] = []
         self.grow()
@@ -313,9 +311,7 @@ class AnswerBlock(Block):
             paint_words(painter, self.small, 0, self.head + self.line - 8, self.width, [(self.status, theme.dim, False)])
             if self.fraction is not None:
                 track = QRectF(0, self.head + self.line + 1, min(220.0, self.width), 3)
-                painter.setPen(Qt.PenStyle.NoPen)
-                painter.setBrush(QColor(theme.line))
-                painter.drawRoundedRect(track, 1.5, 1.5)
+                rounded(painter, track, 1.5, QColor(theme.line))
                 painter.setBrush(QColor(theme.accent))
                 painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
             return
@@ -407,8 +403,7 @@ def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
     painter.fillRect(QRectF(round(seam.x) - 2, top, 2, seam.bottom - top), colour)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(flow.divider_font)
-    painter.setPen(QColor(theme.dim))
-    painter.drawText(QPointF(left, middle + metrics.ascent() / 2 - 1), words)
+    write(painter, theme.dim, QPointF(left, middle + metrics.ascent() / 2 - 1), words)
 
 
 def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: Theme) -> None:
@@ -422,8 +417,7 @@ def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: T
         painter.fillRect(QRectF(start, middle, end - start, 1), QColor(theme.correction))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(flow.divider_font)
-    painter.setPen(QColor(theme.dim))
-    painter.drawText(QPointF(left, middle + metrics.ascent() / 2 - 1), words)
+    write(painter, theme.dim, QPointF(left, middle + metrics.ascent() / 2 - 1), words)
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
@@ -465,9 +459,7 @@ def _dots(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
 
 def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    colour = QColor(theme.unjudged)
-    colour.setAlpha(110)
-    pen = QPen(colour, 1, Qt.PenStyle.CustomDashLine)
+    pen = QPen(faded(theme.unjudged, 110), 1, Qt.PenStyle.CustomDashLine)
     pen.setDashPattern([2.0, 2.0])
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)

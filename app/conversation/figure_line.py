@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+from PySide6.QtGui import QFont, QFontMetricsF, QPainter
+
+from app.look.marks import write
 
 FAR = 1e6
 """Pixels, wider than any line; Qt knows no infinite width."""
@@ -68,8 +70,7 @@ def paint_words(painter: QPainter, font: QFont, x: float, baseline: float, width
     """Paints the words that have room, from `x` on."""
     for word in placed(font, width, words):
         painter.setFont(word.face)
-        painter.setPen(QColor(words[word.word][1]))
-        painter.drawText(QPointF(x + word.left, baseline), word.text)
+        write(painter, words[word.word][1], QPointF(x + word.left, baseline), word.text)
 
 
 def figure_at(font: QFont, x: float, width: float, words: Sequence[Word]) -> tuple[str, ...]:

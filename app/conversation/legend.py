@@ -13,6 +13,7 @@ from app.conversation.chunks import Box
 from app.conversation.letter_looks import Style
 from app.look import theme as themes
 from app.look.flow_layout import FlowLayout
+from app.look.marks import rounded, smooth_painter, write_in
 from app.look.theme import DARK, Theme
 from app.look.widgets import named
 from engine.lens.pieces import HIDDEN, Ghosts, Kind
@@ -52,8 +53,7 @@ class LegendButton(QPushButton):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Takes colours, and a font a little smaller than the text."""
-        font = themes.body_font(scale)
-        font.setPixelSize(round(12 * scale))
+        font = themes.body_font(scale, 12)
         font.setStrikeOut(self.kind == "rejected")
         self._style = Style(theme, font, font)
         self.updateGeometry()
@@ -67,26 +67,26 @@ class LegendButton(QPushButton):
         return self.sizeHint()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter = smooth_painter(self)
         theme, metrics = self._style.theme, QFontMetricsF(self._style.text)
         area = QRectF(self.rect()).adjusted(1, 1, -1, -1)
         if self.isChecked() or self.underMouse():
-            painter.setPen(QPen(QColor(theme.faint if self.isChecked() else theme.line), 1))
-            painter.setBrush(QColor(theme.raised))
-            painter.drawRoundedRect(area, 6, 6)
+            rounded(painter, area, 6, QColor(theme.raised), edge=QPen(QColor(theme.faint if self.isChecked() else theme.line), 1))
         if self.hasFocus():
-            painter.setPen(QPen(QColor(theme.accent), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(area, 6, 6)
+            rounded(painter, area, 6, None, edge=QPen(QColor(theme.accent), 2))
         if self._left_out and not self.isChecked():
             painter.setOpacity(PALE)
         baseline = area.center().y() + (metrics.ascent() - metrics.descent()) / 2
         words = QRectF(PAD, baseline - metrics.ascent(), self.width() - 2 * PAD, metrics.height())
         paint_marks(painter, [Box(words, baseline, self.kind)], self._style)
         painter.setFont(self._style.text)
-        painter.setPen(QColor({"rejected": theme.ghost, "unjudged": theme.faint}.get(self.kind, theme.dim)))
-        painter.drawText(words, Qt.AlignmentFlag.AlignCenter, self.kind)
+        write_in(
+            painter,
+            {"rejected": theme.ghost, "unjudged": theme.faint}.get(self.kind, theme.dim),
+            words,
+            Qt.AlignmentFlag.AlignCenter,
+            self.kind,
+        )
         painter.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

@@ -10,7 +10,7 @@ from app.conversation.chunks import Chunk
 from app.conversation.line_looks import Look, Span, units
 from app.conversation.markdown_source import Flag
 from app.look.code_colours import code_inks
-from app.look.theme import Theme
+from app.look.theme import Theme, sized
 from engine.lens.pieces import GHOSTS, Kind
 
 HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
@@ -60,10 +60,7 @@ def _font_of(look: Look, style: Style) -> QFont:
         return style.code
     if look.kind != "heading":
         return style.text
-    font = QFont(style.text)
-    font.setPixelSize(round(font.pixelSize() * HEADINGS[look.level - 1]))
-    font.setWeight(QFont.Weight.DemiBold)
-    return font
+    return sized(style.text, style.text.pixelSize() * HEADINGS[look.level - 1], QFont.Weight.DemiBold)
 
 
 def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.FormatRange]:
@@ -108,10 +105,7 @@ def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
     theme, flags = style.theme, span.flags
     look = QTextCharFormat()
     if flags & (Flag.CODE | Flag.MATH) and font.family() != style.code.family():
-        mono = QFont(style.code)
-        mono.setPixelSize(round(style.code.pixelSize() * font.pixelSize() / style.text.pixelSize()))
-        mono.setWeight(font.weight())
-        look.setFont(mono)
+        look.setFont(sized(style.code, style.code.pixelSize() * font.pixelSize() / style.text.pixelSize(), font.weight()))
     if flags & Flag.BOLD:  # the bundled face has a semibold but no semibold italic, which Qt makes only of the bold
         look.setFontWeight(QFont.Weight.Bold if flags & Flag.ITALIC else QFont.Weight.DemiBold)
     if flags & (Flag.ITALIC | Flag.MATH):
@@ -132,8 +126,7 @@ def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -
     if struck:
         look.setFontStrikeOut(True)
     if factor != 1.0:
-        smaller = QFont(font)
-        smaller.setPixelSize(max(8, round(font.pixelSize() * factor)))
+        smaller = sized(font, max(8, font.pixelSize() * factor))
         smaller.setStrikeOut(struck)
         look.setFont(smaller)
     return look

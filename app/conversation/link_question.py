@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QUrl, Slot
+from PySide6.QtCore import QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QAbstractButton, QMessageBox, QWidget
 
-from app.look.widgets import without_markup
+from app.look.widgets import Question
 
 OPENED = ("http", "https", "mailto")
 LONGEST = 500
 """Characters of an address that are shown."""
 
 
-class LinkQuestion(QMessageBox):
+class LinkQuestion(Question):
     """Asks whether to open an address. It can be copied in any case; what is no page or mail address cannot be opened."""
 
     def __init__(self, address: str, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.address = address
-        self.setObjectName("linkQuestion")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         may_open = QUrl(address).scheme().lower() in OPENED
-        self.setText("Open this link in your browser?" if may_open else "This link does not lead to a web page.")
-        self.setInformativeText(address if len(address) <= LONGEST else f"{address[:LONGEST]}…")
-        without_markup(self)
+        question = "Open this link in your browser?" if may_open else "This link does not lead to a web page."
+        super().__init__(parent, "linkQuestion", question, address if len(address) <= LONGEST else f"{address[:LONGEST]}…")
+        self.address = address
         self.opens = self.addButton("Open", QMessageBox.ButtonRole.AcceptRole)
         self.opens.setEnabled(may_open)
         self.copies = self.addButton("Copy link", QMessageBox.ButtonRole.ActionRole)

@@ -20,6 +20,7 @@ from app.conversation.letter_looks import Style, unbroken
 from app.conversation.line_looks import Look, Span, units
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
 from app.conversation.text_flow import Flow
+from app.look.theme import sized
 from engine.lens.pieces import NOWHERE, Piece, Spot
 
 # Distances, in heights of the text's letters
@@ -323,9 +324,7 @@ class ReadingFlow(Flow):
         whole = box.adjusted(0.5, 0.5 if chunk.first else -12, -0.5, -0.5 if chunk.last else 12)
         painter.drawRoundedRect(whole, 7, 7)
         if chunk.first and code is not None:
-            small = QFont(self.style.text)
-            small.setPixelSize(max(9, round(small.pixelSize() * 0.8)))
-            painter.setFont(small)
+            painter.setFont(sized(self.style.text, max(9, self.style.text.pixelSize() * 0.8)))
             painter.setPen(QColor(theme.dim))
             words = QRectF(box.left() + 12, box.top(), box.width() - 12 - BUTTON * self._size, head)
             painter.drawText(words, int(Qt.AlignmentFlag.AlignVCenter), code.language)

@@ -36,6 +36,7 @@ from app.conversation.chunks import (
 from app.conversation.letter_looks import Style, unbroken
 from app.conversation.line_looks import LineLooks, Look, units
 from app.conversation.markdown_source import Code, link_in, shown
+from app.look.theme import sized
 from engine.lens.pieces import GHOSTS, Piece
 
 MAX_LINES = 12
@@ -218,9 +219,7 @@ class Flow:
     @property
     def divider_font(self) -> QFont:
         """The font of a divider's words."""
-        font = QFont(self.style.text)
-        font.setPixelSize(max(9, round(font.pixelSize() * 0.8)))
-        return font
+        return sized(self.style.text, max(9, self.style.text.pixelSize() * 0.8))
 
     @property
     def divider_room(self) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QWidget
 
+from app.look.marks import rounded, smooth_painter, write_in
 from app.look.placing import part_on_screen
-from app.look.theme import DARK, Theme, mono_font
+from app.look.theme import DARK, Theme, mono_font, sized
 from app.look.widgets import icon_button, in_column, in_row, named, scrolling, stretch, text_label, tint
 from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
 
@@ -49,18 +50,21 @@ class FigureRows(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         look, theme = self._look, self._look.theme
-        mono, small = mono_font(look.scale, 12), QFont(self.font())
-        small.setPixelSize(look.px(11))
+        mono, small = mono_font(look.scale, 12), sized(self.font(), look.px(11))
         value_right, rest = look.px(172), look.px(184)
         for place, figure in enumerate(self._figures):
             row = QRectF(0, place * look.px(20), self.width(), look.px(20))
             middle = Qt.AlignmentFlag.AlignVCenter
             painter.setFont(self.font())
-            painter.setPen(QColor(theme.dim))
-            painter.drawText(row, Qt.AlignmentFlag.AlignLeft | middle, figure.name)
+            write_in(painter, theme.dim, row, Qt.AlignmentFlag.AlignLeft | middle, figure.name)
             painter.setFont(mono)
-            painter.setPen(QColor(theme.text))
-            painter.drawText(QRectF(0, row.top(), value_right, row.height()), Qt.AlignmentFlag.AlignRight | middle, figure.words)
+            write_in(
+                painter,
+                theme.text,
+                QRectF(0, row.top(), value_right, row.height()),
+                Qt.AlignmentFlag.AlignRight | middle,
+                figure.words,
+            )
             left = float(rest)
             if figure.share is not None:
                 left = self._bar(painter, figure, row, rest)
@@ -79,9 +83,7 @@ class FigureRows(QWidget):
         length = look.px(72) if noted else self.width() - left  # one length, so that bars can be compared
         track = QRectF(left, row.center().y() - look.px(3), length, look.px(6))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(look.theme.line))
-        painter.drawRoundedRect(track, look.px(3), look.px(3))
+        rounded(painter, track, look.px(3), QColor(look.theme.line))
         painter.setBrush(look.colour_of(figure.side))
         width = max(look.px(2), track.width() * min(1.0, max(0.0, figure.share or 0.0)))
         painter.drawRoundedRect(QRectF(track.left(), track.top(), width, track.height()), look.px(3), look.px(3))
@@ -129,33 +131,25 @@ class AlternativeButton(QPushButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.alternative is None:
             return
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter = smooth_painter(self)
         look, theme = self._look, self._look.theme
         area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         if self.isEnabled() and (self.underMouse() or self.hasFocus()):
-            painter.setPen(QColor(theme.accent if self.hasFocus() else theme.faint))
-            painter.setBrush(QColor(theme.raised))
-            painter.drawRoundedRect(area, 5, 5)
+            rounded(painter, area, 5, QColor(theme.raised), edge=QColor(theme.accent if self.hasFocus() else theme.faint))
         pad = look.px(3)
         bar = QRectF(pad, area.bottom() - look.px(4), (area.width() - 2 * pad) * self.alternative.probability, look.px(2))
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(look.colour_of(self._side))
-        painter.drawRoundedRect(bar, 1, 1)
-        mono, small = mono_font(look.scale, 12), QFont(self.font())
-        small.setPixelSize(look.px(10))
+        rounded(painter, bar, 1, look.colour_of(self._side))
+        mono, small = mono_font(look.scale, 12), sized(self.font(), look.px(10))
         metrics, middle = QFontMetricsF(mono), Qt.AlignmentFlag.AlignVCenter
         inner = area.adjusted(pad, 0, -pad, -look.px(3))
         value = probability(self.alternative.probability)
         painter.setFont(mono)
-        painter.setPen(QColor(theme.dim))
-        painter.drawText(inner, Qt.AlignmentFlag.AlignRight | middle, value)
+        write_in(painter, theme.dim, inner, Qt.AlignmentFlag.AlignRight | middle, value)
         marks = ", ".join({"proposed": "drafted", "in the text": "in text"}[mark] for mark in self.alternative.marks)
         room = inner.width() - metrics.horizontalAdvance(value) - look.px(8)
         beside = QFontMetricsF(small).horizontalAdvance(marks) + look.px(6) if marks else 0.0
         token = metrics.elidedText(self.alternative.token, Qt.TextElideMode.ElideRight, room - beside)
-        painter.setPen(QColor(theme.text))
-        painter.drawText(inner, Qt.AlignmentFlag.AlignLeft | middle, token)
+        write_in(painter, theme.text, inner, Qt.AlignmentFlag.AlignLeft | middle, token)
         if marks:
             painter.setFont(small)
             painter.setPen(QColor(theme.faint))

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
 from app.lanes.field import WHOLE, LaneField
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_words, lane_words, time_words
 from app.lanes.painter import Lane, LanePainter
-from app.look.marks import frame_focus
+from app.look.marks import frame_focus, write_in
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, named, tint
 from app.session.cursor import Cursor, Place
@@ -224,8 +224,13 @@ class LaneView(QAbstractScrollArea):
                 look.axis(painter, QRectF(0, height, self.viewport().width(), self.viewport().height() - height), marks)
         else:
             painter.setFont(look.chip_font)
-            painter.setPen(QColor(look.theme.faint))
-            painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self._waiting_words)
+            write_in(
+                painter,
+                look.theme.faint,
+                self.viewport().rect(),
+                Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap,
+                self._waiting_words,
+            )
         if self.focused:
             frame_focus(painter, self.viewport().rect().adjusted(0, 0, -1, -1), look.theme)
         painter.end()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Slot
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtCore import QPointF, QRectF, Slot
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Phase, milliseconds, time_words
 from app.lanes.lanes import Lanes
 from app.lanes.painter import LanePainter
+from app.look.marks import rounded, smooth_painter, write
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import DEFINITIONS
@@ -56,8 +57,7 @@ class PhaseKey(QWidget):
         return entries
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter = smooth_painter(self)
         look, scale, entries = self._look, self._look.text_scale, self._entries()
         painter.setFont(look.chip_font)
         baseline = self.height() / 2 + (look.chip_metrics.ascent() - look.chip_metrics.descent()) / 2
@@ -65,11 +65,8 @@ class PhaseKey(QWidget):
         gap = max(4.0, min(18 * scale, spare / max(1, len(entries) - 1)))
         x = 0.0
         for phase, words, width in entries:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(look.colours[phase])
-            painter.drawRoundedRect(QRectF(x, self.height() / 2 - 2.5 * scale, 11 * scale, 5 * scale), 2, 2)
-            painter.setPen(QColor(look.theme.faint))
-            painter.drawText(QPointF(x + 15 * scale, baseline), words)
+            rounded(painter, QRectF(x, self.height() / 2 - 2.5 * scale, 11 * scale, 5 * scale), 2, look.colours[phase])
+            write(painter, look.theme.faint, QPointF(x + 15 * scale, baseline), words)
             x += width + gap
         painter.end()
 

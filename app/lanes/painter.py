@@ -10,7 +10,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
 from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
 from app.look import theme as themes
-from app.look.marks import bracket_over
+from app.look.marks import bracket_over, faded
 from app.look.theme import Theme
 from engine.types import PHASES, Round
 
@@ -49,8 +49,7 @@ class LanePainter:
 
     def __init__(self, theme: Theme, text_scale: float) -> None:
         self.theme, self.text_scale = theme, text_scale
-        self.chip_font = themes.body_font(text_scale)
-        self.chip_font.setPixelSize(round(11 * text_scale))
+        self.chip_font = themes.body_font(text_scale, 11)
         self.label_font = themes.mono_font(text_scale, 10.5)
         self.chip_metrics = QFontMetricsF(self.chip_font)
         self.label_metrics = QFontMetricsF(self.label_font)
@@ -60,14 +59,10 @@ class LanePainter:
             "whole": QColor(theme.time_unsplit),
         }
         clear = QBrush(Qt.BrushStyle.NoBrush)
-        faded = QColor(theme.rejected)
-        faded.setAlpha(46)
-        hatch = QColor(theme.rejected)
-        hatch.setAlpha(150)
-        self._under = {"rejected": QBrush(faded)}
+        self._under = {"rejected": QBrush(faded(theme.rejected, 46))}
         self._brushes = {
             "accepted": QBrush(QColor(theme.accepted)),
-            "rejected": QBrush(hatch, Qt.BrushStyle.BDiagPattern),
+            "rejected": QBrush(faded(theme.rejected, 150), Qt.BrushStyle.BDiagPattern),
             "correction": clear,
             "bonus": clear,
             "unjudged": clear,
@@ -89,9 +84,7 @@ class LanePainter:
             "bonus": QColor(theme.text),
             "plain": QColor(theme.text),
         }
-        thin = QColor(theme.faint)
-        thin.setAlpha(120)
-        self._thin = QPen(thin, 1)
+        self._thin = QPen(faded(theme.faint, 120), 1)
         self._underline = QPen(QColor(theme.correction), 2.5)
         self._strike = QPen(QColor(theme.text), 1)
         self._faint, self._dim, self._text = QColor(theme.faint), QColor(theme.dim), QColor(theme.text)
@@ -293,7 +286,5 @@ class LanePainter:
 
     def grid(self, painter: QPainter, marks: Sequence[tuple[float, str]], height: float) -> None:
         """Lines up from the marks of the axis, behind the lanes."""
-        faint = QColor(self._line)
-        faint.setAlpha(90)
         for x, _ in marks:
-            painter.fillRect(QRectF(x, 0, 1, height), faint)
+            painter.fillRect(QRectF(x, 0, 1, height), faded(self._line, 90))

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.library.entries import Entry
+from app.look.marks import rounded, write_in
 from app.look.theme import Theme
 from app.look.widgets import named, plain_tip
 
@@ -82,8 +83,6 @@ class EntryDelegate(QStyledItemDelegate):
         self._theme, self._scale = theme, scale
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        lines: QFont = QFont(option.font)
-        lines.setPixelSize(round(13 * self._scale))
         return QSize(100, max(round(ROW * self._scale), 2 * option.fontMetrics.height() + round(12 * self._scale)))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -101,9 +100,13 @@ class EntryDelegate(QStyledItemDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if selected or state & QStyle.StateFlag.State_MouseOver:
             focused = selected and bool(state & QStyle.StateFlag.State_HasFocus)
-            painter.setPen(QColor(theme.accent) if focused else Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(theme.raised))
-            painter.drawRoundedRect(QRectF(area.adjusted(4, 1, -4, -1)), 7, 7)
+            rounded(
+                painter,
+                QRectF(area.adjusted(4, 1, -4, -1)),
+                7,
+                QColor(theme.raised),
+                edge=QColor(theme.accent) if focused else Qt.PenStyle.NoPen,
+            )
         inside = area.adjusted(round(14 * scale), round(5 * scale), -round(14 * scale), -round(5 * scale))
         upper = QRect(inside.left(), inside.top(), inside.width(), inside.height() // 2)
         lower = QRect(inside.left(), upper.bottom() + 1, inside.width(), inside.height() - upper.height())
@@ -113,8 +116,9 @@ class EntryDelegate(QStyledItemDelegate):
         for words, colour in ((entry.amount, theme.dim), (entry.mark, theme.accent)):
             if words:
                 wide = painter.fontMetrics().horizontalAdvance(words)
-                painter.setPen(QColor(colour))
-                painter.drawText(QRect(right - wide, upper.top(), wide, upper.height()), Qt.AlignmentFlag.AlignVCenter, words)
+                write_in(
+                    painter, colour, QRect(right - wide, upper.top(), wide, upper.height()), Qt.AlignmentFlag.AlignVCenter, words
+                )
                 right -= wide + round(12 * scale)
         _line(painter, lower, entry.problem or entry.facts, QColor(theme.dim))
         font.setPixelSize(round(13 * scale))
@@ -124,9 +128,7 @@ class EntryDelegate(QStyledItemDelegate):
         _line(painter, upper, entry.title, QColor(theme.faint if entry.problem else theme.text), Qt.TextElideMode.ElideMiddle)
         if entry.fraction is not None:
             track = QRectF(inside.left(), area.bottom() - 4, inside.width(), 3)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(theme.line))
-            painter.drawRoundedRect(track, 1.5, 1.5)
+            rounded(painter, track, 1.5, QColor(theme.line))
             painter.setBrush(QColor(theme.accent))
             painter.drawRoundedRect(QRectF(track.left(), track.top(), max(3.0, track.width() * entry.fraction), 3), 1.5, 1.5)
         painter.restore()

@@ -17,6 +17,7 @@ from app.library.search_field import SearchField
 from app.look.theme import Theme
 from app.look.widgets import (
     ElidedLabel,
+    Question,
     choice_box,
     dialog_button,
     in_column,
@@ -25,7 +26,6 @@ from app.look.widgets import (
     plain_tip,
     stretch,
     text_label,
-    without_markup,
 )
 from app.session.settings import Settings
 from engine.errors import DraftlightError
@@ -335,7 +335,7 @@ class MachinePage(QWidget):
         self._moved.stop()
 
 
-class DeleteQuestion(QMessageBox):
+class DeleteQuestion(Question):
     """Asks whether to delete a model.
 
     Attributes:
@@ -343,12 +343,7 @@ class DeleteQuestion(QMessageBox):
     """
 
     def __init__(self, model: LibraryModel, cached: CachedRevision | None, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("deleteQuestion")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setText(f"Delete {model.name}?")
-        self.setInformativeText(_what_goes(model, cached))
-        without_markup(self)
+        super().__init__(parent, "deleteQuestion", f"Delete {model.name}?", _what_goes(model, cached))
         self.deletes = self.addButton("Delete", QMessageBox.ButtonRole.DestructiveRole)
         self.setDefaultButton(self.addButton(QMessageBox.StandardButton.Cancel))
 

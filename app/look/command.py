@@ -8,11 +8,11 @@ from itertools import groupby
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Slot
 from PySide6.QtGui import QAction, QActionGroup, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QAbstractButton, QApplication, QBoxLayout, QDialog, QGridLayout, QLabel, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QBoxLayout, QGridLayout, QLabel, QMenu, QWidget
 from shiboken6 import isValid
 
 from app.look.placing import FRAME
-from app.look.widgets import in_column, named, push_button, scrolling, spaced
+from app.look.widgets import PassingDialog, in_column, named, push_button, scrolling, spaced
 
 MENU_ROLES = {
     "quitAction": QAction.MenuRole.QuitRole,
@@ -194,17 +194,14 @@ class EnterPresses(QObject):
         return True
 
 
-class ShortcutSheet(QDialog):
+class ShortcutSheet(PassingDialog):
     """Every key of the window: those of the commands by menu, and those of what has the keyboard.
 
     In two columns, or in one on a narrow screen; it scrolls where the screen is too low for all of it.
     """
 
     def __init__(self, commands: Iterable[Command], parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("shortcutSheet")
-        self.setWindowTitle("Keyboard shortcuts")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(parent, "shortcutSheet", "Keyboard shortcuts")
         self._grids: list[QGridLayout] = []
         body = QWidget()
         columns = self._columns = spaced(QBoxLayout(QBoxLayout.Direction.LeftToRight, body), 48, (0, 0, 12, 0))

@@ -1,14 +1,51 @@
-"""Marks that painted views share: the bracket over a token, the frame of the keyboard's focus."""
+"""What painted views share: words and boxes in a colour, the bracket over a token, the frame of the keyboard's focus."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QPaintDevice, QPainter, QPen
 
 from app.look.theme import Theme
 
+Filling = QColor | None
+Edge = QColor | QPen | Qt.PenStyle
 NARROWEST_BRACKET = 9
 """In pixels; over a comma a narrower one would be a blot."""
+
+
+def faded(colour: QColor | str, alpha: int) -> QColor:
+    """A colour that lets so much shine through: 0 is clear, 255 covers."""
+    result = QColor(colour)
+    result.setAlpha(alpha)
+    return result
+
+
+def smooth_painter(device: QPaintDevice) -> QPainter:
+    """A painter whose curves and slanting lines have soft edges."""
+    painter = QPainter(device)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    return painter
+
+
+def write(painter: QPainter, colour: QColor | str, at: QPoint | QPointF, words: str) -> None:
+    """Words in a colour, whose base line begins at a point."""
+    painter.setPen(QColor(colour))
+    painter.drawText(at, words)
+
+
+def write_in(
+    painter: QPainter, colour: QColor | str, area: QRect | QRectF, alignment: Qt.AlignmentFlag | Qt.TextFlag | int, words: str
+) -> None:
+    """Words in a colour, placed in an area by flags of Qt's."""
+    painter.setPen(QColor(colour))
+    painter.drawText(area, int(alignment), words)
+
+
+def rounded(painter: QPainter, box: QRect | QRectF, radius: float, filling: Filling, edge: Edge = Qt.PenStyle.NoPen) -> None:
+    """A box with round corners; pen and brush stay set."""
+    painter.setPen(edge)
+    painter.setBrush(Qt.BrushStyle.NoBrush if filling is None else filling)
+    painter.drawRoundedRect(box, radius, radius)
 
 
 def bracket_over(painter: QPainter, box: QRectF, theme: Theme) -> None:

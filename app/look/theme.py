@@ -44,32 +44,33 @@ def resolve(appearance: Appearance) -> Theme:
     return LIGHT if appearance == "light" else DARK
 
 
-def body_font(scale: float) -> QFont:
-    """The font of controls and labels; `scale` is the window's text scale (1 is normal)."""
-    font = text_face()
-    font.setPixelSize(round(13 * scale))
-    return font
+def body_font(scale: float, pixels: float = 13) -> QFont:
+    """The font of controls and labels; `pixels` is its size at text scale 1, `scale` the text scale of the window."""
+    return sized(text_face(), scale * pixels)
 
 
 def reading_font(scale: float) -> QFont:
     """The font of prompts and answers, larger than that of the controls."""
-    font = body_font(scale)
-    font.setPixelSize(round(16 * scale))
-    return font
+    return body_font(scale, 16)
 
 
 def mono_font(scale: float, pixels: float = 13) -> QFont:
     """The fixed-width font of code and tokens; `pixels` is its size at text scale 1."""
-    font = code_face()
-    font.setPixelSize(round(pixels * scale))
-    return font
+    return sized(code_face(), scale * pixels)
 
 
 def figure_font(scale: float, pixels: float) -> QFont:
     """The font of figures that change in place, with digits of one width; `pixels` is its size at text scale 1."""
-    font = figure_face()
-    font.setPixelSize(round(pixels * scale))
-    return font
+    return sized(figure_face(), scale * pixels)
+
+
+def sized(font: QFont, pixels: float, weight: QFont.Weight | None = None) -> QFont:
+    """The same font in another size, and perhaps weight."""
+    other = QFont(font)
+    other.setPixelSize(round(pixels))
+    if weight is not None:
+        other.setWeight(weight)
+    return other
 
 
 def palette(theme: Theme) -> QPalette:

@@ -11,6 +11,7 @@ from PySide6.QtGui import QCursor, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QComboBox,
+    QDialog,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -82,10 +83,27 @@ def plain_tip(words: str) -> str:
     return f"<p style='white-space: pre-wrap'>{escape(words)}</p>" if "<" in words or "&" in words else words
 
 
-def without_markup(question: QMessageBox) -> None:
-    """Shows both texts of a question as they stand: `setTextFormat` concerns the first alone."""
-    for label in question.findChildren(QLabel):
-        label.setTextFormat(Qt.TextFormat.PlainText)
+class PassingDialog(QDialog):
+    """A dialog that is made anew each time, and gone once it is closed."""
+
+    def __init__(self, parent: QWidget, name: str, title: str) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setWindowTitle(title)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+
+
+class Question(QMessageBox):
+    """A question, and more about it in smaller letters. Neither is markup; it is gone once it is answered."""
+
+    def __init__(self, parent: QWidget, name: str, question: str, more: str) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setText(question)
+        self.setInformativeText(more)
+        for label in self.findChildren(QLabel):  # `setTextFormat` concerns the first text alone
+            label.setTextFormat(Qt.TextFormat.PlainText)
 
 
 class ElidedLabel(QLabel):

@@ -22,7 +22,7 @@ from PySide6.QtGui import QColor, QFocusEvent, QFont, QFontMetrics, QKeyEvent, Q
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from app.look import theme as themes
-from app.look.marks import bracket_over
+from app.look.marks import bracket_over, write
 from app.look.theme import Theme
 from app.look.widgets import named, plain_tip
 from app.session.cursor import Cursor, Place
@@ -170,9 +170,7 @@ class ChangeDelegate(QStyledItemDelegate):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets colours and fonts."""
         self.theme, self.scale = theme, scale
-        self._font, self._small = themes.body_font(scale), themes.body_font(scale)
-        self._font.setPixelSize(round(13 * scale))
-        self._small.setPixelSize(round(12 * scale))
+        self._font, self._small = themes.body_font(scale), themes.body_font(scale, 12)
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         lines = QFontMetrics(self._font).height() + 2 * QFontMetrics(self._small).height()
@@ -198,16 +196,14 @@ class ChangeDelegate(QStyledItemDelegate):
         metrics = QFontMetrics(self._font)
         baseline = area.top() + round(7 * self.scale) + metrics.ascent()
         painter.setFont(self._font)
-        painter.setPen(QColor(theme.text))
-        painter.drawText(QPoint(left, baseline), row.sign)
+        write(painter, theme.text, QPoint(left, baseline), row.sign)
         inner = left + round(18 * self.scale)
         self._token(painter, row, inner, right, baseline, metrics)
         small = QFontMetrics(self._small)
         painter.setFont(self._small)
         for words, colour in ((row.words, theme.text), (row.figures, theme.dim)):
             baseline += small.height() + round(1 * self.scale)
-            painter.setPen(QColor(colour))
-            painter.drawText(QPoint(inner, baseline), small.elidedText(words, Qt.TextElideMode.ElideRight, right - inner))
+            write(painter, colour, QPoint(inner, baseline), small.elidedText(words, Qt.TextElideMode.ElideRight, right - inner))
         if state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QColor(theme.accent))
             painter.drawRect(area.adjusted(0, 0, -1, -1))
@@ -225,13 +221,16 @@ class ChangeDelegate(QStyledItemDelegate):
         if before:
             painter.drawText(QPoint(x, baseline), before)
             x += metrics.horizontalAdvance(before) + gap
-        painter.setPen(QColor(self.theme.text))
-        painter.drawText(QPoint(x, baseline), token)
+        write(painter, self.theme.text, QPoint(x, baseline), token)
         box = QRect(x, baseline - metrics.ascent(), wide, metrics.height()).toRectF()
         bracket_over(painter, box, self.theme)
         x += wide + gap
-        painter.setPen(QColor(self.theme.dim))
-        painter.drawText(QPoint(x, baseline), metrics.elidedText(row.after, Qt.TextElideMode.ElideRight, max(0, right - x)))
+        write(
+            painter,
+            self.theme.dim,
+            QPoint(x, baseline),
+            metrics.elidedText(row.after, Qt.TextElideMode.ElideRight, max(0, right - x)),
+        )
 
 
 STEPS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown, Qt.Key.Key_Home, Qt.Key.Key_End)

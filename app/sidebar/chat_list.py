@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QDrag, QFont, QKeyEvent, QP
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.look import theme as themes
+from app.look.marks import rounded, write_in
 from app.look.theme import Theme
 from app.look.widgets import named
 from app.sidebar.model import ChatsModel, Index, Row
@@ -90,9 +91,13 @@ class ChatDelegate(QStyledItemDelegate):
 
     def _frame(self, painter: QPainter, area: QRect, filled: bool, focused: bool) -> None:
         if filled or focused:
-            painter.setPen(QColor(self._theme.accent) if focused else Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(self._theme.raised) if filled else Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(area.adjusted(6, 1, -7, -2), 7, 7)
+            rounded(
+                painter,
+                area.adjusted(6, 1, -7, -2),
+                7,
+                QColor(self._theme.raised) if filled else None,
+                edge=QColor(self._theme.accent) if focused else Qt.PenStyle.NoPen,
+            )
 
     def _paint_folder(self, painter: QPainter, font: QFont, inside: QRect, row: Row) -> None:
         """A folder with the number of its chats, or the way out of it."""
@@ -102,8 +107,7 @@ class ChatDelegate(QStyledItemDelegate):
         font.setPixelSize(round(13 * scale))
         painter.setFont(font)
         wide = painter.fontMetrics().horizontalAdvance(many)
-        painter.setPen(QColor(self._theme.faint))
-        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, many)
+        write_in(painter, self._theme.faint, inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, many)
         line = inside.adjusted(picture.width() + round(7 * scale), 0, -wide - round(8 * scale), 0)
         self._words(painter, font, line, row.title, (), QColor(self._theme.text))
 
@@ -121,8 +125,7 @@ class ChatDelegate(QStyledItemDelegate):
                 middle = area.center().y()
                 high = metrics.height()
                 painter.fillRect(QRect(left, middle - high // 2, wide, high), QColor(self._theme.selection))
-        painter.setPen(colour)
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
+        write_in(painter, colour, area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
 
 
 def _near_mark(row: Row) -> tuple[str, tuple[tuple[int, int], ...]]:

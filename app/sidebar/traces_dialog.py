@@ -10,7 +10,6 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QButtonGroup,
-    QDialog,
     QDialogButtonBox,
     QHBoxLayout,
     QHeaderView,
@@ -24,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from app.look.fields import keep_from_wheel
 from app.look.placing import part_on_screen
-from app.look.widgets import in_column, in_row, named, stretch
+from app.look.widgets import PassingDialog, in_column, in_row, named, stretch
 from app.session.chat import Chat
 from engine.chats import ChatStore, Listed, Retention
 from engine.wording import size
@@ -38,16 +37,13 @@ USUAL_DAYS, USUAL_MEGABYTES = 90, 1000
 Sizes = tuple[tuple[Listed, ...], dict[int, int], int, Retention, Path]
 
 
-class TracesDialog(QDialog):
+class TracesDialog(PassingDialog):
     """Sizes of traces, those of each chat and of all, and the choice of how long they are kept."""
 
     def __init__(self, chat: Chat, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__(parent, "tracesDialog", "Traces")
         self._chat = chat
         self._folder = Path()
-        self.setObjectName("tracesDialog")
-        self.setWindowTitle("Traces")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         words = QLabel(WORDS, wordWrap=True)
         self.total = named(QLabel("Reading sizes…"), "keysHeading")
         self.table = named(QTableWidget(0, 2), "tracesTable", "Chats by the size of their traces")

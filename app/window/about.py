@@ -7,10 +7,10 @@ from pathlib import Path
 from PySide6 import __version__ as pyside_version
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QLabel, QWidget
 
 from app.look import theme as themes
-from app.look.widgets import in_column, in_row, named
+from app.look.widgets import PassingDialog, in_column, in_row, named
 from engine import provenance
 from engine.files.paths import data_folder
 
@@ -29,14 +29,11 @@ def versions() -> str:
     return "\n".join([*lines, str(found["platform"]), f"{machine}, {hardware['cores']} cores"])
 
 
-class About(QDialog):
+class About(PassingDialog):
     """Name, version, licence, versions of what it stands on, and the data folder."""
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("about")
-        self.setWindowTitle("About Draftlight")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__(parent, "about", "About Draftlight")
         picture = QLabel(pixmap=themes.app_icon().pixmap(64, 64))
         name = named(QLabel(f"Draftlight {provenance.version()}"), "aboutName")
         words = QLabel(WORDS, wordWrap=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt, QUrl, Slot
+from PySide6.QtCore import QUrl, Slot
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QProgressBar, QPushButton, QWidget
 
 from app.look.placing import part_on_screen
-from app.look.widgets import in_column, named, stretch, text_label
+from app.look.widgets import PassingDialog, in_column, named, stretch, text_label
 from app.look.wording import target_title
 from app.session.chat import Chat
 from engine.bench.chooser import Contender, advice
@@ -31,18 +31,15 @@ WORDS = (
 STEPS = 1000
 
 
-class BenchDialog(QDialog):
+class BenchDialog(PassingDialog):
     """Measures on the engine thread. Closing it stops; the next time goes on with what was measured."""
 
     def __init__(self, chat: Chat, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__(parent, "benchDialog", "Find the fastest drafter")
         self._chat = chat
         self._results = Results(request_of(chat))
         self._running = False
         self._advised: Contender | None = None
-        self.setObjectName("benchDialog")
-        self.setWindowTitle("Find the fastest drafter")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.words, self.headline = text_label("", WORDS), text_label("keysHeading")
         self.details, self.step = text_label(""), text_label("")
         self.progress = named(QProgressBar(minimum=0, maximum=STEPS, textVisible=False), "benchProgress", "How much is measured")

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QObject, QPersistentModelIndex, QPoint, QRect, QSize, Qt, Slot
-from PySide6.QtGui import QAction, QColor, QFont, QFontMetrics, QKeyEvent, QPainter
+from PySide6.QtGui import QAction, QColor, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.look.command import Command, native_keys
-from app.look.theme import Theme
+from app.look.marks import rounded, write_in
+from app.look.theme import Theme, sized
 from app.look.widgets import in_column, named, plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
@@ -109,9 +110,7 @@ class EntryDelegate(QStyledItemDelegate):
     scale: float
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        font: QFont = QFont(option.font)
-        font.setPixelSize(round(13 * self.scale))
-        return QSize(80, QFontMetrics(font).height() + round(14 * self.scale))
+        return QSize(80, QFontMetrics(sized(option.font, 13 * self.scale)).height() + round(14 * self.scale))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """One row; the chosen one on a ground of its own."""
@@ -124,22 +123,23 @@ class EntryDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if state & QStyle.StateFlag.State_Selected:
-            painter.setPen(QColor(theme.faint))
-            painter.setBrush(QColor(theme.raised))
-            painter.drawRoundedRect(area.adjusted(1, 1, -2, -2), 7, 7)
-        font: QFont = QFont(option.font)
-        font.setPixelSize(round(13 * scale))
+            rounded(painter, area.adjusted(1, 1, -2, -2), 7, QColor(theme.raised), edge=QColor(theme.faint))
+        font = sized(option.font, 13 * scale)
         painter.setFont(font)
         metrics = QFontMetrics(font)
         inside = area.adjusted(round(12 * scale), 0, -round(12 * scale), 0)
         gap = round(16 * scale)
-        painter.setPen(QColor(theme.faint if entry.reason else theme.dim))
-        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, entry.note)
+        write_in(
+            painter,
+            theme.faint if entry.reason else theme.dim,
+            inside,
+            Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight,
+            entry.note,
+        )
         if entry.note:
             inside.setRight(inside.right() - metrics.horizontalAdvance(entry.note) - gap)
         title = metrics.elidedText(entry.title, Qt.TextElideMode.ElideRight, inside.width())
-        painter.setPen(QColor(theme.faint if entry.reason else theme.text))
-        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, title)
+        write_in(painter, theme.faint if entry.reason else theme.text, inside, Qt.AlignmentFlag.AlignVCenter, title)
         inside.setLeft(inside.left() + metrics.horizontalAdvance(title) + gap)
         if entry.reason and inside.width() > 4 * gap:
             font.setPixelSize(round(12 * scale))

@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QPainter, 
 from PySide6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 from app.look import theme as themes
+from app.look.marks import smooth_painter
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, in_column, in_row, named, push_button, stretch
 from app.look.wording import RULE_TITLES
@@ -161,9 +162,7 @@ class RuleBarsView(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Takes the theme's colours, and the size that the text scale asks for."""
         self._theme, self._scale = theme, scale
-        font = themes.body_font(scale)
-        font.setPixelSize(round(12 * scale))
-        self.setFont(font)
+        self.setFont(themes.body_font(scale, 12))
         self.setFixedSize(self.sizeHint())
         self.update()
 
@@ -191,8 +190,7 @@ class RuleBarsView(QWidget):
         return QSize(round(last.right() + self._value), round(last.bottom()) + (0 if self.flat else 1))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter = smooth_painter(self)
         for index, bar in enumerate(self.bars):
             track = self.track(index)
             for at in (0.0, 1.0) if self.flat else (0.0, 0.5, 1.0):
@@ -301,9 +299,7 @@ class RuleStrip(QWidget):
         """Sizes bars and words to the text scale."""
         self.bars.set_look(theme, scale)
         self.row.setSpacing(round(18 * scale))
-        font = themes.body_font(scale)
-        font.setPixelSize(round(12 * scale))
-        height = round(QFontMetricsF(font).height())
+        height = round(QFontMetricsF(themes.body_font(scale, 12)).height())
         self.about.setFixedHeight(height)
         self.told.setFixedHeight(height + round(6 * scale))  # as tall as the button that may stand beside it
         self.remedy.setFixedHeight(height + round(6 * scale))

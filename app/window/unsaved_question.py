@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from PySide6.QtWidgets import QAbstractButton, QMessageBox, QWidget
 
-from app.look.widgets import without_markup
+from app.look.widgets import Question
 from app.session.chat_keeper import ChatKeeper
 
 SETTLE_SECONDS = 2.0
@@ -49,7 +49,7 @@ class UnsavedGuard(QObject):
         QTimer.singleShot(0, self._window, self._window.close)  # the question is gone by then
 
 
-class UnsavedQuestion(QMessageBox):
+class UnsavedQuestion(Question):
     """Signals:
     again: the user has made room and wants it tried again. given_up: it is to be closed in any case.
     """
@@ -58,13 +58,9 @@ class UnsavedQuestion(QMessageBox):
     given_up = Signal()
 
     def __init__(self, reason: str, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("unsavedQuestion")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        more = f"{reason}\n\nIf you close the window now, they are lost."
+        super().__init__(parent, "unsavedQuestion", "Your last messages are not saved.", more)
         self.setIcon(QMessageBox.Icon.Warning)
-        self.setText("Your last messages are not saved.")
-        self.setInformativeText(f"{reason}\n\nIf you close the window now, they are lost.")
-        without_markup(self)
         self.tries = self.addButton("Try again", QMessageBox.ButtonRole.AcceptRole)
         self.closes = self.addButton("Close anyway", QMessageBox.ButtonRole.DestructiveRole)
         self.setDefaultButton(self.tries)
