@@ -254,13 +254,22 @@ def _gguf_models() -> list[bytes]:
         "tokenizer.ggml.scores": [-float(index) for index in range(len(pieces))],
         "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * (len(pieces) - 259)],
     }
-    of_kind = [
-        {key.replace("llama.", f"{kind}."): entry for key, entry in plain.items()}
-        | {"general.architecture": kind}
-        | {f"{kind}.{key}": entry for key, entry in _OF_KIND.get(kind, {}).items()}
-        for kind in ARCHITECTURES
+    merged = spelled | {"tokenizer.ggml.model": "gemma4", "tokenizer.ggml.merges": ["h e", "\u2581 he"]}
+
+    def model(kind: str, own: dict[str, Any], changed: dict[str, Any], more: dict[str, Any]) -> bytes:
+        metadata = {key.replace("llama.", f"{kind}."): entry for key, entry in plain.items()} | {"general.architecture": kind}
+        metadata |= {f"{kind}.{key}": entry for key, entry in {**_OF_KIND.get(kind, {}), **own}.items()} | changed
+        return json.dumps({"metadata": metadata, "tensors": tensors | more}).encode()
+
+    factors = {f"rope_factors_{side}.weight": ["F32", [8]] for side in ("long", "short")}
+    return [
+        *(model(kind, {}, {}, {}) for kind in ARCHITECTURES),
+        model("llama", _EXPERTS, spelled, {}),
+        model("gemma", {}, spelled, {}),
+        model("gemma3", {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0}, {}, {}),
+        model("gemma4", _EXPERTS, merged, {"rope_freqs.weight": ["F32", [16]]}),
+        model("phi3", {"rope.scaling.original_context_length": 64}, {}, factors),
     ]
-    return [json.dumps({"metadata": one, "tensors": tensors}).encode() for one in (*of_kind, plain | spelled)]
 
 
 def safetensors(data: bytes) -> None:
@@ -500,15 +509,25 @@ def _tokenizers() -> list[bytes]:
 
 
 def bare_tokenizer(data: bytes) -> None:
-    """`tokenizer.model`: SentencePiece's form, or the ranks of tiktoken."""
+    """`tokenizer.model`: SentencePiece's form, or the ranks of tiktoken; beside added tokens if its length is odd."""
     from engine.models.tokenizer_files import from_folder
 
-    made = folder() / "bare"
-    made.mkdir(exist_ok=True)
+    made = _bare_folder(len(data) % 2 == 1)
     (made / "tokenizer.model").write_bytes(data)
-    (made / "config.json").write_text('{"model_type": "qwen"}')
     found = from_folder(made, 4096)
     found.decode(found.raw_prompt("hello\x00 world \u202e é"))
+
+
+@cache
+def _bare_folder(adds: bool) -> Path:
+    made = folder() / f"bare {adds}"
+    made.mkdir()
+    (made / "config.json").write_text('{"model_type": "qwen"}')
+    if adds:
+        added = {"2": ("he", False), "7": ("<|a|>", True), "20": ("<|b|>", True), "22": ("own", False)}
+        described = {index: {"content": text, "special": is_control} for index, (text, is_control) in added.items()}
+        (made / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": described, "add_bos_token": True}))
+    return made
 
 
 def _bare_tokenizers() -> list[bytes]:
@@ -523,9 +542,11 @@ def _bare_tokenizers() -> list[bytes]:
             model.pieces.add(piece=piece, score=-float(index), type={0: 2, 1: 3, 2: 3, 3: 6}.get(index, 1))
         model.trainer_spec.model_type = kind
         model.normalizer_spec.add_dummy_prefix = True
-        found.append(model.SerializeToString())
+        for model.trainer_spec.model_prefix in ("a", "aa"):  # an odd and an even length
+            found.append(model.SerializeToString())
     tokens = [*(bytes([byte]) for byte in b"\x00 dehlorw\xc3\xa9"), b"he", b"ll", b"hell", b"hello"]
-    return [*found, b"\n".join(base64.b64encode(token) + b" %d" % rank for rank, token in enumerate(tokens))]
+    ranks = b"\n".join(base64.b64encode(token) + b" %d" % rank for rank, token in enumerate(tokens))
+    return [*found, ranks, ranks + b"\n"]
 
 
 def chat_template(data: bytes) -> None:
