@@ -24,6 +24,7 @@ from engine.drafters.base import (
     DraftPen,
     Proceed,
     Proposals,
+    always,
     begin_with,
     hearing,
     listener_of,
@@ -200,6 +201,7 @@ class _Run:
         self.queued: mx.array | None = None
         self.silence = _Silence()
         self.unread: list[int] = []  # tokens of the prompt that the first round reads
+        self.is_late = False  # whether the drafter has to hear those before it can begin
         self._check()
 
     def _empty_cache(self, loaded: LoadedModel | None) -> list[Any]:
@@ -259,7 +261,8 @@ class _Run:
 
     def _prefill(self) -> bool:
         """Reads all but the last prompt token; the first round verifies from there. A few that are new after a kept cache are
-        left for it to read as well: a pass less before the first token. False if cancelled."""
+        left for it to read as well: a pass less before the first token. A drafter that listens begins behind that pass, so this
+        first round is a plain one, which may be seen in the text under some rules, and is avoided there. False if cancelled."""
         read = caches.cache_length(self.cache) or 0
 
         def proceed(done: int, total: int) -> bool:
@@ -275,7 +278,7 @@ class _Run:
         rest = self.committed[read:-1]
         if (
             read
-            and listener is None
+            and (listener is None or self.shaper.greedy or self.options.rule in INVARIANT_RULES)
             and self.links is None
             and not self._is_staged(0)
             and caches.goes_with_a_round(self.model, self.cache, len(rest), self.vocab_size)
@@ -284,6 +287,9 @@ class _Run:
             caches.watch(self.cache)
             if not proceed(0, len(rest)):
                 return False
+            if listener is not None:
+                self.is_late = True
+                return True
         else:
             if not caches.read_prompt(self.model, self.cache, rest, heard):
                 return False
@@ -339,6 +345,7 @@ class _Run:
         if (listener := listener_of(drafter)) is not None:
             listener.listen(self.target, self.committed)
         self.clock.take_waited()  # what was queued under the old one is no part of the new one's first round
+        self.is_late = False
         return begin_with(drafter, self.committed, self.options.kv_bits, self._proceed)
 
     def _room(self) -> int:
@@ -452,8 +459,15 @@ class _Run:
         reading = (self._evaluated(logits) - before) * len(left) / (len(left) + int(inputs.shape[0]))
         self.control.on_prefill(len(left), len(left))
         self.started = began + reading
-        listener = listener_of(self.drafter)  # one that was changed to before the first round
-        return logits[len(left) :], None if listener is None else listener.take_features()[len(left) :], self.started
+        listener = listener_of(self.drafter)
+        if listener is None:
+            return logits[len(left) :], None, self.started
+        features = listener.take_features()
+        if self.is_late:
+            self.is_late = False
+            listener.hear(len(self.committed) - 1 - len(left), len(left), features)
+            begin_with(listener, self.committed, self.options.kv_bits, always)
+        return logits[len(left) :], features[len(left) :], self.started
 
     def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> None:
         """Where the next round will be a plain one, starts its forward pass before the host looks at this round's token.
@@ -480,7 +494,7 @@ class _Run:
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
         self.statistics, self.chances, self.outlook = None, (), None
-        if self.drafter is None or limit < 1:
+        if self.drafter is None or limit < 1 or self.is_late:
             self.outlook = None if self.drafter is None else self.gamma.outlook()
             self.silence.hear(False)
             return None

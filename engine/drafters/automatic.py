@@ -137,9 +137,9 @@ class ListeningAutomatic(Automatic):
         """As in `Listener`."""
         self._listener.listen(target, tokens)
 
-    def hear(self, start: int, rows: int) -> None:
+    def hear(self, start: int, rows: int, features: mx.array | None = None) -> None:
         """As in `Listener`."""
-        self._listener.hear(start, rows)
+        self._listener.hear(start, rows, features)
 
     def take_features(self) -> mx.array:
         """As in `Listener`."""

@@ -147,12 +147,12 @@ class FeatureDrafter:
         assert self._taps is not None, "the target is known before it runs"
         return self._taps.take()
 
-    def hear(self, start: int, rows: int) -> None:
+    def hear(self, start: int, rows: int, features: mx.array | None = None) -> None:
         """The target has just read `rows` tokens from position `start` on.
 
         Features that do not follow on the rows there are are of no use: `begin` then reads the text again.
         """
-        features = self.take_features()
+        features = self.take_features() if features is None else features
         if start <= self._rows < start + rows:
             self._add(features[self._rows - start : rows])
             self._fuse()

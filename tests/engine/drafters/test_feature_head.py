@@ -14,12 +14,14 @@ from engine import host
 from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
 from engine.drafters import FeatureHead, NGram, feature_drafter
+from engine.drafters.automatic import ListeningAutomatic
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import PRIOR_ODDS
 from engine.errors import DraftlightError
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
+from engine.target import prompt_cache
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
@@ -217,17 +219,42 @@ def test_a_head_that_knows_a_text_already_drafts_as_one_that_reads_it_anew(targe
 
 @pytest.mark.parametrize("kept", [3, 12, 20])
 def test_after_an_edit_a_head_goes_on_where_the_cache_of_the_target_does(target, monkeypatch, kept):
-    head = random_head()
+    head, options = random_head(), replace(OPTIONS, rule="rejection")
     used, cache = FeatureHead(head, target), make_prompt_cache(target)
-    text = [*PROMPT, *emitted(decode(target, PROMPT, used, OPTIONS, cache=cache))]
+    text = [*PROMPT, *emitted(decode(target, PROMPT, used, options, cache=cache))]
     edited = [*text[:kept], (text[kept] + 1) % VOCAB, 8, 1]
     trim_to(cache, kept, "target")
-    fresh = list(decode(target, edited, FeatureHead(head, target), OPTIONS))
+    fresh = list(decode(target, edited, FeatureHead(head, target), options))
     monkeypatch.setattr(feature_drafter, "read_prompt", lambda *_: pytest.fail("the target read the text once more"))
-    again = list(decode(target, edited, used, OPTIONS, cache=cache))
+    again = list(decode(target, edited, used, options, cache=cache))
     assert [[p.id for p in r.proposals] for r in again] == [[p.id for p in r.proposals] for r in fresh]
     for ours, theirs in zip(again, fresh, strict=True):
         assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
+
+
+@pytest.mark.parametrize(("rule", "together"), [("gumbel", True), ("match", True), ("rejection", False)])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_head_hears_a_few_new_tokens_with_the_first_round_where_no_text_tells(target, monkeypatch, rule, together, alone):
+    head, options = random_head(), replace(OPTIONS, rule=rule)
+    used = FeatureHead(head, target) if alone else ListeningAutomatic([NGram(), FeatureHead(head, target)])
+    cache, passes = make_prompt_cache(target), []
+    text = [*PROMPT, *emitted(decode(target, PROMPT, used, options, cache=cache))]
+    longer = [*text, 8, 1, 2, 7]
+    fresh = emitted(decode(target, longer, FeatureHead(head, target), options))
+    original = type(target).__call__
+    monkeypatch.setattr(
+        type(target), "__call__", lambda self, x, *a, **k: passes.append(x.shape[1]) or original(self, x, *a, **k)
+    )
+    monkeypatch.setattr(prompt_cache, "ROWS_OF_A_PASS", 14)
+    again = list(decode(target, longer, used, options, cache=cache))
+    assert passes[1:3] == ([5, 1 + len(again[1].proposals)] if together else [4, 1 + len(again[0].proposals)])
+    assert bool(again[0].proposals) is not together and again[1].proposals, "it knows all rows from then on"
+    assert not together or emitted(again) == fresh == emitted(decode(target, longer, None, options))
+    anew = FeatureHead(head, target)
+    anew.listen(target, longer)
+    assert anew.begin(longer)
+    heard, read = ((each if alone or each is anew else each._listener)._feature_rows(0, len(longer) - 1) for each in (used, anew))
+    np.testing.assert_allclose(np.array(heard), np.array(read), atol=1e-4)
 
 
 @pytest.mark.parametrize("prompt", [PROMPT[:3], [9, *PROMPT], PROMPT, [*PROMPT[:-1], 50, 3]])
