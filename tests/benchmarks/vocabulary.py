@@ -3,12 +3,13 @@
     python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pass-milliseconds 60]
 
 Target and drafter are tables of logits shaped like a language model's, so what is left of a round of five rows is drawing,
-judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature) and for a
-token of its own loop on the same table; then for each rule the milliseconds of a round, bare and analysed, what analysing adds,
-and the bare round for each of its draws beside mlx-lm's draw; last what analysing adds where the target's pass holds a matrix
-product beside which it can run. That needs a core that nobody else uses; what the decoding thread itself computes for it, or
-waits for it, is told apart. Times are the fastest of interleaved repeats, which a busy machine disturbs least; with --work they
-are processor time of all threads instead, which it hardly disturbs, and what overlaps is counted in full.
+judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature), for one
+with the log-probabilities that its loop makes for it, and for a token of its own loop on the same table; and what the look-ups in
+the tables take that a round makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds, and
+the bare round, less its look-ups, for each of its draws beside both of mlx-lm's; last what analysing adds where the target's pass
+holds a matrix product beside which it can run. That needs a core that nobody else uses; what the decoding thread itself computes
+for it, or waits for it, is told apart. Times are the fastest of interleaved repeats, which a busy machine disturbs least; with
+--work they are processor time of all threads instead, which it hardly disturbs, and what overlaps is counted in full.
 """
 
 from __future__ import annotations
@@ -79,10 +80,14 @@ class TableDrafter:
         self._newest = tokens[-1]
         return True
 
+    def logits(self, token: mx.array) -> mx.array:
+        """(vocab,) after a token (1,)."""
+        return mx.take(self._rows, token % CONTEXTS, axis=0)[0]
+
     def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
         token = mx.array([self._newest])
         for step in range(limit):
-            token = pen.draw(mx.take(self._rows, token % CONTEXTS, axis=0)[0])
+            token = pen.draw(self.logits(token))
             if step < limit - 1 and not pen.goes_on():
                 break
         return pen.proposals()
@@ -118,17 +123,29 @@ def milliseconds(work: Callable[[], object], count: int) -> float:
     return (CLOCK() - began) * 1e3 / count
 
 
-def draw_of_mlx_lm(rows: mx.array, count: int) -> float:
-    """Milliseconds of its sampler for one draw, the log-probabilities given."""
+def draw_of_mlx_lm(rows: mx.array, count: int, normalise: bool = False) -> float:
+    """Milliseconds of its sampler for one draw, the log-probabilities given or made for it as `generate_step` does."""
     sampler = make_sampler(TEMPERATURE)
     row = rows[:1] - mx.logsumexp(rows[:1], axis=-1, keepdims=True)
     mx.eval(row)
 
     def draws() -> None:
         for _ in range(count):
-            mx.eval(sampler(row))
+            mx.eval(sampler(row - mx.logsumexp(row, axis=-1, keepdims=True) if normalise else row))
 
     return milliseconds(draws, count)
+
+
+def look_ups(model: Table, drafter: TableDrafter, count: int) -> float:
+    """Milliseconds of what target and drafter take of a round of GAMMA proposals."""
+
+    def rounds() -> None:
+        for _ in range(count):
+            for _ in range(GAMMA):
+                mx.eval(drafter.logits(mx.array([1])))
+            mx.eval(model(mx.array([PROMPT[:1] * (GAMMA + 1)])))
+
+    return milliseconds(rounds, count)
 
 
 def token_of_mlx_lm(model: Table, count: int) -> float:
@@ -202,14 +219,20 @@ def main(arguments: list[str] | None = None) -> None:
         drafter = TableDrafter(draft)
         free, paid = Table(target), Table(target, factor)
         draw = min(draw_of_mlx_lm(target, 20) for _ in range(chosen.repeats))
+        whole_draw = min(draw_of_mlx_lm(target, 20, normalise=True) for _ in range(chosen.repeats))
         token = min(token_of_mlx_lm(free, 20) for _ in range(chosen.repeats))
-        print(f"vocabulary {vocab_size:,}: mlx-lm takes {draw:.2f} ms for a draw, {token:.2f} ms for a token of its loop")
+        looking = min(look_ups(free, drafter, 20) for _ in range(chosen.repeats))
+        print(
+            f"vocabulary {vocab_size:,}: mlx-lm takes {draw:.2f} ms for a draw, {whole_draw:.2f} ms with log-probabilities, "
+            f"{token:.2f} ms for a token of its loop; the look-ups of a round take {looking:.2f} ms"
+        )
         for rule in chosen.rules:
             draws = GAMMA + (GAMMA + 1 if rule in ("match", "gumbel") else 1)
             bare, added, _ = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)
             whole, left, own = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.repeats)
             print(
-                f"  {rule:<10}bare {bare:6.2f} ms, {bare / draws / draw:.2f} of mlx-lm's draw for each of {draws}; "
+                f"  {rule:<10}bare {bare:6.2f} ms, {(bare - looking) / draws / draw:.2f} and "
+                f"{(bare - looking) / draws / whole_draw:.2f} of mlx-lm's draws for each of {draws}; "
                 f"analysing adds {added:6.2f} ms, and {left:6.2f} ms to a round of {whole:.0f} ms "
                 f"({own:.2f} ms of the decoding thread)",
                 flush=True,
