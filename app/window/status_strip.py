@@ -110,6 +110,8 @@ def _loading_text(session: Session) -> str:
         name = "the drafters"
     elif drafter_kind(session.loading).fits == "builtin":
         name = f"the {name.lower()}"
-    step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     share = f", {100 * session.load_fraction:.0f}%" if session.load_fraction is not None else ""
+    if session.load_step.startswith("downloading"):  # it says what
+        return f"D{session.load_step[1:]}{share}"
+    step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     return f"Loading {name}{step}{share}"

@@ -46,6 +46,8 @@ def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot:
     window.session.model = None
     engine.say(LoadStarted("builtin"), LoadProgress("builtin", "reading weights", 0.4))
     qtbot.waitUntil(lambda: "Loading the built-in model, reading weights, 40%" in status(window))
+    engine.say(LoadProgress("builtin", "downloading the built-in model", 0.07))
+    qtbot.waitUntil(lambda: status(window) == "Downloading the built-in model, 7%")
     ask(qtbot, window)
     assert window.session.running is not None
     engine.say(LoadFinished(MODEL, 1.0))
