@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QFontMetrics,
     QGuiApplication,
     QKeyEvent,
+    QKeySequence,
     QPaintEvent,
     QResizeEvent,
 )
@@ -832,14 +833,19 @@ class Window(QMainWindow):
         self._make_room()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Letters that nothing else takes begin a message, wherever the keyboard was."""
+        """What nothing else takes: letters begin a message, wherever the keyboard was, and keys of a command that cannot be used
+        now say why."""
         command = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
-        letters, edit = event.text(), self.composer.edit
+        letters, edit, comparing = event.text(), self.composer.edit, self.pages.comparing
+        keys = QKeySequence(event.keyCombination())
+        idle = (action for action in self.actions_by_id.values() if not action.isEnabled() and keys in action.shortcuts())
         if letters.strip() and letters.isprintable() and not event.modifiers() & command and edit.isVisible():
             if self.tour.isVisible():
                 self.tour.end()
             edit.setFocus()
             QApplication.sendEvent(edit, event)
+        elif (action := next(idle, None)) is not None:
+            (self.banner if comparing is None else comparing.banner).show_message(action.toolTip(), "note")
         else:
             super().keyPressEvent(event)
 

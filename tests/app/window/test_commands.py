@@ -305,6 +305,17 @@ def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, op
         assert not action.isEnabled()
         assert action.toolTip().startswith("There is no answer"), action.objectName()
     assert all(menu.toolTipsVisible() for menu in window.header.menu.menu().findChildren(QMenu))
+    control = Qt.KeyboardModifier.ControlModifier
+    for widget, key, words in (
+        (window.composer.edit, Qt.Key.Key_E, "There is no answer to export yet."),
+        (window.header.compare, Qt.Key.Key_R, "There is no answer yet."),
+        (window.transcript, Qt.Key.Key_Period, "No answer is being generated."),
+    ):
+        qtbot.keyClick(widget, key, control)
+        assert window.banner.isVisible() and window.banner.words.text() == words
+    window.banner.hide()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Q, control | Qt.KeyboardModifier.AltModifier)
+    assert not window.banner.isVisible(), "keys of no command say nothing"
     engine.pause_after = 2
     ask(qtbot, window)
     qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 2)
@@ -329,6 +340,9 @@ def test_the_commands_of_the_chat_wait_for_its_return(qtbot: QtBot, open_window:
     for name in ("regenerateAction", "copyAnswerAction", "shareCardAction"):
         assert window.actions_by_id[name].toolTip() == "Go back to the chat first (F4)."
     assert not window.actions_by_id["exportAction"].isEnabled(), "nothing has been compared"
-    assert not window.pages.comparing.bar.export.isEnabled()  # type: ignore[union-attr]
+    comparing = window.pages.comparing
+    assert comparing is not None and not comparing.bar.export.isEnabled()
+    qtbot.keyClick(comparing.bar.export, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
+    assert comparing.banner.words.text() == "Go back to the chat first (F4)." and comparing.banner.isVisible()
     window.pages.open_conversation()
     assert window.actions_by_id["copyAnswerAction"].isEnabled()
