@@ -71,20 +71,19 @@ def runs_here(core: str, config: str, features: Set[str]) -> bool:
     return needed is not None and needed <= features
 
 
-def _opened(name: str) -> ctypes.CDLL | None:
+def _opened(name: str, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL | None:
     try:
-        return ctypes.CDLL(name)
+        return ctypes.CDLL(name, mode=mode)
     except OSError:
         return None
 
 
 def _built_for(library: ctypes.CDLL) -> tuple[str, str]:
     """Name of the processor and build options. Neither call computes, so both are safe on any processor."""
-    said = []
     for question in (library.openblas_get_corename, library.openblas_get_config):
         question.restype = ctypes.c_char_p
-        said.append((question() or b"").decode("ascii", "replace"))
-    return said[0], said[1]
+    core, config = library.openblas_get_corename() or b"", library.openblas_get_config() or b""
+    return core.decode("ascii", "replace"), config.decode("ascii", "replace")
 
 
 def _processor_features() -> Set[str]:
@@ -108,14 +107,6 @@ def _leave_a_core(library: ctypes.CDLL) -> None:
         library.openblas_set_num_threads(max(1, len(os.sched_getaffinity(0)) - 1))
 
 
-def _load(name: str) -> bool:
-    try:
-        ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
-    except OSError:
-        return False
-    return True
-
-
 def _load_fortran_runtime(libraries: Path) -> bool:
     """Load the Fortran runtime that MLX's wheel bundles under the name that OpenBLAS asks for.
 
@@ -135,7 +126,7 @@ def _load_fortran_runtime(libraries: Path) -> bool:
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as memory:
             memory.write(image)
-        return _load(f"/proc/self/fd/{descriptor}")
+        return _opened(f"/proc/self/fd/{descriptor}", ctypes.RTLD_GLOBAL) is not None
     except OSError:
         return False
     finally:

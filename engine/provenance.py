@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import os
 import platform
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -61,14 +62,10 @@ def _processor() -> str | None:
     return platform.processor() or None
 
 
-def peak_memory() -> int | None:
-    """The most bytes of memory that this process has had in RAM since it was started; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
+def peak_memory() -> int:
+    """The most bytes of memory that this process has had in RAM since it was started."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(most) * (1 if sys.platform == "darwin" else 1024)  # the one counts in bytes, others in kibibytes
+    return most * (1 if sys.platform == "darwin" else 1024)  # the one counts in bytes, others in kibibytes
 
 
 def physical_memory() -> int | None:

@@ -182,10 +182,8 @@ def _notes(results: Results) -> list[str]:
         "intervals over prompts; those of alpha and tau (bootstraps) are too narrow for few prompts. TTFT s: time to first token",
         "in seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Memory: peak of",
         "MLX's arrays (target, this drafter, caches, computation). Measured with analyse off and phase_every 0.",
+        f"The whole program, with all drafters loaded and everything counted, took at most {size(peak_memory())}.",
     ]
-    whole = peak_memory()
-    if whole is not None:
-        lines.append(f"The whole program, with all drafters loaded and everything counted, took at most {size(whole)}.")
     noise = noise_of_plain(results.rows)
     if noise is not None:
         lines.append(

@@ -37,18 +37,18 @@ class ClusterBackend(MlxBackend):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__()
-        from engine.cluster import group, orders, sharding, split_model
+        from engine.cluster import group, sharding, split_model
 
         self._cluster = cluster
-        self._parts = (orders, sharding, split_model)
-        self._lost_type, self._lost_links = group.ClusterLost, group.lost_links
+        self._parts = (sharding, split_model)
+        self._words = group  # in which ranks speak to each other
         self._lost: str | None = None
         self._split: Any = None  # the SplitModel of the target
         self._is_loading = False
         self._group = group.join(cluster.backend)
 
     def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> Any:
-        orders, sharding, split_model = self._parts
+        sharding, split_model = self._parts
         self._require_cluster()
         counted = 0
 
@@ -69,7 +69,7 @@ class ClusterBackend(MlxBackend):
         with self._told(), self._loading():
             told = str(path.resolve()) if path.exists() else name  # the others were not started in this folder
             described = json.dumps({"name": told, "sharding": self._cluster.sharding}).encode()
-            self._say(orders.Order(orders.Kind.LOAD, length=len(described)))
+            self._say(self._words.Order(self._words.Kind.LOAD, length=len(described)))
             self._group.send(self._numbers(described))
             mark, reason = b"", "Rank 0 could not."
             try:
@@ -103,10 +103,9 @@ class ClusterBackend(MlxBackend):
             self._is_loading = False
 
     def _drop(self) -> None:
-        orders = self._parts[0]
         if self._lost is None:
             with contextlib.suppress(DraftlightError), self._told():
-                self._say(orders.Order(orders.Kind.DROP))
+                self._say(self._words.Order(self._words.Kind.DROP))
 
     def _numbers(self, content: bytes) -> Any:
         import numpy as np
@@ -128,9 +127,9 @@ class ClusterBackend(MlxBackend):
         """Around all that the other ranks take part in; remembers that they are lost."""
         self._require_cluster()
         try:
-            with self._lost_links():
+            with self._words.lost_links():
                 yield
-        except self._lost_type as error:
+        except self._words.ClusterLost as error:
             self._lost = str(error)
             raise
 
@@ -138,8 +137,7 @@ class ClusterBackend(MlxBackend):
         """Has the others nap while there is nothing to do; returns after how many seconds to call it again."""
         if self._lost is None:
             with contextlib.suppress(DraftlightError), self._told():
-                orders = self._parts[0]
-                self._say(orders.Order(orders.Kind.NAP, length=1))
+                self._say(self._words.Order(self._words.Kind.NAP, length=1))
         return PULSE if self._lost is None else 3600.0
 
     def release(self) -> None:
@@ -181,9 +179,8 @@ class ClusterBackend(MlxBackend):
     def close(self) -> None:
         """As in `Backend`; the other ranks end."""
         if self._lost is None:
-            orders = self._parts[0]
             with contextlib.suppress(DraftlightError), self._told():
-                self._say(orders.Order(orders.Kind.END))
+                self._say(self._words.Order(self._words.Kind.END))
         super().close()
 
 

@@ -15,8 +15,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine import garbage
-from engine.cluster.group import ClusterLost, Group, join, lost_links
-from engine.cluster.orders import Kind, Order, Report, checksum, probe_of
+from engine.cluster.group import ClusterLost, Group, Kind, Order, Report, checksum, join, lost_links, probe_of
 from engine.cluster.rank import FAILED, LOST_LINKS, NAP, READY, say
 from engine.cluster.sharding import agree, fingerprint, split
 from engine.cluster.split_model import evaluate_read, last_block_of

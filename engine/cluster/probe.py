@@ -14,8 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from engine.cluster.doctor import LINKS
-from engine.cluster.group import Group, join
-from engine.cluster.orders import Kind, Order
+from engine.cluster.group import Group, Kind, Order, join
 
 TIMES = {2**10: 100, 2**20: 5}
 """How often numbers of 4 bytes are summed, by how many there are; as often as that in each series."""

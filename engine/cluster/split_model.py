@@ -15,9 +15,8 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import KVCache, QuantizedKVCache
 
-from engine.cluster.group import Group, Links, lost_links
+from engine.cluster.group import MOST_GONE, Group, Kind, Links, Order, Report, checksum, lost_links, probe_of
 from engine.cluster.hosts import Cluster
-from engine.cluster.orders import MOST_GONE, Kind, Order, Report, checksum, probe_of
 from engine.errors import DraftlightError
 from engine.target.layer_taps import Taps
 from engine.target.prompt_cache import cache_length, leaves_of

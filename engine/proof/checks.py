@@ -12,9 +12,8 @@ from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.proof.contexts import Contexts, built_in_prompt
 from engine.proof.decodes import decodes, invariance
-from engine.proof.judges import CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
+from engine.proof.judges import GAMMA, CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
 from engine.proof.known_answers import known_answers
-from engine.proof.process import GAMMA
 from engine.requests.prove import DESCRIPTIONS, NEEDS_DISTRIBUTION, Finding
 from engine.target.prompt_cache import logits_width
 from engine.types import RATIO_RULES, RULES, DecodingOptions, Effort, Gamma, Plant

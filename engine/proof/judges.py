@@ -1,21 +1,298 @@
-"""Checks of the judges on real rows: what they emit follows p, and they accept as often as the closed forms say."""
+"""Checks of the judges on real rows: what they emit follows p, and they accept as often as the closed forms say.
+
+They play rounds by the thousands on an artificial process of real rows. Its positions are independent: whatever was emitted
+before, position i has the distributions p_i and q_i of one place in a real answer. So the law of a whole text is known, no
+forward pass is needed, and tens of thousands of texts take seconds. The rows are cut to their likeliest tokens and one more for
+the rest, which makes a draw cheap and is another process, just as exact.
+
+Rounds are played as `engine.decoding` plays them: a drafter that chooses its length stops where `AutoGamma` says so at the
+beginning of an answer, the judges are the real ones, and every draw is keyed by seed, absolute position, domain and round.
+Texts that are played together stand at different places of one seed's stream, as answers at different lengths of prompt do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from engine import theory
+from engine.acceptance import JUDGES, Draft, Judge, Judgement, RoundNoise
+from engine.drafters.base import DraftPen
 from engine.noise import NoiseSource
 from engine.proof.contexts import Rows, Tick
 from engine.proof.goodness_of_fit import mean, rates, table
-from engine.proof.process import PROPOSALS, SPAN, TOKENS, Played, Process, SimulatedRounds, process_of
 from engine.requests.prove import Finding
+from engine.rounds.draft_length import AutoGamma
 from engine.statistics import ChiSquare
-from engine.types import RULES, Plant, Rule
+from engine.target.distribution import Distribution, OneHot, Shaper
+from engine.types import RATIO_RULES, RULES, DecodingOptions, Plant, Rule
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LIKELIEST = 255
+GAMMA = 4
+"""Proposals in a round; the most where the drafter chooses its length."""
+UNSURE = 0.3
+"""The planted dropped-draw takes a token back that had less chance than this."""
+TOKENS = 3
+"""Emitted tokens that are looked at: with them a text takes one to three rounds."""
+PROPOSALS = TOKENS - 1 + GAMMA
+"""Positions with a proposal that a text may reach."""
+SPAN = PROPOSALS + 2
+"""Distance between texts in the stream of one seed."""
+TOGETHER = 500
+
+
+@dataclass(frozen=True)
+class Process:
+    """p: (PROPOSALS + 1, vocab). q, q_judged: (PROPOSALS, vocab): what proposals are drawn from, and what the judge is told.
+    proposals: (PROPOSALS,), what a deterministic drafter proposes, else None."""
+
+    p: Floats
+    q: Floats
+    q_judged: Floats
+    proposals: Integers | None
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the rows: at most `LIKELIEST` + 1, because the rarer tokens of a model are lumped into one."""
+        return self.p.shape[1]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """One round of each of several texts: proposals (texts, GAMMA), of which `length` (texts,) count; accepted, token and the sum
+    of the judge's `acceptance`, (texts,) each."""
+
+    proposals: Integers
+    length: Integers
+    accepted: Integers
+    token: Integers
+    expected: Floats
+
+
+@dataclass(frozen=True)
+class Played:
+    """What was played. texts: (draws, TOKENS). For each judged proposal of the rounds: `position` and `stood`. For each round:
+    `accepted`, and `expected`, the sum of the judge's `acceptance`."""
+
+    texts: Integers
+    position: Integers
+    stood: NDArray[np.bool_]
+    accepted: Integers
+    expected: Floats
+
+
+def process_of(contexts: Sequence[Rows], plant: Plant | None = None) -> Process:
+    """Rows of several contexts, each cut to the tokens that are likeliest in p + q, and one more for the rest.
+
+    Taken are those that overlap and are uncertain: where the drafter is nearly always right or wrong there is little to see.
+    """
+    p, q = np.concatenate([rows.p[:-1] for rows in contexts]), np.concatenate([rows.q for rows in contexts])
+    unfiltered = np.concatenate([rows.unfiltered_q for rows in contexts])
+    telling = np.minimum(p, q).sum(axis=1) * (1 - (p**2).sum(axis=1))
+    one_hot = contexts[0].one_hot
+    cut: list[tuple[Floats, Floats, Floats]] = []
+    for index in np.resize(np.argsort(-telling, kind="stable"), PROPOSALS):
+        order = np.argsort(-(p[index] + q[index] * (1 + one_hot)), kind="stable")  # a one-hot proposal comes first
+        cut.append((_lumped(p[index], order), _lumped(q[index], order), _lumped(unfiltered[index], order)))
+    last = contexts[0].p[-1]
+    p_rows = np.stack([entry[0] for entry in cut] + [_lumped(last, np.argsort(-last, kind="stable"))])
+    q_rows = np.stack([entry[1] for entry in cut])
+    told = np.stack([entry[2] for entry in cut]) if plant == "unfiltered-q" else q_rows
+    return Process(p_rows, q_rows, told, np.zeros(PROPOSALS, dtype=np.int64) if one_hot else None)
+
+
+def _lumped(row: Floats, order: Integers) -> Floats:
+    """(at most LIKELIEST + 1,): the row in this order, everything after the first LIKELIEST tokens in one."""
+    ordered = row[order]
+    return ordered if len(ordered) <= LIKELIEST + 1 else np.append(ordered[:LIKELIEST], ordered[LIKELIEST:].sum())
+
+
+class _DrawnNoise(RoundNoise):
+    """Stands where RoundNoise stands in a function that runs many rounds at once: the noise was drawn beforehand.
+
+    shared: (at most gamma + 1, vocab), the rows from `first` on; coins: (gamma,); residual: (gamma, vocab).
+    """
+
+    def __init__(self, shared: mx.array, first: int, coins: mx.array, residual: mx.array) -> None:
+        self._shared, self._first, self._coins, self._residual = shared, first, coins, residual
+
+    def shared(self, rows: Distribution, first: int = 0) -> mx.array:
+        """As in `RoundNoise`, by adding the noise that was drawn for these positions."""
+        begin = first - self._first
+        return mx.argmax(rows.scores + self._shared[begin : begin + rows.rows], axis=-1)
+
+    def coins(self, count: int) -> mx.array:
+        """As in `RoundNoise`: the first `count` of those that were drawn."""
+        return self._coins[:count]
+
+    def residual(self, row: Distribution, index: mx.array) -> mx.array:
+        """As in `RoundNoise`, by adding the noise that was drawn for this position."""
+        return mx.argmax(row.scores + mx.take(self._residual, index.reshape(1), axis=0), axis=-1)
+
+
+def _corrected_from_p(judge: Judge) -> Judge:
+    """The planted residual-from-p."""
+
+    def judged(p: Distribution, q: Draft, proposals: mx.array, noise: RoundNoise) -> Judgement:
+        """The judge's verdict with the correction drawn from p instead of (p - q)+: a fault that `prove` has to notice."""
+        verdict = judge(p, q, proposals, noise)
+        rejected = mx.minimum(verdict.accepted, q.rows - 1)
+        correction = noise.residual(p.row(rejected), rejected).reshape(()).astype(mx.int32)
+        return replace(verdict, token=mx.where(verdict.accepted == q.rows, verdict.token, correction))
+
+    return judged  # type: ignore[return-value]  # only ever called with rows
+
+
+class SimulatedRounds:
+    """Where rounds are played: a process, a rule, the defect that was planted, if any, and whether gamma is automatic."""
+
+    def __init__(self, process: Process, rule: Rule, plant: Plant | None = None, auto: bool = False) -> None:
+        self.process, self.rule = process, rule
+        self._auto = auto and process.proposals is None  # a deterministic drafter does not ask the pen
+        self._drops = plant == "dropped-draw"
+        self._ratio = rule in RATIO_RULES
+        self._judge = _corrected_from_p(JUDGES[rule]) if plant == "residual-from-p" and self._ratio else JUDGES[rule]
+        self._residual_domain = "draft" if plant == "shared-noise" and self._ratio else "residual"
+        self._fresh = not (plant == "stale-noise" and rule == "block")
+        with np.errstate(divide="ignore"):
+            self._log_p = mx.array(np.log(process.p).astype(np.float32))
+            self._log_q = mx.array(np.log(process.q).astype(np.float32))
+            self._log_q_judged = mx.array(np.log(process.q_judged).astype(np.float32))
+        self._rounds = mx.vmap(self._one_round)
+
+    def play(self, seed: int, draws: int, tick: Tick) -> Played:
+        """Plays texts of TOKENS tokens; the last round may reach beyond them."""
+        batches = []
+        for number, first in enumerate(range(0, draws, TOGETHER)):
+            tick()
+            batches.append(self._texts(seed + number, min(TOGETHER, draws - first)))
+        return Played(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+
+    def round(self, seed: int, position: Integers, start: Integers) -> Rounds:
+        """One round of each text.
+
+        position: (texts,) the absolute index of the round's first token; start: (texts,) the same within the text.
+        """
+        with mx.stream(mx.cpu):  # many rounds at once are a transformed function, which cannot hold a hand-written kernel
+            source = NoiseSource(seed, self.process.vocab_size)
+            where = mx.array(position.astype(np.uint32))[:, None] + mx.arange(GAMMA + 1, dtype=mx.uint32)
+            first = where[:, :1]
+
+            def rows(domain: str, columns: slice) -> mx.array:
+                """(texts, columns, vocab) noise of some of the round's positions."""
+                wanted = where[:, columns]
+                own = mx.broadcast_to(first, wanted.shape).reshape(-1) if self._fresh else None
+                return source.rows(wanted.reshape(-1), domain, own).reshape(*wanted.shape, -1)
+
+            nothing, proposed = mx.zeros((len(position), 1, 1)), slice(GAMMA)
+            shared = rows("shared", slice(self._shared_from, None))
+            residual = rows(self._residual_domain, proposed) if self._ratio else nothing
+            coins = nothing[:, 0]
+            if self._ratio:
+                own = mx.broadcast_to(first, (len(position), GAMMA)).reshape(-1) if self._fresh else None
+                coins = source.coins(where[:, proposed].reshape(-1), own).reshape(-1, GAMMA)
+            at = mx.array(start)[:, None]
+            p = self._log_p[at + mx.arange(GAMMA + 1)]
+            q, told = self._log_q[at + mx.arange(GAMMA)], self._log_q_judged[at + mx.arange(GAMMA)]
+            draft = shared[:, proposed] if self.rule == "gumbel" else rows("draft", proposed)
+            drawn = q if self.process.proposals is not None else q + draft
+            proposals = mx.argmax(drawn, axis=-1).astype(mx.int32)
+            chances = mx.exp(mx.take_along_axis(q, proposals[:, :, None], axis=-1)[:, :, 0])
+            length = self._lengths(np.array(chances))
+            results = np.zeros((3, len(position)))
+            for count in np.unique(length):
+                chosen = np.flatnonzero(length == count)
+                some = mx.array(chosen)
+                if count:
+                    parts = (p[some, : count + 1], told[some, :count], proposals[some, :count])
+                    outcome = self._rounds(*parts, shared[some], coins[some], residual[some])
+                else:
+                    plain = mx.argmax(p[some, 0] + shared[some, 0], axis=-1)
+                    outcome = (mx.zeros(plain.shape), plain, mx.zeros(plain.shape))
+                mx.eval(*outcome)
+                results[:, chosen] = [np.array(values) for values in outcome]
+        accepted, token = results[:2].astype(np.int64)
+        return Rounds(np.array(proposals).astype(np.int64), length, accepted, token, results[2])
+
+    def _lengths(self, chances: Floats) -> Integers:
+        """(texts,): how many proposals are handed in of those drawn with these (texts, GAMMA) chances."""
+        lengths = np.full(len(chances), GAMMA)
+        if not self._auto:
+            return lengths
+        gamma = AutoGamma()
+        for text, drawn in enumerate(chances.tolist()):
+            for count in range(1, GAMMA):
+                if self._drops and drawn[count - 1] < UNSURE:
+                    lengths[text] = count - 1
+                    break
+                if not gamma.goes_on(drawn[:count]):
+                    lengths[text] = count
+                    break
+        return lengths
+
+    def real_round(self, seed: int, position: int) -> tuple[list[int], int, int]:
+        """The first round of a text with the noise and pen of decoding, without defects: proposals, accepted, token."""
+        noise = RoundNoise(NoiseSource(seed, self.process.vocab_size), position)
+        p = Distribution(self._log_p[: GAMMA + 1])
+        if self.process.proposals is not None:
+            proposals = mx.array(self.process.proposals[:GAMMA].astype(np.int32))
+            told: Draft = OneHot(proposals, self.process.vocab_size)
+        else:
+            worth = AutoGamma() if self._auto else None
+            pen = DraftPen(Shaper(DecodingOptions(temperature=1.0)), self.rule, noise, [], self.process.vocab_size, worth)
+            for step in range(GAMMA):
+                pen.draw(self._log_q[step])
+                if step + 1 == GAMMA or not pen.goes_on():
+                    break
+            drafted = pen.proposals()
+            if drafted is None:
+                return [], 0, int(noise.shared(p.first(1)))
+            proposals, told = drafted.tokens, drafted.q
+        verdict = JUDGES[self.rule](p.first(told.rows + 1), told, proposals, noise)
+        mx.eval(proposals, verdict.accepted, verdict.token)
+        return [int(token) for token in np.array(proposals)], int(verdict.accepted), int(verdict.token)
+
+    @property
+    def _shared_from(self) -> int:
+        """The first of the round's positions whose `shared` noise is drawn: under a ratio test only a bonus or plain token
+        is drawn with it."""
+        return GAMMA if self._ratio and not self._auto else 0
+
+    def _one_round(
+        self, p: mx.array, told: mx.array, proposals: mx.array, shared: mx.array, coins: mx.array, residual: mx.array
+    ) -> tuple[mx.array, ...]:
+        one_hot = self.process.proposals is not None
+        judged: Draft = OneHot(proposals, self.process.vocab_size) if one_hot else Distribution(told)
+        noise = _DrawnNoise(shared, self._shared_from, coins, residual)
+        verdict = self._judge(Distribution(p), judged, proposals, noise)
+        return verdict.accepted, verdict.token, verdict.acceptance.sum()
+
+    def _texts(self, seed: int, draws: int) -> tuple[NDArray[np.generic], ...]:
+        base = SPAN * np.arange(draws)
+        texts = np.zeros((draws, TOKENS + GAMMA), dtype=np.int64)
+        emitted = np.zeros(draws, dtype=np.int64)
+        records: list[tuple[NDArray[np.generic], ...]] = []
+        while (active := np.flatnonzero(emitted < TOKENS)).size:
+            start = emitted[active]
+            played = self.round(seed, base[active] + start, start)
+            accepted = played.accepted
+            following = np.pad(played.proposals, ((0, 0), (0, 1)))
+            following[np.arange(len(active)), accepted] = played.token
+            texts[active[:, None], start[:, None] + np.arange(GAMMA + 1)] = following
+            emitted[active] += accepted + 1
+            step = np.arange(GAMMA)
+            judged = (step <= accepted[:, None]) & (step < played.length[:, None])
+            positions = (start[:, None] + step)[judged]
+            records.append((positions, (step < accepted[:, None])[judged], accepted, played.expected))
+        return texts[:, :TOKENS], *(np.concatenate(parts) for parts in zip(*records, strict=True))
+
 
 REAL_ROUNDS = 24
 """Rounds of each rule that are also judged one by one with the noise of a decode."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.cluster.follower import Follower
-from engine.cluster.group import WIDTH, Links, Numbers
-from engine.cluster.orders import Kind, Order
+from engine.cluster.group import WIDTH, Kind, Links, Numbers, Order
 
 
 class OneProcess:

@@ -14,9 +14,8 @@ from engine.cluster import backend as backends
 from engine.cluster import follower as followers
 from engine.cluster import group
 from engine.cluster.backend import ClusterBackend
-from engine.cluster.group import WIDTH, ClusterLost, Links, Numbers
+from engine.cluster.group import WIDTH, ClusterLost, Kind, Links, Numbers
 from engine.cluster.hosts import of_this_machine
-from engine.cluster.orders import Kind
 from engine.errors import DraftlightError
 from tests.engine.cluster.models import write_qwen2
 

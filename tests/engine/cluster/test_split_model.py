@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from engine.bench import peers
-from engine.cluster.group import Links
+from engine.cluster.group import Kind, Links, Order, Report
 from engine.cluster.hosts import of_this_machine
-from engine.cluster.orders import Kind, Order, Report
 from engine.cluster.split_model import SplitModel, last_block_of
 from engine.decoding import decode
 from engine.drafters.draft_model import DraftModel

@@ -25,8 +25,16 @@ from engine.proof import goodness_of_fit
 from engine.proof import known_answers as noise_checks
 from engine.proof.contexts import Rows
 from engine.proof.decodes import SETTING, decodes, filtered
-from engine.proof.judges import CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
-from engine.proof.process import LIKELIEST, SimulatedRounds, process_of
+from engine.proof.judges import (
+    LIKELIEST,
+    CheckSetting,
+    SimulatedRounds,
+    made_up,
+    played_rounds,
+    process_of,
+    same_as_decoding,
+    whole_rows_coupled,
+)
 from engine.requests.prove import DESCRIPTIONS, FALSE_ALARM, NEEDS_DISTRIBUTION, Finding, concluded, level_for
 from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
