@@ -176,7 +176,7 @@ class _Run:
         self.tokenizer = tokenizer if tokenizer is not None or loaded is None else loaded.tokenizer
         self.eos_ids = frozenset(eos_ids if eos_ids is not None else (loaded.eos_ids if loaded else ()))
         self.context_length: int | None = loaded.context_length if loaded else None
-        self.options = options if options.seed is not None else options.replace(seed=draw_seed())
+        self.options = options if options.seed is not None else options.replace(seed=secrets.randbelow(SEED_LIMIT))
         self.drafter = drafter
         self.statistics: DrafterStatistics | None = None
         self.chances: Sequence[float] = ()
@@ -610,11 +610,6 @@ class _Run:
             self.drafter.observe(kept, None if features is None else features[: len(kept)])
             if finish is None and self._limit() >= 1 and not self.gamma.rests and not self._is_staged(self.index + 1):
                 self.drafter.prefetch()
-
-
-def draw_seed() -> int:
-    """A seed for an answer whose user gave none, below 2^53."""
-    return secrets.randbelow(SEED_LIMIT)
 
 
 def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:

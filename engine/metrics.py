@@ -53,12 +53,12 @@ class PositionCounts:
     @property
     def conditional(self) -> float | None:
         """Accepted / judged: the chance to be accepted once it is looked at. None without a verdict."""
-        return _ratio(self.accepted, self.accepted + self.rejected)
+        return ratio(self.accepted, self.accepted + self.rejected)
 
     @property
     def unconditional(self) -> float | None:
         """Accepted / proposed: the chance that this place is reached and accepted. None without a proposal."""
-        return _ratio(self.accepted, self.proposed)
+        return ratio(self.accepted, self.proposed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +213,11 @@ class Totals:
             alpha=self.alpha,
             alpha_low=low,
             alpha_high=high,
-            draft_yield=_ratio(self._accepted, self._proposals),
+            draft_yield=ratio(self._accepted, self._proposals),
             tau=self.tau,
             predicted_tau=self.predicted_tau,
             seconds=self._seconds,
-            throughput=_ratio(self._emitted, self._seconds),
+            throughput=ratio(self._emitted, self._seconds),
             shares=self._shares(),
             by_position=tuple(
                 PositionCounts(place + 1, self._proposed_at[place], self._accepted_at[place], self._rejected_at[place])
@@ -233,12 +233,12 @@ class Totals:
     @property
     def alpha(self) -> float | None:
         """Accepted / (accepted + rejected) so far, leaving out unjudged proposals; None without a verdict."""
-        return _ratio(self._accepted, self._accepted + self._rejected)
+        return ratio(self._accepted, self._accepted + self._rejected)
 
     @property
     def tau(self) -> float | None:
         """Emitted tokens / rounds so far, the target's own token of each round included; None before the first round."""
-        return _ratio(self._emitted, self._rounds)
+        return ratio(self._emitted, self._rounds)
 
     @property
     def predicted_tau(self) -> float | None:
@@ -248,7 +248,7 @@ class Totals:
             return None
         expected = 0.0
         for verdicts in self._verdicts.values():
-            alpha = _ratio(verdicts.accepted, verdicts.judged) or 0.0
+            alpha = ratio(verdicts.accepted, verdicts.judged) or 0.0
             emitted = list(accumulate(alpha**power for power in range(max(verdicts.gammas) + 1)))
             expected += math.fsum(many * emitted[gamma] for gamma, many in verdicts.gammas.items())
         return expected / self._rounds
@@ -260,7 +260,7 @@ class Totals:
             return ()
         expected = [0.0] * (max(self.gammas) + 1)
         for verdicts in self._verdicts.values():
-            alpha = _ratio(verdicts.accepted, verdicts.judged) or 0.0
+            alpha = ratio(verdicts.accepted, verdicts.judged) or 0.0
             for length, many in enumerate(expected_lengths(alpha, verdicts.gammas)):
                 expected[length] += many
         return tuple(expected)
@@ -357,7 +357,7 @@ class Rolling:
     @property
     def alpha(self) -> float | None:
         """Accepted / judged; None while the window holds no verdict."""
-        return _ratio(self.accepted, self.judged)
+        return ratio(self.accepted, self.judged)
 
     @property
     def throughput(self) -> float | None:
@@ -365,7 +365,7 @@ class Rolling:
         if not self._latest:
             return None
         newest = self._latest[-1]
-        return _ratio(self._emitted, (newest.started + newest.milliseconds.total - self._latest[0].started) / 1000)
+        return ratio(self._emitted, (newest.started + newest.milliseconds.total - self._latest[0].started) / 1000)
 
 
 def expected_emitted(alpha: float, gamma: int) -> float:
@@ -421,5 +421,6 @@ def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _ratio(part: float, whole: float) -> float | None:
+def ratio(part: float, whole: float) -> float | None:
+    """The share of a part in a whole; None of nothing."""
     return part / whole if whole > 0 else None

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.bench.statistics import repeated
 from engine.drafter_kinds import LoadedDrafter
-from engine.metrics import Totals
+from engine.metrics import Totals, ratio
 from engine.requests.bench import BenchPrompt, BenchRow, BenchSetting, PeerToken
 from engine.run_control import Control
 from engine.serving.backend import Backend
@@ -177,7 +177,7 @@ def row_of(
     """
     tokens, seconds = sum(len(answer.tokens) for answer in answers), sum(answer.seconds for answer in answers)
     plain_tokens, plain_seconds = _beside(answers, *plain)
-    rate, plain_rate = _ratio(tokens, seconds), _ratio(plain_tokens, plain_seconds)
+    rate, plain_rate = ratio(tokens, seconds), ratio(plain_tokens, plain_seconds)
     accepted, rejected = sum(answer.accepted for answer in answers), sum(answer.rejected for answer in answers)
     rounds = sum(answer.rounds for answer in answers)
     again, grams = (sum(counts) for counts in zip(*(repeated(answer.tokens) for answer in answers), strict=True))
@@ -197,19 +197,19 @@ def row_of(
         tokens=tokens,
         seconds=seconds,
         tokens_per_second=rate,
-        seconds_to_first_token=_ratio(sum(waits), len(waits)),
+        seconds_to_first_token=ratio(sum(waits), len(waits)),
         rounds=rounds,
         proposed=sum(answer.proposed for answer in answers),
         accepted=accepted,
         rejected=rejected,
         unjudged=sum(answer.unjudged for answer in answers),
-        alpha=_ratio(accepted, accepted + rejected),
-        tau=_ratio(tokens, rounds),
+        alpha=ratio(accepted, accepted + rejected),
+        tau=ratio(tokens, rounds),
         speedup=rate / plain_rate if rate is not None and plain_rate else None,
         plain_tokens=plain_tokens,
         plain_seconds=plain_seconds,
         plain_tokens_per_second=plain_rate,
-        repetition=_ratio(again, grams),
+        repetition=ratio(again, grams),
         same_text=None if reference is None else [own.tokens for own in answers] == [other.tokens for other in reference],
         finishes=tuple(answer.finish for answer in answers),
         peak_memory=max(peaks, default=None),
@@ -227,7 +227,3 @@ def _beside(
     weight = (here - first) / (last - first) if first < here < last else 0.5
     seconds = (sum(answer.seconds for answer in answers) for answers in (before, after))
     return tokens, 2 * ((1 - weight) * next(seconds) + weight * next(seconds))
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None

@@ -65,17 +65,16 @@ def excerpt(text: str, words: list[str]) -> tuple[str, tuple[tuple[int, int], ..
     """A line around the first match, and where the words stand in it."""
     folded = _folded(text)
     pattern = re.compile("|".join(re.escape(_folded(word)) for word in sorted(words, key=len, reverse=True)))
-    first = next((match for match in pattern.finditer(folded) if _begins_word(folded, match.start())), pattern.search(folded))
+    first = next(
+        (match for match in pattern.finditer(folded) if not (match.start() and folded[match.start() - 1].isalnum())),
+        pattern.search(folded),
+    )
     start = max(0, first.start() - _BEFORE) if first else 0
     if start:
         start = text.find(" ", start, first.start() if first else None) + 1 or start
     shown = " ".join(text[start : start + 2 * _EXCERPT].split())
     line = ("… " if start else "") + shown[:_EXCERPT] + ("…" if len(shown) > _EXCERPT or len(text) > start + 2 * _EXCERPT else "")
     return line, tuple(match.span() for match in pattern.finditer(_folded(line)))
-
-
-def _begins_word(text: str, place: int) -> bool:
-    return place == 0 or not text[place - 1].isalnum()
 
 
 def _folded(text: str) -> str:

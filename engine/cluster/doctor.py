@@ -62,8 +62,12 @@ def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
             found += _of_one(cluster, rank, answer, own if isinstance(own, dict) else answer)
     if isinstance(own, dict) and "config" in own:
         found += _of_the_model(cluster, target, own["config"])
-    if links:
-        found += _of_the_links(cluster) if all(finding.state != "bad" for finding in found) else [_not_measured()]
+    if links and any(finding.state == "bad" for finding in found):
+        found.append(
+            Finding(None, "unknown", "The links were not measured, because the ranks could not be started as things are.")
+        )
+    elif links:
+        found += _of_the_links(cluster)
     return found
 
 
@@ -162,10 +166,6 @@ def _of_the_model(cluster: Cluster, target: str, config: Mapping[str, Any]) -> I
             f"The model has {heads[0]} attention heads and {heads[1]} key and value heads, which {cluster.size} ranks cannot "
             "share. Use a number of ranks that divides both, or a pipeline.",
         )
-
-
-def _not_measured() -> Finding:
-    return Finding(None, "unknown", "The links were not measured, because the ranks could not be started as things are.")
 
 
 def _of_the_links(cluster: Cluster) -> Iterator[Finding]:

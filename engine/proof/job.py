@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
 
 from engine.drafter_kinds import HEAD, NGRAM, LoadedDrafter
 from engine.errors import DraftlightError
@@ -31,7 +30,7 @@ class ProofTask(LongTask[ProveRequest]):
         findings: list[Finding] = list(backend.prove(target, drafter.drafter, request, progress))
         level = level_for(findings)
         report = ProofReport(
-            target=_info(target),
+            target=ModelInfo(target.name, str(target.path), target.sha256, target.context_length, len(target.vocabulary)),
             drafter=drafter.name,
             note=note,
             seed=request.seed,
@@ -58,7 +57,3 @@ def _drafter(name: str | None, slots: ModelSlots) -> tuple[LoadedDrafter, str]:
         return slots.drafter(HEAD), ""
     except DraftlightError as error:
         return slots.drafter(NGRAM), f"using {NGRAM} instead of {HEAD}: {error}"
-
-
-def _info(target: Any) -> ModelInfo:
-    return ModelInfo(target.name, str(target.path), target.sha256, target.context_length, len(target.vocabulary))

@@ -41,7 +41,8 @@ def _conversation(entry: Mapping[str, Any]) -> tuple[Conversation, int]:
         message = table(node.get("message"))
         role = text(table(message.get("author")).get("role"))
         said = _text(table(message.get("content")))
-        if role not in ("user", "assistant") or not said.strip() or _is_hidden(message):
+        hidden = table(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
+        if role not in ("user", "assistant") or not said.strip() or hidden:
             numbers[name] = before
             system = system or (said if role == "system" else "")
             passed += bool(said.strip()) and role != "system"
@@ -107,10 +108,6 @@ def _named(part: Mapping[str, Any]) -> str:
         return text(part["text"])
     kind = text(part.get("content_type")).removesuffix("_asset_pointer").removesuffix("_pointer") or "attachment"
     return f"[{kind.replace('_', ' ')}]"
-
-
-def _is_hidden(message: Mapping[str, Any]) -> bool:
-    return table(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
 
 
 def _with_choices(messages: list[StoredMessage], end: int | None) -> tuple[list[StoredMessage], int | None]:
