@@ -373,7 +373,7 @@ def expected_emitted(alpha: float, gamma: int) -> float:
 
     Leviathan et al. 2023, equation 1, as a sum so that alpha = 1 needs no special case.
     """
-    return math.fsum(min(alpha, 1.0) ** power for power in range(gamma + 1))
+    return math.fsum(min(max(alpha, 0.0), 1.0) ** power for power in range(gamma + 1))
 
 
 def expected_lengths(alpha: float, gammas: Mapping[int, int]) -> tuple[float, ...]:

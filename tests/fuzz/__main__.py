@@ -162,14 +162,13 @@ def _print_table(names: list[str]) -> int:
         count = _count(name)
         found = [path.name for path in sorted((WORK / "findings" / name).glob("*"))]
         mended = [path.name for path in sorted((Path("tests/fuzz/findings") / name).glob("*"))]
-        left = [each for each in found if each not in mended]
-        open_findings += len(left)
+        open_findings += len(found)
         corpus = len(list((WORK / "corpus" / name).glob("*")))
         rate = count["inputs"] / count["seconds"] if count["seconds"] else 0
         code = ", ".join(f"{commit} ({inputs:,})" for commit, inputs in count["code"].items())
         print(
-            f"{name:16} {count['inputs']:10,} {count['seconds']:8,.0f} {rate:9,.0f} {corpus:7,} {len(left):9} {len(mended):7}"
-            f"  {code}{'  ' + ', '.join(left) if left else ''}"
+            f"{name:16} {count['inputs']:10,} {count['seconds']:8,.0f} {rate:9,.0f} {corpus:7,} {len(found):9} {len(mended):7}"
+            f"  {code}{'  ' + ', '.join(found) if found else ''}"
         )
     return 1 if open_findings else 0
 

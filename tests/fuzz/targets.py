@@ -105,8 +105,26 @@ def _traces() -> list[bytes]:
     for path in (*sorted(TRACES.glob("*.jsonl")), *sorted((REFERENCES / "rejudge").glob("*.jsonl"))):
         header, *rest = map(json.loads, path.read_bytes().splitlines())
         lines = [_shortened(line) for line in (header, *rest[:2], *(line for line in rest if line["kind"] == "change"), rest[-1])]
-        short.append(b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines))
-    return [*short, gzip.compress(short[0])]
+        short.append(_as_lines(lines))
+    return [*short, _as_lines(_fuller(lines)), gzip.compress(short[0])]
+
+
+def _as_lines(lines: list[Any]) -> bytes:
+    return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+
+
+def _fuller(lines: list[Any]) -> list[Any]:
+    """The lines of a trace with what those that are kept do not have: gamma auto, a thought, a change, earlier messages."""
+    header, first, second, *_, summary = lines
+    outlook = {"gamma": 2, "cost": 1.3, "alpha": 0.4, "needed": 0.6, "next_try": 4, "copies": True, "drafter": "ngram"}
+    statistics = {"hits": 3, "misses": 1, "match": 2, "entries": 40, "capacity": 64, "resets": 1}
+    messages = [{"role": role, "content": "Why?"} for role in ("system", "user", "assistant", "user")]
+    header["prompt"] = {**header["prompt"], "messages": messages, "dropped": 2}
+    first |= {"outlook": outlook, "proposer": "ngram", "drafter_statistics": statistics, "text": "<think>So"}
+    first["milliseconds"] = {"total": 9.0, "draft": 2.0, "verify": 5.0, "judge": 1.0, "other": 0.5, "communication": 0.5}
+    second |= {"rule": "match", "text": "</think>So.", "started": 9.5}
+    change = {"kind": "change", "index": 1, "rule": "match", "gamma": "auto", "drafter": second["drafter"]}
+    return [header, first, change, second, summary | {"finish": "length", "prefill_seconds": 0.5}]
 
 
 def _shortened(value: Any) -> Any:
