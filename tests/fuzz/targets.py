@@ -521,9 +521,13 @@ def _tokenizers() -> list[bytes]:
             "byte_fallback": False,
         },
     }
-    return [
-        json.dumps({"tokenizer.json": one, "tokenizer_config.json": settings}).encode() for one in (described, pieces, unigram)
+    named = [{"name": name, "template": tiny_models.TEMPLATE} for name in ("default", "tool_use")]
+    older = {"special_tokens_map.json": {"eos_token": "<|im_end|>"}, "added_tokens.json": {"<|a|>": 40}, "config.json": {}}
+    files: list[dict[str, Any]] = [
+        *({"tokenizer.json": one, "tokenizer_config.json": settings} for one in (described, pieces, unigram)),
+        {"tokenizer.json": described, "tokenizer_config.json": settings | {"chat_template": named}, **older},
     ]
+    return [json.dumps(each).encode() for each in files]
 
 
 def bare_tokenizer(data: bytes) -> None:
