@@ -98,6 +98,12 @@ def _rejection_gumbel(settings: Settings) -> Setup:
     return Setup(STORY, columns, seed=seed, max_tokens=RULES_ANSWER, unfiltered=True)
 
 
+def _four_rules(settings: Settings) -> Setup:
+    rules: tuple[Rule, ...] = ("match", "gumbel", "rejection", "block")
+    columns = tuple(_column(settings, rule=rule, gamma=GAMMA) for rule in rules)
+    return Setup(STORY, columns, seed=settings.seed, max_tokens=RULES_ANSWER, unfiltered=True)
+
+
 def _with_without(settings: Settings) -> Setup:
     columns = (_column(settings, rule="gumbel", drafter=NO_DRAFTER), _column(settings, rule="gumbel"))
     return Setup(STORY, columns, seed=settings.seed, max_tokens=ANSWER, unfiltered=True)
@@ -150,6 +156,14 @@ PRESETS: tuple[Preset, ...] = (
         "With and without a drafter",
         "Under Gumbel the drafter must not change a single token, only the time the answer takes.",
         _with_without,
+    ),
+    Preset(
+        "four-rules",
+        "The four rules",
+        "One prompt, one seed, one drafter. Match and Gumbel give the text that the target gives alone; Gumbel accepts more, "
+        "because a drafter with probabilities draws with the same noise. On average Rejection and Block accept most; their texts "
+        "are others with the same distribution.",
+        _four_rules,
     ),
     Preset(
         "random-number",

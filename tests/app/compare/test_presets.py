@@ -10,6 +10,7 @@ from app.compare.presets import PARTING_SEED, PRESETS, RULES_ANSWER, Preset
 from app.session.settings import Settings
 from engine.decoding import decode
 from engine.models.loading import LoadedModel
+from engine.types import RULES as EVERY_RULE
 from engine.types import DecodingOptions, Rule
 from tests.exactness import make_drafter
 
@@ -42,6 +43,15 @@ def test_the_rules_are_set_two_by_two_with_one_seed() -> None:
     assert {(column.gamma, column.temperature) for column in setup.columns} == {(3, 0.8)}
     assert setup.seed == PARTING_SEED
     assert "seed was chosen" in RULES.about(setup, settings)
+
+
+def test_the_four_rules_have_everything_else_alike() -> None:
+    (preset,) = (preset for preset in PRESETS if preset.id == "four-rules")
+    for settings in (Settings(drafter="builtin-draft"), Settings(), Settings(target="/models/mine.gguf", rule="block")):
+        columns = preset.make(settings).columns
+        assert {column.rule for column in columns} == set(EVERY_RULE) and len(columns) == len(EVERY_RULE)
+        assert len({(column.drafter, column.gamma, column.temperature, column.prompt) for column in columns}) == 1
+        assert columns[0].drafter not in ("none", "auto")
 
 
 def test_a_seed_is_only_said_to_be_chosen_where_it_was() -> None:
