@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from app.cli.option import Action, Entries, OneOf, option
@@ -92,6 +93,6 @@ def run(arguments: argparse.Namespace) -> int:
             case "restore":
                 return chats.restore(store, arguments.conversations)
         for name in ("keep_days", "keep_megabytes"):
-            if (getattr(arguments, name) or 0) < 0:
+            if not 0 <= (getattr(arguments, name) or 0) < math.inf:  # nan and infinity are none either
                 arguments.error(f"--{name.replace('_', '-')} must be at least 0")
         return chats.traces(store, arguments.keep_days, arguments.keep_megabytes, arguments.keep_all)

@@ -8,12 +8,11 @@ starts anew; the old file stays, and is gone on with when everything is as befor
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 from engine import provenance
 from engine.codec import plain
-from engine.errors import DraftlightError
+from engine.files import lock
 from engine.files.foreign import json_of
 from engine.requests.bench import BenchRequest, BenchRow, BenchSetup
 from engine.wording import listed
@@ -107,18 +106,11 @@ class Journal:
             os.fsync(file.fileno())
 
 
-@contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> AbstractContextManager[None]:
     """Raises DraftlightError if another benchmark is under way on this machine: each would slow the other down."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DraftlightError(
-                "Another benchmark is under way, and each would slow the other down. Wait for its end, or stop it, and try again."
-            ) from None
-        yield
+    busy = "Another benchmark is under way, and each would slow the other down. Wait for its end, or stop it, and try again."
+    return lock.alone(folder / "lock", busy)
 
 
 class _Kept:

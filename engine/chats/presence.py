@@ -5,18 +5,12 @@ A number of a process could be given to another one; a lock cannot.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import secrets
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import DraftlightError
-
 _ENDING = ".lock"
-_PAUSE = 0.02
 
 
 class Presence:
@@ -32,7 +26,7 @@ class Presence:
         self._folder = folder
         self.name = secrets.token_hex(8)
         self._path = folder / f"{self.name}{_ENDING}"
-        self._descriptor: int | None = _opened(self._path)
+        self._descriptor: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def others(self) -> list[str]:
@@ -68,29 +62,3 @@ def is_locked(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-@contextlib.contextmanager
-def alone(path: Path, wait: float) -> Iterator[None]:
-    """One at a time goes on, for as long as this lasts. Raises DraftlightError after `wait` seconds, OSError where no file can be
-    made."""
-    descriptor = _opened(path)
-    try:
-        until = time.monotonic() + wait
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > until:
-                    raise DraftlightError(
-                        f"Another Draftlight is still opening or repairing the chats in {path.parent}. Try again in a moment."
-                    ) from None
-                time.sleep(_PAUSE)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

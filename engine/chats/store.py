@@ -20,7 +20,7 @@ from engine.chats import search
 from engine.chats.answer_of_trace import conversations_of, end_interrupted
 from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved, Database
 from engine.chats.exchange.own import own_origin
-from engine.chats.presence import Presence, alone
+from engine.chats.presence import Presence
 from engine.chats.repair import finish, repair
 from engine.chats.trace_files import TraceFiles
 from engine.chats.values import (
@@ -43,6 +43,7 @@ from engine.chats.values import (
     title_of,
 )
 from engine.errors import DraftlightError
+from engine.files.lock import alone
 from engine.files.paths import data_folder
 from engine.trace import traces_in
 
@@ -102,7 +103,8 @@ class ChatStore:
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for folder in (home / "traces", self.folder):  # those of before let others see their names
                 folder.chmod(0o700)
-            with alone(self.folder / "opening.lock", wait):
+            busy = f"Another Draftlight is still opening or repairing the chats in {self.folder}. Try again in a moment."
+            with alone(self.folder / "opening.lock", busy, wait):
                 self._presence = Presence(self.folder / "open")
                 try:
                     self._database = self._opened(self.folder / FILE, home / "traces", wait)

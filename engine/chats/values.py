@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from engine.codec import options_to_json, plain, sound_options
 from engine.drafter_kinds import NO_DRAFTER
+from engine.errors import Limits, require_fields
 from engine.files.foreign import number, table, text
 from engine.metrics import Summary
 from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Overflow, Thinking
@@ -222,6 +223,14 @@ class Hit:
     marks: tuple[tuple[int, int], ...]
 
 
+def _is_limit(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0)
+
+
+_LIMITS: Limits = dict.fromkeys(("days", "bytes"), (_is_limit, "None or at least 0"))
+"""Of `Retention`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long traces are kept; messages stay in any case. None is no limit, both None keep all forever."""
@@ -230,10 +239,7 @@ class Retention:
     bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("days", "bytes"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0):
-                raise ValueError(f"{name} must be None or at least 0, not {value!r}")
+        require_fields(self, _LIMITS)
 
     @property
     def words(self) -> str:

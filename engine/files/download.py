@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
@@ -26,6 +25,7 @@ from urllib.parse import quote, unquote
 from engine.errors import DraftlightError
 from engine.files.hub import HubFile, Offer, Offline, authorisation, explained, is_of_the_network
 from engine.files.library import own_place
+from engine.files.lock import alone
 from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL
 from engine.wording import duration, size
@@ -397,12 +397,6 @@ def _hasher(file: HubFile) -> Any:
     return hashlib.sha256()
 
 
-@contextlib.contextmanager
-def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Keeps two processes from downloading the same at once. The system lets go of the lock of a process that was killed."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DraftlightError(f"{name} is being downloaded already, by another Draftlight.") from None
-        yield
+def _alone(folder: Path, name: str) -> contextlib.AbstractContextManager[None]:
+    """Keeps two processes from downloading the same at once."""
+    return alone(folder / ".lock", f"{name} is being downloaded already, by another Draftlight.")

@@ -10,15 +10,15 @@ Whatever is written appears under its name in one step, so that an interruption 
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
+from engine.files.lock import alone
 from engine.files.whole_file import write_whole
 from engine.wording import size
 
@@ -39,17 +39,10 @@ class Work:
         except OSError as error:
             raise DraftlightError(f"The work folder {folder} cannot be created: {error.strerror or error}.") from error
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Nobody else trains in this folder meanwhile. The system takes the lock back however a process ends."""
-        with (self.folder / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise DraftlightError(
-                    f"Another training run is using {self.folder}. Wait for it to finish, or choose another --work."
-                ) from error
-            yield
+    def alone(self) -> AbstractContextManager[None]:
+        """Nobody else trains in this folder meanwhile."""
+        busy = f"Another training run is using {self.folder}. Wait for it to finish, or choose another --work."
+        return alone(self.folder / "lock", busy)
 
     def settle(self, stage: str, settings: Mapping[str, Any]) -> None:
         """Hold on to a stage's settings, or check that they are the ones it was begun with.

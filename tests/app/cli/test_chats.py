@@ -143,6 +143,8 @@ def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: P
         (["chats"], "ACTION"),
         (["chats", "show", "x"], "ID"),
         (["chats", "traces", "--keep-days", "-1"], "at least 0"),
+        (["chats", "traces", "--keep-days", "nan"], "at least 0"),
+        (["chats", "traces", "--keep-megabytes", "inf"], "at least 0"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_status_2(
