@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -149,3 +150,16 @@ def _print(text: str, end: str = "\n") -> None:
 def _print_json(value: object) -> int:
     _print(json.dumps(value, ensure_ascii=False, indent=1))
     return 0
+
+
+ACTIONS: dict[str, Callable[[ChatStore, Namespace], int]] = {
+    "list": lambda store, given: show_list(store, given.deleted, given.folder, given.limit, given.as_json),
+    "show": lambda store, given: show_one(store, given.conversation, given.as_json),
+    "search": lambda store, given: show_found(store, " ".join(given.query), given.as_json),
+    "export": lambda store, given: export(store, given.conversations, given.format, given.output),
+    "import": lambda store, given: take_in(store, given.files),
+    "delete": lambda store, given: delete(store, given.conversations, given.now),
+    "restore": lambda store, given: restore(store, given.conversations),
+    "traces": lambda store, given: traces(store, given.keep_days, given.keep_megabytes, given.keep_all),
+}
+"""By the names in `app.cli.chats_options`."""

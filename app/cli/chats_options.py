@@ -76,23 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     """The action that was chosen."""
     from app.cli import chats
 
+    for name in ("keep_days", "keep_megabytes"):
+        if not 0 <= (getattr(arguments, name, None) or 0) < math.inf:  # nan and infinity are none either
+            arguments.error(f"--{name.replace('_', '-')} must be at least 0")
     with chats.opened() as store:
-        match arguments.action:
-            case "list":
-                return chats.show_list(store, arguments.deleted, arguments.folder, arguments.limit, arguments.as_json)
-            case "show":
-                return chats.show_one(store, arguments.conversation, arguments.as_json)
-            case "search":
-                return chats.show_found(store, " ".join(arguments.query), arguments.as_json)
-            case "export":
-                return chats.export(store, arguments.conversations, arguments.format, arguments.output)
-            case "import":
-                return chats.take_in(store, arguments.files)
-            case "delete":
-                return chats.delete(store, arguments.conversations, arguments.now)
-            case "restore":
-                return chats.restore(store, arguments.conversations)
-        for name in ("keep_days", "keep_megabytes"):
-            if not 0 <= (getattr(arguments, name) or 0) < math.inf:  # nan and infinity are none either
-                arguments.error(f"--{name.replace('_', '-')} must be at least 0")
-        return chats.traces(store, arguments.keep_days, arguments.keep_megabytes, arguments.keep_all)
+        return chats.ACTIONS[arguments.action](store, arguments)

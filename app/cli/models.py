@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from app.cli.engine_run import TICK, running_engine
@@ -213,3 +214,14 @@ def delete_model(name: str, sure: bool) -> int:
     library.delete(path)
     print(f"deleted {path.resolve()}")
     return 0
+
+
+ACTIONS: dict[str, Callable[[Namespace], int]] = {
+    "list": lambda given: show_models(given.folders),
+    "add-folder": lambda given: add_folder(given.folder, given.remove),
+    "search": lambda given: search_hub(given.wanted),
+    "download": lambda given: discard_download(given.name) if given.discard else download_model(given.name),
+    "check": lambda given: check_model(given.name, given.drafter),
+    "delete": lambda given: delete_model(given.name, given.yes),
+}
+"""By the names in `app.cli.models_options`."""

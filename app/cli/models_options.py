@@ -74,15 +74,4 @@ def run(arguments: argparse.Namespace) -> int:
     """The action that was chosen."""
     from app.cli import models
 
-    match arguments.action:
-        case "list":
-            return models.show_models(arguments.folders)
-        case "add-folder":
-            return models.add_folder(arguments.folder, arguments.remove)
-        case "search":
-            return models.search_hub(arguments.wanted)
-        case "download":
-            return models.discard_download(arguments.name) if arguments.discard else models.download_model(arguments.name)
-        case "check":
-            return models.check_model(arguments.name, arguments.drafter)
-    return models.delete_model(arguments.name, arguments.yes)
+    return models.ACTIONS[arguments.action](arguments)
