@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleInterface,
@@ -16,25 +16,23 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QResizeEvent,
-    QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QAccessibleWidget, QFrame
+from PySide6.QtWidgets import QAccessibleWidget
 
 from app.compare.comparison import Column
 from app.compare.comparison import Kind as Difference
+from app.conversation.answer_view import AnswerView, ThoughtButton
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import lines_of
-from app.conversation.floating_buttons import floating
 from app.conversation.letter_looks import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import faded, frame_focus
-from app.look.theme import DARK, Theme
-from app.look.widgets import tint
+from app.look.theme import Theme
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.token_walk import place_of
-from engine.lens.pieces import Ghosts, Kind, hidden_kinds
+from engine.lens.pieces import Ghosts, Kind
 
 
 class CompareTextInterface(QAccessibleWidget):
@@ -101,7 +99,7 @@ class TextBlock(AnswerBlock):
             self._paint_flow(painter, clip, selection)
 
 
-class CompareText(QAbstractScrollArea):
+class CompareText(AnswerView):
     """Shows the answer of one column. Call `sync` after it has grown.
 
     Attributes:
@@ -114,34 +112,19 @@ class CompareText(QAbstractScrollArea):
     scrolled = Signal()
 
     def __init__(self, cursor: Cursor) -> None:
-        super().__init__()
+        super().__init__(Session())
         self.run: Column | None = None
-        self.session = Session()
-        self.theme: Theme = DARK
-        self.ghosts: Ghosts = "all"
-        self.lit: Kind | None = None
-        self.following = True
-        self.accessible: object = None
         self.words = ""
-        self._scale = 1.0
-        self._style = Style(DARK, themes.reading_font(1.0), themes.mono_font(1.0))
         self._block: TextBlock | None = None
         self._mark: tuple[int, Difference] | None = None
-        self._keyboard = False
         self._moving = False
         self.pointing = TokenPointer(self, cursor, self)
-        self.thought = floating(self.viewport(), "thoughtButton")
-        self.thought.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.thought = ThoughtButton(self.viewport())
         self.thought.clicked.connect(self._turn_thought)
-        self.thought.hide()
         self.setObjectName("compareText")
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleDescription(
             "Left and Right move from token to token in every column, Enter pins one, Page Up and Page Down scroll all columns."
         )
-        self.viewport().setMouseTracking(True)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
 
     # What is shown
@@ -157,9 +140,9 @@ class CompareText(QAbstractScrollArea):
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets colours and fonts and lays the whole text out again, a little smaller than in the conversation."""
-        self.theme, self._scale = theme, scale
+        self.theme, self.scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5), lit=self.lit)
-        self._look_of_thought()
+        self.thought.set_look(theme, scale)
         self.rebuild()
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
@@ -172,11 +155,6 @@ class CompareText(QAbstractScrollArea):
         self.lit = kind
         self._style = replace(self._style, lit=kind)
         self.rebuild()
-
-    @property
-    def hidden(self) -> frozenset[Kind]:
-        """The kinds of tokens that are left out of the text."""
-        return hidden_kinds(self.ghosts, self.lit)
 
     def set_mark(self, position: int | None, kind: Difference) -> None:
         """Where the text parts from that of another column, and how that is to be judged."""
@@ -203,7 +181,7 @@ class CompareText(QAbstractScrollArea):
             unchanged = TOP + self._block.changed_top
         height = 0 if self._block is None else round(self._block.top + self._block.origin.y() + self._block.flow.height + BELOW)
         bar.setPageStep(self.viewport().height())
-        bar.setSingleStep(round(30 * self._scale))
+        bar.setSingleStep(round(30 * self.scale))
         self._moving = True
         bar.setRange(0, max(0, height - self.viewport().height()))
         if self.following:
@@ -224,7 +202,7 @@ class CompareText(QAbstractScrollArea):
             value, self.following = self.verticalScrollBar().value(), False
             self.rebuild()
             self.verticalScrollBar().setValue(value)
-            self.following = self._at_end
+            self.following = self.at_end
 
     @Slot()
     def _turn_thought(self) -> None:
@@ -235,23 +213,9 @@ class CompareText(QAbstractScrollArea):
         """A line above the answer says how long the model thought first."""
         block = self._block
         self.thought.setVisible(block is not None and block.fold > 0)
-        if block is None or not block.fold:
-            return
-        answer = block.answer
-        drawing = "chevron" if answer.shows_thought else "chevron-right"
-        if self.thought.property("drawing") != drawing:
-            self.thought.setProperty("drawing", drawing)
-            self._look_of_thought()
-        self.thought.setText(answer.thought_words)
-        self.thought.setAccessibleName(answer.thought_words)
-        self.thought.setToolTip("Fold the thoughts away" if answer.shows_thought else "Show the thoughts")
-        left, top = self.column.left() - round(12 * self._scale), round(block.top) - self.verticalScrollBar().value()
-        self.thought.setGeometry(left, top, min(self.thought.sizeHint().width(), self.column.width()), round(block.fold))
-
-    def _look_of_thought(self) -> None:
-        if self.thought.property("drawing"):
-            tint(self.thought, self.theme, self._scale)
-            self.thought.setIconSize(QSize(round(13 * self._scale), round(13 * self._scale)))
+        if block is not None and block.fold:
+            self.thought.show_answer(block.answer, self.theme, self.scale)
+            self.thought.place(self.column, round(block.top) - self.verticalScrollBar().value(), block.fold, self.scale)
 
     def _is_folded(self, position: int) -> bool:
         """Whether an answer position is in a thought that is folded away."""
@@ -262,7 +226,7 @@ class CompareText(QAbstractScrollArea):
         return place is not None and place < answer.folded
 
     def sizeHint(self) -> QSize:
-        return QSize(240, round(150 * self._scale))
+        return QSize(240, round(150 * self.scale))
 
     def plain_text(self) -> str:
         """The answer in words, as a screen reader gets it."""
@@ -308,7 +272,7 @@ class CompareText(QAbstractScrollArea):
         self._moving = True
         bar.setValue(round(bar.value() + top - lines * self._line))
         self._moving = False
-        self.following = self._at_end
+        self.following = self.at_end
 
     def bring(self, position: int) -> None:
         """Scrolls so that an answer position is in sight."""
@@ -320,10 +284,6 @@ class CompareText(QAbstractScrollArea):
     @property
     def _line(self) -> float:
         return self._style.text.pixelSize() * 1.7
-
-    @property
-    def _at_end(self) -> bool:
-        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
 
     def _top_of(self, position: int) -> float:
         """Upper edge of a token, in the viewport's coordinates; of one that is folded away, of the line in its place."""
@@ -340,7 +300,7 @@ class CompareText(QAbstractScrollArea):
         self._place_thought()
         self.viewport().update()
         if not self._moving:
-            self.following = self._at_end
+            self.following = self.at_end
             self.scrolled.emit()
 
     # Painting
@@ -361,7 +321,7 @@ class CompareText(QAbstractScrollArea):
             block.paint(painter, QRectF(event.rect()).translated(-shift), None)
             painter.restore()
             self.pointing.paint(painter)
-        if self._keyboard:
+        if self.focused:
             frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
 
@@ -421,32 +381,6 @@ class CompareText(QAbstractScrollArea):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             self.pointing.click(event.position())
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Leave:
-            self.pointing.leave()
-        return super().viewportEvent(event)
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if event.angleDelta().y() > 0:
-            self.following = False
-        super().wheelEvent(event)
-
-    def event(self, event: QEvent) -> bool:
-        """Notes whether the keyboard came by key, which shows the frame."""
-        if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
-            self._keyboard = event.type() == QEvent.Type.FocusIn and self._came_by_key(event)
-            self.viewport().update()
-        return super().event(event)
-
-    @staticmethod
-    def _came_by_key(event: QEvent) -> bool:
-        reason = getattr(event, "reason", None)
-        return reason is not None and reason() in (
-            Qt.FocusReason.TabFocusReason,
-            Qt.FocusReason.BacktabFocusReason,
-            Qt.FocusReason.ShortcutFocusReason,
-        )
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         bar = self.verticalScrollBar()

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from app.look.widgets import named
 
 Thing = TypeVar("Thing")
+Button = TypeVar("Button", bound=QToolButton)
 
 
 def floating(parent: QWidget, name: str) -> QToolButton:
@@ -22,19 +23,19 @@ def floating(parent: QWidget, name: str) -> QToolButton:
     return button
 
 
-class FloatingButtons(Generic[Thing]):
+class FloatingButtons(Generic[Button, Thing]):
     """As many buttons as there are things in view, made when first needed and kept.
 
     Args:
         make: makes one. pressed: is called with the thing whose button was pressed.
     """
 
-    def __init__(self, make: Callable[[], QToolButton], pressed: Callable[[Thing], object]) -> None:
-        self.buttons: list[QToolButton] = []
+    def __init__(self, make: Callable[[], Button], pressed: Callable[[Thing], object]) -> None:
+        self.buttons: list[Button] = []
         self._make, self._pressed = make, pressed
         self._things: list[Thing] = []
 
-    def show_for(self, things: list[Thing]) -> Iterable[tuple[QToolButton, Thing]]:
+    def show_for(self, things: list[Thing]) -> Iterable[tuple[Button, Thing]]:
         """Shows one for each thing, hides the rest, and returns those that are to be placed."""
         while len(self.buttons) < len(things):
             button = self._make()
@@ -46,7 +47,7 @@ class FloatingButtons(Generic[Thing]):
         return zip(self.buttons, things, strict=False)
 
     @property
-    def shown(self) -> Iterable[tuple[QToolButton, Thing]]:
+    def shown(self) -> Iterable[tuple[Button, Thing]]:
         """The buttons that show, each with its thing."""
         return zip(self.buttons, self._things, strict=False)
 

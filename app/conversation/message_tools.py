@@ -69,7 +69,7 @@ class MessageTools(QObject):
         self._look: tuple[Theme, float] | None = None
         self.newest = self._switch(prompts=False)
         self._switches: dict[bool, list[SiblingSwitch]] = {False: [self.newest], True: []}
-        self.more = FloatingButtons[Message](make, self.open_menu)
+        self.more = FloatingButtons[QToolButton, Message](make, self.open_menu)
 
     def _switch(self, prompts: bool) -> SiblingSwitch:
         switch = SiblingSwitch(self._view.viewport(), prompts)

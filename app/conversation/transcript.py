@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
-    QFocusEvent,
     QFontMetricsF,
     QGuiApplication,
     QHelpEvent,
@@ -21,10 +20,10 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QResizeEvent,
-    QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QMenu, QToolButton, QToolTip, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QToolButton, QToolTip, QWidget
 
+from app.conversation.answer_view import AnswerView, ThoughtButton, thought_action
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
 from app.conversation.find import Found, find
 from app.conversation.floating_buttons import FloatingButtons, floating
@@ -44,7 +43,7 @@ from app.session.attachments import in_short
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 from app.session.token_walk import spot_of
-from engine.lens.pieces import Ghosts, Kind, Spot, hidden_kinds
+from engine.lens.pieces import Ghosts, Kind, Spot
 from engine.lens.shared_wording import left_out
 
 MEASURE = 74
@@ -56,11 +55,9 @@ LEGEND_GAP = 8
 LEGEND_INDENT = 7
 """How far its buttons stand out to the left, so that their words are in line with the text."""
 SUMMARY_EXPLAINED = f"<p>Tokens and time since the prompt was read. Click for all figures.</p><p>{DEFINITIONS['invariant']}</p>"
-KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
-"""Focus that came by key is shown; a click needs no frame."""
 
 
-class Transcript(QAbstractScrollArea):
+class Transcript(AnswerView):
     """Shows a session's turns. Call `sync` after the session has changed.
 
     Signals:
@@ -92,18 +89,12 @@ class Transcript(QAbstractScrollArea):
         cursor: Cursor | None = None,
         reading: bool = False,
     ) -> None:
-        super().__init__(parent)
-        self.session = session
-        self.ghosts = ghosts
-        self.lit: Kind | None = None
+        super().__init__(session, ghosts, parent)
         self.reading = reading
-        self.accessible: object = None
         self.status = ""
         self.fraction: float | None = None
         self._blocks: list[Block] = []
         self._answers: list[Answer] = []
-        self._following = True
-        self._keyboard = False
         self.selection = Selection()
         self._found: list[Found] = []
         self._pressed: QPointF | None = None
@@ -116,11 +107,7 @@ class Transcript(QAbstractScrollArea):
             "Prompts and answers. Left and Right move between tokens and read out the verdict; with Ctrl they move between "
             "rounds. Enter pins the verdict, Escape closes it. Up, Down and Page keys scroll, Ctrl+A selects all, Ctrl+C copies.",
         )
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
-        self.viewport().setMouseTracking(True)
         self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
@@ -134,10 +121,11 @@ class Transcript(QAbstractScrollArea):
         self.reading_button = self._tool("Reading view", "reading")
         self.reading_button.setCheckable(True)
         self.reading_button.clicked.connect(self._ask_for_other_view)
-        self.thoughts = FloatingButtons[AnswerBlock](self._thought_button, self._turn_thought)
-        self.codes = FloatingButtons[str](self._code_button, lambda code: QGuiApplication.clipboard().setText(code))
+        self.thoughts = FloatingButtons[ThoughtButton, AnswerBlock](partial(ThoughtButton, self.viewport()), self._turn_thought)
+        copy_button = partial(self._tinted_tool, "Copy the code", "copy")
+        self.codes = FloatingButtons[QToolButton, str](copy_button, lambda code: QGuiApplication.clipboard().setText(code))
         self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
-        self.tools = MessageTools(self, self._more_button, self)
+        self.tools = MessageTools(self, partial(self._tinted_tool, "More about this message", "more"), self)
         self.tools.stepped.connect(self.sibling)
         self.tools.wanted.connect(self.wanted)
         self.legend = Legend(self.viewport())
@@ -152,25 +140,13 @@ class Transcript(QAbstractScrollArea):
         self.reading_wanted.emit()
 
     def _tool(self, words: str, icon: str) -> QToolButton:
-        button = floating(self.viewport(), "iconButton")
+        button = named(floating(self.viewport(), "iconButton"), words=words, tip=words)
         button.setProperty("drawing", icon)
-        button.setToolTip(words)
-        button.setAccessibleName(words)
         return button
 
-    def _code_button(self) -> QToolButton:
-        button = self._tool("Copy the code", "copy")
+    def _tinted_tool(self, words: str, icon: str) -> QToolButton:
+        button = self._tool(words, icon)
         tint(button, self.theme, self.scale)
-        return button
-
-    def _more_button(self) -> QToolButton:
-        button = self._tool("More about this message", "more")
-        tint(button, self.theme, self.scale)
-        return button
-
-    def _thought_button(self) -> QToolButton:
-        button = floating(self.viewport(), "thoughtButton")
-        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         return button
 
     # What is shown
@@ -183,8 +159,8 @@ class Transcript(QAbstractScrollArea):
         self.legend.set_look(theme, scale)
         for button in (self.latest, self.copy_button, self.regenerate_button, self.reading_button, *self.codes.buttons):
             tint(button, theme, scale)
-        for button in self.thoughts.buttons:
-            self._look_of_thought(button)
+        for thought in self.thoughts.buttons:
+            thought.set_look(theme, scale)
         self.tools.set_look(theme, scale)
         self.rebuild()
 
@@ -202,11 +178,6 @@ class Transcript(QAbstractScrollArea):
         self.legend.show_chosen(kind)
         self.rebuild()
 
-    @property
-    def hidden(self) -> frozenset[Kind]:
-        """The kinds of tokens that are left out of the text."""
-        return hidden_kinds(self.ghosts, self.lit)
-
     def set_reading(self, reading: bool) -> None:
         """Shows answers that are done in the reading view, or their tokens; what was first in view, or pinned, stays there."""
         if reading == self.reading:
@@ -216,9 +187,9 @@ class Transcript(QAbstractScrollArea):
         if scrolled != self.verticalScrollBar().value() or self.pointing.cursor.pin_place is not None:
             kept = self.pointing.landmarks()
         if self.session.running is None:
-            self._following = False
+            self.following = False
         self.rebuild(kept)
-        self._following = self._following or self.at_end
+        self.following = self.following or self.at_end
         self._turned = (kept, self.verticalScrollBar().value())  # back again, it is the same place
 
     def rebuild(self, landmarks: list[tuple[Place, int]] | None = None) -> None:
@@ -226,11 +197,11 @@ class Transcript(QAbstractScrollArea):
         self._settle.stop()
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
-        kept = landmarks or ([] if self._following or not share else self.pointing.landmarks())  # at its top it stays there
+        kept = landmarks or ([] if self.following or not share else self.pointing.landmarks())  # at its top it stays there
         self._blocks, self._answers = [], []
         self.selection.select(None, None)
         self.sync()
-        if not self._following:
+        if not self.following:
             bar.setValue(round(share * bar.maximum()))
             self.pointing.return_to(kept)
 
@@ -256,7 +227,7 @@ class Transcript(QAbstractScrollArea):
         if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
             newest.status, newest.fraction = self.status, self.fraction
             scrolled = self.verticalScrollBar().value()
-            kept = self.pointing.landmarks() if newest.turns and not self._following and newest.shown else []
+            kept = self.pointing.landmarks() if newest.turns and not self.following and newest.shown else []
             if newest.turns:
                 self.selection.select(None, None)  # the other view counts other letters
             newest.grow()
@@ -290,11 +261,11 @@ class Transcript(QAbstractScrollArea):
         bar = self.verticalScrollBar()
         bar.setPageStep(self.viewport().height())
         bar.setSingleStep(round(36 * self.scale))
-        following = self._following
+        following = self.following
         bar.setRange(0, max(0, round(top) - self.viewport().height()))
         if following:
             bar.setValue(bar.maximum())
-        self._following = following
+        self.following = following
         self._place_buttons()
 
     @property
@@ -371,28 +342,8 @@ class Transcript(QAbstractScrollArea):
         """Above every answer in view before which the model has thought, a button says how long, and shows or folds what."""
         found = {block: round(top + block.head) for block, top in self._answers_in_view() if block.fold}
         for button, block in self.thoughts.show_for([*found]):
-            self._show_thought(button, found[block], block)
-
-    def _show_thought(self, button: QToolButton, top: int, block: AnswerBlock) -> None:
-        answer = block.answer
-        drawing = "chevron" if answer.shows_thought else "chevron-right"
-        if button.property("drawing") != drawing:
-            button.setProperty("drawing", drawing)
-            self._look_of_thought(button)
-        if button.text() != answer.thought_words:
-            button.setText(answer.thought_words)
-            button.setAccessibleName(answer.thought_words)
-        words = "Fold the thoughts away" if answer.shows_thought else "Show the thoughts"
-        button.setToolTip(words)
-        button.setAccessibleDescription(words)
-        size = button.sizeHint()
-        left = self.column.left() - round(12 * self.scale)  # so that the arrow is in line with the text
-        button.setGeometry(left, top, min(size.width(), self.column.width()), round(block.fold))
-
-    def _look_of_thought(self, button: QToolButton) -> None:
-        if button.property("drawing"):
-            tint(button, self.theme, self.scale)
-            button.setIconSize(QSize(round(13 * self.scale), round(13 * self.scale)))
+            button.show_answer(block.answer, self.theme, self.scale)
+            button.place(self.column, found[block], block.fold, self.scale)
 
     def _turn_thought(self, block: AnswerBlock) -> None:
         self.show_thought(block.answer, not block.answer.shows_thought)
@@ -400,10 +351,10 @@ class Transcript(QAbstractScrollArea):
     def show_thought(self, answer: Answer, shown: bool) -> None:
         """Shows what the model thought before an answer, or folds it away; the line that says so stays where it is."""
         bar, answer.shows_thought = self.verticalScrollBar(), shown
-        value, self._following = bar.value(), False
+        value, self.following = bar.value(), False
         self.rebuild()
         bar.setValue(value)
-        self._following = self.at_end
+        self.following = self.at_end
 
     @Slot(object)
     def _unfold(self, place: Place | None) -> None:
@@ -448,7 +399,7 @@ class Transcript(QAbstractScrollArea):
         self.selection.select(None, None)
         value = bar.value()
         self._place()
-        if above and not self._following:
+        if above and not self.following:
             bar.setValue(round(value + block.height - before.height))
         self.viewport().update()
 
@@ -480,19 +431,9 @@ class Transcript(QAbstractScrollArea):
 
     # Scrolling
 
-    @property
-    def at_end(self) -> bool:
-        """Whether the end is in view, within 4 pixels; whether the view moves with new text is told by `following`."""
-        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
-
-    @property
-    def following(self) -> bool:
-        """Whether new text keeps the end in view. It stops when the user scrolls away and resumes at the end."""
-        return self._following
-
     def follow(self) -> None:
         """Back to the end, and stay there."""
-        self._following = True
+        self.following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self.latest.hide()
 
@@ -515,7 +456,7 @@ class Transcript(QAbstractScrollArea):
         self.selection.select((index, start), (index, end))
         bar, top = self.verticalScrollBar(), self._top_of(self._found[at])
         if not bar.value() + TOP <= top <= bar.value() + self.viewport().height() - 3 * TOP:
-            self._following = False
+            self.following = False
             bar.setValue(round(top - self.viewport().height() / 3))
         self.viewport().update()
 
@@ -529,7 +470,7 @@ class Transcript(QAbstractScrollArea):
         """Scrolls to the prompt of a turn, or to its answer."""
         index = 2 * turn + (not prompt)
         if index < len(self._blocks):
-            self._following = False
+            self.following = False
             self.verticalScrollBar().setValue(round(self._blocks[index].top - TOP))
 
     def _follow_from_button(self) -> None:
@@ -537,7 +478,7 @@ class Transcript(QAbstractScrollArea):
         self.follow()
 
     def _scrolled(self) -> None:
-        self._following = self.at_end
+        self.following = self.at_end
         self.pointing.leave()
         self._place_buttons()
         self.viewport().update()
@@ -624,13 +565,11 @@ class Transcript(QAbstractScrollArea):
             block.paint(painter, clip, self.selection.within(index, block.flow.length))
             painter.restore()
         self.pointing.paint(painter)
-        if self._keyboard:
+        if self.focused:
             frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
 
     def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Leave:
-            self.pointing.leave()
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             QToolTip.showText(event.globalPos(), self._explanation_at(event.pos().y()), self.viewport())
             return True
@@ -729,11 +668,6 @@ class Transcript(QAbstractScrollArea):
         self.selection.select((index, start), (index, end))
         self.viewport().update()
 
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        if event.angleDelta().y() > 0:
-            self._following = False
-        super().wheelEvent(event)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         bar = self.verticalScrollBar()
         moves = {
@@ -779,8 +713,7 @@ class Transcript(QAbstractScrollArea):
         found = self.turn_at(point.y() + self.verticalScrollBar().value())
         if found is not None and found[1].fold:
             answer = found[1].answer
-            words = "Fold the thoughts away" if answer.shows_thought else "Show the thoughts"
-            menu.addAction(words, partial(self.show_thought, answer, not answer.shows_thought))
+            menu.addAction(thought_action(answer), partial(self.show_thought, answer, not answer.shows_thought))
         menu.addSeparator()
         menu.addAction("Show tokens" if self.reading else "Reading view", self.reading_wanted.emit)
         if self._blocks:
@@ -789,13 +722,3 @@ class Transcript(QAbstractScrollArea):
             self.tools.fill(menu, (index // 2, index % 2 == 0))
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self._keyboard = event.reason() in KEYBOARD_REASONS
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self._keyboard = False
-        self.viewport().update()

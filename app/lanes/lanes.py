@@ -16,12 +16,13 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip
+from PySide6.QtWidgets import QToolTip
 
 from app.lanes.field import WHOLE, LaneField
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_words, lane_words, time_words
 from app.lanes.painter import Lane, LanePainter
 from app.look.marks import frame_focus, write_in
+from app.look.painted_view import PaintedView
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, named, tint
 from app.session.cursor import Cursor, Place
@@ -30,12 +31,11 @@ from app.session.session import NO_ROUNDS_YET, Answer
 ZOOM_STEP = 1.25
 
 
-class LaneView(QAbstractScrollArea):
+class LaneView(PaintedView):
     """Shows one answer. Call `sync` after it has gained rounds.
 
     Attributes:
         field: what stands where.
-        focused: whether the keyboard's frame is drawn.
 
     Signals:
         zoomed: zoom or clock has changed.
@@ -46,12 +46,10 @@ class LaneView(QAbstractScrollArea):
     def __init__(self) -> None:
         super().__init__()
         self.field = LaneField()
-        self.focused = False
         self._answer: Answer | None = None
         self._turn = 0
         self._following = True
         self._look = LanePainter(DARK, 1.0)
-        self.setFrameShape(QFrame.Shape.NoFrame)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what has moved is then not painted again
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
         self.horizontalScrollBar().valueChanged.connect(self._scrolled_sideways)
@@ -284,7 +282,6 @@ class LaneView(QAbstractScrollArea):
 
 
 STEPS_NOTE = "Draft steps are drawn with equal lengths: only their total is measured."
-KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
 
 
 class Lanes(LaneView):
@@ -481,15 +478,8 @@ class Lanes(LaneView):
             return False
         return True
 
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.focused = event.reason() in KEYBOARD_REASONS
-        self.viewport().update()
-
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self.focused = False
         if self._steered:
             self._steered = False
             self.cursor_place.leave()
-        self.viewport().update()

@@ -1,0 +1,97 @@
+"""What the conversation and a column of a comparison have in common: a painted view of answers whose tokens can be pointed at."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QToolButton, QWidget
+
+from app.conversation.letter_looks import Style
+from app.conversation.token_pointer import TokenPointer
+from app.look import theme as themes
+from app.look.painted_view import PaintedView
+from app.look.theme import DARK, Theme
+from app.look.widgets import named, tint
+from app.session.session import Answer, Session
+from engine.lens.pieces import Ghosts, Kind, hidden_kinds
+
+
+class AnswerView(PaintedView):
+    """Lays text out in a column and scrolls up and down.
+
+    Attributes:
+        following: whether new text keeps the end in view. It stops when the user scrolls away and resumes at the end.
+    """
+
+    pointing: TokenPointer
+
+    def __init__(self, session: Session, ghosts: Ghosts = "all", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.theme: Theme = DARK
+        self.scale = 1.0
+        self.ghosts = ghosts
+        self.lit: Kind | None = None
+        self.following = True
+        self.accessible: object = None
+        self._style = Style(DARK, themes.reading_font(1.0), themes.mono_font(1.0))
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setMouseTracking(True)
+
+    @property
+    def hidden(self) -> frozenset[Kind]:
+        """The kinds of tokens that are left out of the text."""
+        return hidden_kinds(self.ghosts, self.lit)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the end is in view, within 4 pixels; whether the view moves with new text is told by `following`."""
+        return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self.pointing.leave()
+        return super().viewportEvent(event)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().y() > 0:
+            self.following = False
+        super().wheelEvent(event)
+
+
+class ThoughtButton(QToolButton):
+    """The line above an answer that says how long the model thought first; a press shows or folds what."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        named(self, "thoughtButton")
+        self.setCursor(Qt.CursorShape.ArrowCursor)
+        self.hide()
+
+    def set_look(self, theme: Theme, scale: float) -> None:
+        """Draws the arrow in the theme's colours, a little smaller than the text."""
+        if self.property("drawing"):
+            tint(self, theme, scale)
+            self.setIconSize(QSize(round(13 * scale), round(13 * scale)))
+
+    def show_answer(self, answer: Answer, theme: Theme, scale: float) -> None:
+        """Says how long the model thought before this answer."""
+        drawing = "chevron" if answer.shows_thought else "chevron-right"
+        if self.property("drawing") != drawing:
+            self.setProperty("drawing", drawing)
+            self.set_look(theme, scale)
+        if self.text() != answer.thought_words:
+            self.setText(answer.thought_words)
+        words = thought_action(answer)
+        named(self, words=answer.thought_words, description=words, tip=words)
+
+    def place(self, column: QRect, top: float, height: float, scale: float) -> None:
+        """Stands at a height of the viewport; its arrow is in line with the column's text."""
+        width = min(self.sizeHint().width(), column.width())
+        self.setGeometry(column.left() - round(12 * scale), round(top), width, round(height))
+
+
+def thought_action(answer: Answer) -> str:
+    """What a press does to the thoughts of an answer."""
+    return "Fold the thoughts away" if answer.shows_thought else "Show the thoughts"
