@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, SignalInstance, Slot
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -223,68 +223,74 @@ class Window(QMainWindow):
 
     def _connect(self) -> None:
         chat = self.chat
-        chat.received.connect(self._received)
-        chat.changed.connect(self._changed)
-        chat.said.connect(self.say)
-        chat.unanswered.connect(self.messages.unanswered)
-        chat.seed_drawn.connect(self.header.show_drawn_seed)
-        chat.finished.connect(self.announce)
-        self.header.changed.connect(self._wish)
-        self.header.changed.connect(chat.change)
-        self.header.open_model.connect(self._show_settings)
-        self.header.open_model.connect(self.models.choose)
-        self.header.remedy_wanted.connect(self.messages.show_rules_apart)
-        self.header.options.clicked.connect(self.open_options)
-        self.header.panel.clicked.connect(self.toggle_panel)
-        self.header.sidebar.clicked.connect(self.toggle_sidebar)
-        self.sidebar.new_wanted.connect(self.new_chat)
-        self.sidebar.chosen.connect(self._open_chat)
-        self.sidebar.list.clicked.connect(self._chat_clicked)
-        self.sidebar.deleted.connect(self.chats.delete)
-        self.sidebar.duplicated.connect(self.chats.duplicate_other)
-        self.sidebar.exported.connect(self.chat_files.export)
-        self.sidebar.folder_left.connect(self.chats.offer_folder)
-        self.sidebar.traces_wanted.connect(self.chats.show_traces)
-        self.header.compare.clicked.connect(self.pages.toggle)
-        self.pages.turned.connect(self._page_turned)
-        self.pages.changed.connect(self._refresh)
-        self.pages.exported.connect(lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind))
-        self.options.changed.connect(chat.change)
         presets = self.options.presets
-        presets.used.connect(chat.use_preset)
-        presets.saved.connect(chat.save_preset)
-        presets.tied.connect(chat.tie_preset)
-        presets.deleted.connect(self._delete_preset)
-        self.composer.sent.connect(self.send)
-        self.composer.changed.connect(self.context.touch)
-        self.composer.attached.connect(self._count_tokens)
-        self.context.shown.connect(self.composer.show_context)
-        self.composer.stopped.connect(chat.stop)
-        self.composer.recalled.connect(self.messages.edit_last)
-        self.welcome.chosen.connect(self.send)
-        self.welcome.demonstration.connect(self.demonstrate)
-        self.transcript.regenerate.connect(self.messages.regenerate)
-        self.transcript.edit.connect(self.messages.edit_last)
-        self.transcript.sibling.connect(self.messages.show_sibling)
-        self.transcript.wanted.connect(self.messages.do)
-        chat.opened.connect(self._opened)
+        joined: list[tuple[SignalInstance, Callable[..., object]]] = [
+            (chat.received, self._received),
+            (chat.changed, self._changed),
+            (chat.said, self.say),
+            (chat.unanswered, self.messages.unanswered),
+            (chat.seed_drawn, self.header.show_drawn_seed),
+            (chat.finished, self.announce),
+            (self.header.changed, self._wish),
+            (self.header.changed, chat.change),
+            (self.header.open_model, self._show_settings),
+            (self.header.open_model, self.models.choose),
+            (self.header.remedy_wanted, self.messages.show_rules_apart),
+            (self.header.options.clicked, self.open_options),
+            (self.header.panel.clicked, self.toggle_panel),
+            (self.header.sidebar.clicked, self.toggle_sidebar),
+            (self.sidebar.new_wanted, self.new_chat),
+            (self.sidebar.chosen, self._open_chat),
+            (self.sidebar.list.clicked, self._chat_clicked),
+            (self.sidebar.deleted, self.chats.delete),
+            (self.sidebar.duplicated, self.chats.duplicate_other),
+            (self.sidebar.exported, self.chat_files.export),
+            (self.sidebar.folder_left, self.chats.offer_folder),
+            (self.sidebar.traces_wanted, self.chats.show_traces),
+            (self.header.compare.clicked, self.pages.toggle),
+            (self.pages.turned, self._page_turned),
+            (self.pages.changed, self._refresh),
+            (self.pages.exported, lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind)),
+            (self.options.changed, chat.change),
+            (presets.used, chat.use_preset),
+            (presets.saved, chat.save_preset),
+            (presets.tied, chat.tie_preset),
+            (presets.deleted, self._delete_preset),
+            (self.composer.sent, self.send),
+            (self.composer.changed, self.context.touch),
+            (self.composer.attached, self._count_tokens),
+            (self.context.shown, self.composer.show_context),
+            (self.composer.stopped, chat.stop),
+            (self.composer.recalled, self.messages.edit_last),
+            (self.welcome.chosen, self.send),
+            (self.welcome.demonstration, self.demonstrate),
+            (self.transcript.regenerate, self.messages.regenerate),
+            (self.transcript.edit, self.messages.edit_last),
+            (self.transcript.sibling, self.messages.show_sibling),
+            (self.transcript.wanted, self.messages.do),
+            (chat.opened, self._opened),
+            (self.transcript.reading_wanted, self.toggle_reading),
+            (self.transcript.link_wanted, self.ask_to_open),
+            (self.transcript.figure_wanted, self.explainer.explain_turn),
+            (self.verdicts.branch_wanted, chat.branch),
+            (self.status.ghosts.clicked, self.toggle_ghosts),
+            (self.panel.page_chosen, self._page_chosen),
+            (self.panel.charts.folded, self._charts_folded),
+            (QGuiApplication.styleHints().colorSchemeChanged, self._system_theme_changed),
+        ]
         if chat.keeper is not None:
             self.reader = TraceReader(chat.keeper, self.session, self._answers_in_use, self)
-            self.reader.taken_in.connect(self._taken_in)
-            self.reader.unreadable.connect(self._say_note)
-            self.transcript.scrolled.connect(self.reader.look)
-            self.panel.shown.changed.connect(self.reader.look)
-            chat.keeper.failed.connect(self._not_kept)
-            chat.keeper.recovered.connect(self._kept_again)
-            chat.keeper.noted.connect(self._say_note)
-        self.transcript.reading_wanted.connect(self.toggle_reading)
-        self.transcript.link_wanted.connect(self.ask_to_open)
-        self.transcript.figure_wanted.connect(self.explainer.explain_turn)
-        self.verdicts.branch_wanted.connect(chat.branch)
-        self.status.ghosts.clicked.connect(self.toggle_ghosts)
-        self.panel.page_chosen.connect(self._page_chosen)
-        self.panel.charts.folded.connect(self._charts_folded)
-        QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
+            joined += [
+                (self.reader.taken_in, self._taken_in),
+                (self.reader.unreadable, self._say_note),
+                (self.transcript.scrolled, self.reader.look),
+                (self.panel.shown.changed, self.reader.look),
+                (chat.keeper.failed, self._not_kept),
+                (chat.keeper.recovered, self._kept_again),
+                (chat.keeper.noted, self._say_note),
+            ]
+        for signal, hears in joined:
+            signal.connect(hears)
 
     # Conversation
 
@@ -561,19 +567,13 @@ class Window(QMainWindow):
             application.setPalette(themes.palette(theme))
             application.setFont(themes.body_font(scale))
         self.setStyleSheet(stylesheet(theme, scale))
-        for part in (self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript):
+        for part in (
+            *(self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript, self.sidebar),
+            *(self.find_bar, self.explainer, self.replay_controller.bar, self.verdicts, self.models, self.pages),
+            *(self.options.presets, self.palette_popup, self.tour),
+        ):
             part.set_look(theme, scale)
-        self.sidebar.set_look(theme, scale)
-        self.find_bar.set_look(theme, scale)
-        self.explainer.set_look(theme, scale)
         self.picture_menu.set_look(theme)
-        self.replay_controller.bar.set_look(theme, scale)
-        self.verdicts.set_look(theme, scale)
-        self.models.set_look(theme, scale)
-        self.pages.set_look(theme, scale)
-        self.options.presets.set_look(theme, scale)
-        self.palette_popup.set_look(theme, scale)
-        self.tour.set_look(theme, scale)
         lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # one face's are a fifth taller than another's at one size
         self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, 25 * lines))))
         self._divide()
@@ -709,10 +709,8 @@ class Window(QMainWindow):
     def _align(self) -> None:
         whole = self.column.width()
         column = self.transcript.column_in(whole)
-        self.composer.set_column(column.left(), column.width(), whole)
-        self.banner.set_column(column.left(), column.width(), whole)
-        self.find_bar.set_column(column.left(), column.width(), whole)
-        self.welcome.set_column(column.left(), column.width(), whole)
+        for part in (self.composer, self.banner, self.find_bar, self.welcome):
+            part.set_column(column.left(), column.width(), whole)
         wide = self.transcript.column_in(whole, least=REPLAY_BAR)
         self.replay_controller.bar.set_column(wide.left(), wide.width(), whole)
 
