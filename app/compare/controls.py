@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QAction, QFontMetrics, QResizeEvent
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
-    QDoubleSpinBox,
     QLabel,
     QMenu,
     QPlainTextEdit,
@@ -17,8 +16,7 @@ from PySide6.QtWidgets import (
 
 from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
-from app.look import theme as themes
-from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.fields import GammaBox, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
 from app.look.flow_layout import wrapping
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
@@ -101,12 +99,10 @@ class CompareBar(QWidget):
         )
         self.samples.setRange(0, MAX_SAMPLES)
         self.samples.setSpecialValueText("off")
-        self.filters = QComboBox()
+        words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
+        self.filters = named(QComboBox(), words="Filters", description=words, tip=words)
         self.filters.addItem("off", True)
         self.filters.addItem("as in the chat", False)
-        self.filters.setAccessibleName("Filters")
-        words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
-        named(self.filters, description=words, tip=words)
         self.filters.currentIndexChanged.connect(self.edited)
         keep_from_wheel(self.longest, self.samples, self.filters)
         self.add = icon_button("new-chat", "Add a column", self.extended.emit)
@@ -223,11 +219,7 @@ class CompareBar(QWidget):
         """Tints the buttons and makes the number fields just wide enough for their longest values."""
         for button in (self.close_button, self.add, self.export):
             tint(button, theme, scale)
-        mono = themes.mono_font(scale, 13)
-        metrics = QFontMetrics(mono)
-        for control, example in ((self.longest, "4096"), (self.samples, "10000")):
-            control.setFont(mono)
-            control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        just_wide_enough(scale, ((self.longest, "4096"), (self.samples, "10000")))
         self.seed.set_look(scale)
         self.title.setFixedHeight(round(32 * scale))
         self._scale = scale
@@ -257,12 +249,10 @@ class ColumnControls(QWidget):
         self._name(self.drafter, "Drafter", "What proposes tokens in this column.")
         self.gamma = GammaBox()
         self._name(self.gamma, "Gamma", "Gamma: proposals per round, 1 to 64, or auto (0).")
-        self.temperature = QDoubleSpinBox()
+        self.temperature = TemperatureBox()
         self._name(
             self.temperature, "Temperature", "Temperature: 0 always takes the most likely token; higher values are more varied."
         )
-        self.temperature.setRange(0, 5)
-        self.temperature.setSingleStep(0.1)
         keep_from_wheel(self.rule, self.drafter, self.gamma, self.temperature)
         self.prompt = PromptField(f"Prompt for column {letter}")
         self.prompt.hide()
@@ -277,9 +267,7 @@ class ColumnControls(QWidget):
         in_column(self.prompt, chips, spacing=7, parent=self)
 
     def _name(self, control: QWidget, name: str, words: str) -> None:
-        control.setAccessibleName(f"{name} of column {self._letter}")
-        control.setAccessibleDescription(words)
-        control.setToolTip(words)
+        named(control, words=f"{name} of column {self._letter}", description=words, tip=words)
 
     def show_setup(self, column: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
         """Brings the controls to a column; `names` are the drafters to choose from besides the usual ones."""
@@ -336,9 +324,5 @@ class ColumnControls(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets the number fields in the fixed-width font and makes them just wide enough for their longest values."""
         self._scale = scale
-        mono = themes.mono_font(scale, 13)
-        metrics = QFontMetrics(mono)
-        for control, example in ((self.gamma, "auto"), (self.temperature, "0.80")):
-            control.setFont(mono)
-            control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        just_wide_enough(scale, ((self.gamma, "auto"), (self.temperature, "0.80")))
         self.prompt.set_look(scale)

@@ -61,8 +61,7 @@ class Transcript(AnswerView):
     """Shows a session's turns. Call `sync` after the session has changed.
 
     Signals:
-        regenerate, edit: the user asked for it on the last turn.
-        sibling: (turn, -1 or 1, whether prompts) the user wants to see the answer, or the wording of a prompt, before or behind.
+        regenerate: the user asked for another answer to the last prompt.
         wanted: (wish, turn, whether its prompt) something of `message_tools.TITLES` is to be done with a message.
         scrolled: other messages are in view.
         reading_wanted: the user asked for the other view of answers.
@@ -71,8 +70,6 @@ class Transcript(AnswerView):
     """
 
     regenerate = Signal()
-    edit = Signal()
-    sibling = Signal(int, int, bool)
     wanted = Signal(str, int, bool)
     scrolled = Signal()
     reading_wanted = Signal()
@@ -126,7 +123,6 @@ class Transcript(AnswerView):
         self.codes = FloatingButtons[QToolButton, str](copy_button, lambda code: QGuiApplication.clipboard().setText(code))
         self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
         self.tools = MessageTools(self, partial(self._tinted_tool, "More about this message", "more"), self)
-        self.tools.stepped.connect(self.sibling)
         self.tools.wanted.connect(self.wanted)
         self.legend = Legend(self.viewport())
         self.legend.hide()

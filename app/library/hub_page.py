@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import Qt, QTimer, QUrl, Signal, Slot
+from PySide6.QtCore import Qt, QTimer, QUrl, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QLineEdit, QWidget
 
@@ -31,8 +31,6 @@ class HubPage(QWidget):
     Args:
         here: repositories of which something is on this machine.
     """
-
-    shown_on_machine = Signal(str)
 
     def __init__(self, background: Background, downloads: Downloads, here: Callable[[], set[str]]) -> None:
         super().__init__()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QFontMetrics, QRegularExpressionValidator, QValidator
-from PySide6.QtWidgets import QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
 
 from app.look import theme as themes
 from engine.types import MAX_GAMMA, SEED_LIMIT
@@ -37,6 +39,22 @@ class GammaBox(QSpinBox):
     def valueFromText(self, text: str) -> int:
         """The number that is typed, 0 for "auto"."""
         return 0 if text.strip().lower() == AUTO else super().valueFromText(text)
+
+
+class TemperatureBox(QDoubleSpinBox):
+    """A temperature, in steps of a tenth."""
+
+    def __init__(self) -> None:
+        super().__init__(singleStep=0.1, decimals=2)
+        self.setRange(0, 5)
+
+
+def just_wide_enough(scale: float, examples: Iterable[tuple[QWidget, str]]) -> None:
+    """Sets number fields in the fixed-width font, each as wide as its longest value."""
+    mono = themes.mono_font(scale, 13)
+    for control, example in examples:
+        control.setFont(mono)
+        control.setFixedWidth(QFontMetrics(mono).horizontalAdvance(example) + 8)
 
 
 class SeedField(QLineEdit):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from app.look.wording import DEFINITIONS, RULE_TITLES, number
 from app.session.plain_baseline import Baseline
@@ -136,7 +137,7 @@ def baseline_words(baseline: Baseline) -> str:
     return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {baseline.tokens:,} tokens on {which}."
 
 
-def _each(answer: Answer, lines: Callable[[Summary], tuple[str, ...]]) -> tuple[str, ...]:
+def _each(lines: Callable[[Summary], tuple[str, ...]], answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     """The lines of the whole answer, or of each of the two latest stretches where rule or drafter changed."""
     latest = latest_titles(answer.tally.stretches)
     if not latest:
@@ -145,11 +146,7 @@ def _each(answer: Answer, lines: Callable[[Summary], tuple[str, ...]]) -> tuple[
     return latest_words(answer.tally.stretches), *told
 
 
-def _alpha(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    return _each(answer, _alpha_lines)
-
-
-def _alpha_lines(summary: Summary) -> tuple[str, ...]:
+def _alpha(summary: Summary) -> tuple[str, ...]:
     if summary.alpha is None or summary.alpha_low is None or summary.alpha_high is None:
         return ("Nothing was judged.",)
     return (
@@ -166,20 +163,12 @@ def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return (f"Latest: {value:.3f}, 95% interval {low:.3f} to {high:.3f}",)
 
 
-def _tau(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    return _each(answer, _tau_lines)
-
-
-def _tau_lines(summary: Summary) -> tuple[str, ...]:
+def _tau(summary: Summary) -> tuple[str, ...]:
     expected = "" if summary.predicted_tau is None else f"expected: {summary.predicted_tau:.2f}"
     return f"{summary.emitted:,} tokens / {summary.rounds:,} rounds = {number(summary.tau)}", expected
 
 
-def _draft_yield(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    return _each(answer, _draft_yield_lines)
-
-
-def _draft_yield_lines(summary: Summary) -> tuple[str, ...]:
+def _draft_yield(summary: Summary) -> tuple[str, ...]:
     return (f"{summary.accepted:,} / {summary.proposals:,} = {number(summary.draft_yield, 3)}",)
 
 
@@ -240,9 +229,9 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "answer": ("Figures of this answer", "", _figures),
     "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
     "speed_up": ("Speed-up", "throughput / throughput of a plain run", _speed_up),
-    "alpha": ("Alpha", "accepted / (accepted + rejected)", _alpha),
-    "tau": ("Tau", "emitted tokens / rounds", _tau),
-    "draft_yield": ("Draft yield", "accepted / proposals", _draft_yield),
+    "alpha": ("Alpha", "accepted / (accepted + rejected)", partial(_each, _alpha)),
+    "tau": ("Tau", "emitted tokens / rounds", partial(_each, _tau)),
+    "draft_yield": ("Draft yield", "accepted / proposals", partial(_each, _draft_yield)),
     "first_token": ("First token", "", _first_token),
     "invariant": ("Same with any drafter", "", _invariant),
     "context": ("Context", "", _context),
@@ -253,7 +242,7 @@ CHART_LINES: dict[str, Here] = {
     "alpha": _alpha_lately,
     "throughput": _speed_lately,
     "positions": _positions,
-    "tau": _tau,
+    "tau": partial(_each, _tau),
     "lengths": _lengths,
     "times": _times,
 }

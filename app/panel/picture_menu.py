@@ -40,8 +40,8 @@ class PictureMenu(QObject):
         self._theme = "dark"
         self._chart: ChartName = "proposals"
         self.menu = named(QMenu(panel, toolTipsVisible=True), words="Chart options")
-        self.save_png = self.menu.addAction("Save as PNG…", self._save_png)
-        self.save_svg = self.menu.addAction("Save as SVG…", self._save_svg)
+        self.save_png = self.menu.addAction("Save as PNG…", partial(self._save_chart, ".png"))
+        self.save_svg = self.menu.addAction("Save as SVG…", partial(self._save_chart, ".svg"))
         self.copy = self.menu.addAction("Copy image", self._copy_chart)
         self.menu.addAction("What this means", self._explain)
         panel.charts.menu_wanted.connect(self._open_menu)
@@ -65,14 +65,6 @@ class PictureMenu(QObject):
         trace = self._trace()
         return "" if trace is None else pictures.chart_svg(trace, chart, self._theme)
 
-    @Slot()
-    def _save_png(self) -> None:
-        self._save_chart(".png")
-
-    @Slot()
-    def _save_svg(self) -> None:
-        self._save_chart(".svg")
-
     def _save_chart(self, ending: str) -> None:
         svg = self.chart_svg(self._chart)
         path = self._ask(CHARTS[self._chart].title, self._chart, ending) if svg else None
@@ -94,9 +86,7 @@ class PictureMenu(QObject):
     @Slot()
     def save_charts(self) -> None:
         """Writes every chart of the answer that shows into a folder, as PNG and as SVG."""
-        trace = self._trace()
-        if trace is None:
-            self._say_nothing_there()
+        if (trace := self._trace_or_note()) is None:
             return
         chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Choose a folder for the images", str(self._folder()))
         if chosen:
@@ -106,9 +96,7 @@ class PictureMenu(QObject):
     @Slot()
     def save_card(self) -> None:
         """Writes the share card of the answer that shows."""
-        trace = self._trace()
-        if trace is None:
-            self._say_nothing_there()
+        if (trace := self._trace_or_note()) is None:
             return
         path = self._ask("Share card", "card", ".png")
         if path is not None:
@@ -159,5 +147,9 @@ class PictureMenu(QObject):
         self.chat.keep(export_folder=str(path.parent))
         self.banner.offer("Show in folder", partial(show_folder, path.parent))
 
-    def _say_nothing_there(self) -> None:
-        self.chat.said.emit(NOTHING_YET, "note")
+    def _trace_or_note(self) -> Trace | None:
+        """The same; says so where there is nothing to draw."""
+        trace = self._trace()
+        if trace is None:
+            self.chat.said.emit(NOTHING_YET, "note")
+        return trace

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QFontMetrics, QStandardItemModel
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QHBoxLayout, QLabel, QToolButton, QWidget
 
-from app.look import theme as themes
-from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.fields import GammaBox, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
 from app.look.flow_layout import wrapping
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
@@ -31,12 +30,10 @@ class Header(QWidget):
     Signals:
         changed: (name of the setting, its new value).
         open_model: ("target" or "drafter", "library", "folder" or "file"): the user wants to pick one.
-        remedy_wanted: the user wants to see the rules apart, as the button beside the bars offers.
     """
 
     changed = Signal(str, object)
     open_model = Signal(str, str)
-    remedy_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +65,6 @@ class Header(QWidget):
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.note = named(QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "ruleNote", "What the rule does")
         self.strip = RuleStrip(self.note)
-        self.strip.remedy_wanted.connect(self.remedy_wanted)
         self._arrange()
 
     def _arrange(self) -> None:
@@ -99,23 +95,16 @@ class Header(QWidget):
         return box
 
     def _gamma(self) -> GammaBox:
-        box = named(GammaBox(), "gammaControl", "Gamma")
         words = "Gamma: proposals per round, 1 to 64, or auto (0). Can be changed during an answer."
-        box.setAccessibleDescription(words)
-        box.setToolTip(words)
+        box = named(GammaBox(), "gammaControl", "Gamma", words, words)
         box.valueChanged.connect(lambda value: self.changed.emit("gamma", value or "auto"))
         return box
 
     def _temperature(self) -> QDoubleSpinBox:
-        box = named(QDoubleSpinBox(), "temperatureControl", "Temperature")
         words = (
             "Temperature: 0 always takes the most likely token; higher values are more varied. Takes effect with the next answer."
         )
-        box.setAccessibleDescription(words)
-        box.setToolTip(words)
-        box.setRange(0, 5)
-        box.setSingleStep(0.1)
-        box.setDecimals(2)
+        box = named(TemperatureBox(), "temperatureControl", "Temperature", words, words)
         box.valueChanged.connect(lambda value: self.changed.emit("temperature", round(value, 4)))
         return box
 
@@ -209,11 +198,7 @@ class Header(QWidget):
         """Tints the buttons and makes the number fields just wide enough for their longest values."""
         for button in (self.sidebar, self.compare, self.options, self.panel, self.menu, self.pin):
             tint(button, theme, scale)
-        mono = themes.mono_font(scale, 13)
-        metrics = QFontMetrics(mono)
-        for control, example in ((self.gamma, "auto"), (self.temperature, "0.80")):
-            control.setFont(mono)
-            control.setFixedWidth(metrics.horizontalAdvance(example) + 8)
+        just_wide_enough(scale, ((self.gamma, "auto"), (self.temperature, "0.80")))
         self.seed.set_look(scale)
         self.wordmark.setFixedHeight(round(32 * scale))
         self.strip.set_look(theme, scale)
