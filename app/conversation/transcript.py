@@ -32,7 +32,6 @@ from app.conversation.letter_looks import Style
 from app.conversation.message_tools import MessageTools
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.selection import Selection, Where
-from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import frame_focus
@@ -373,11 +372,6 @@ class Transcript(AnswerView):
             elif isinstance(block, UserBlock):
                 prompts.append((index // 2, block, top))
         self.tools.place(answers, prompts, size)
-
-    @property
-    def siblings(self) -> SiblingSwitch:
-        """The arrows of the newest answer."""
-        return self.tools.newest
 
     def unread_in_view(self) -> list[Answer]:
         """The answers in view of which only the text is known yet, the newest first."""

@@ -36,6 +36,7 @@ class LaneView(PaintedView):
 
     Attributes:
         field: what stands where.
+        following: whether new rounds keep the end in view. It stops when the user scrolls away and resumes at the end.
 
     Signals:
         zoomed: zoom or clock has changed.
@@ -48,7 +49,7 @@ class LaneView(PaintedView):
         self.field = LaneField()
         self._answer: Answer | None = None
         self._turn = 0
-        self._following = True
+        self.following = True
         self._look = LanePainter(DARK, 1.0)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what has moved is then not painted again
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
@@ -77,7 +78,7 @@ class LaneView(PaintedView):
         """Another answer, or none; `turn` is its index in the session."""
         other = answer is not self._answer or turn != self._turn
         if other:
-            self._answer, self._turn, self._following = answer, turn, True
+            self._answer, self._turn, self.following = answer, turn, True
         newest = self.field.count - 1  # a pause may follow it now
         self.field.grow([] if answer is None else answer.rounds, anew=other)
         self._fit(None if other else newest)
@@ -117,7 +118,7 @@ class LaneView(PaintedView):
         where = QPointF(field.gutter, field.height / 2) if at is None else at
         lane = (where.y() + field.y) / field.scale.row
         time = (where.x() - field.gutter + field.x) / field.scale.per_ms
-        following = self._following
+        following = self.following
         field.zoom = zoom
         self._fit()
         self.horizontalScrollBar().setValue(round(time * field.scale.per_ms - where.x() + field.gutter))
@@ -140,15 +141,10 @@ class LaneView(PaintedView):
         """Goes back to zoom 1, at which a typical round, or a screenful on the answer's clock, fits the view."""
         self.set_zoom(1.0)
 
-    @property
-    def following(self) -> bool:
-        """Whether new rounds keep the end in view. It stops when the user scrolls away and resumes at the end."""
-        return self._following
-
     @Slot()
     def follow(self) -> None:
         """Back to the newest round, and stay there."""
-        self._following = True
+        self.following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self._place_button()
 
@@ -163,14 +159,14 @@ class LaneView(PaintedView):
         before = (field.scale, field.gutter, field.count > 0)
         axis = round(22 * look.text_scale)
         field.fit(self.viewport().width(), self.viewport().height() - axis, look.gutter(field.count), look.text_scale)
-        following = self._following
+        following = self.following
         rows, columns = self.verticalScrollBar(), self.horizontalScrollBar()
         rows.setSingleStep(field.scale.row)
         rows.setPageStep(round(field.height))
         rows.setRange(0, max(0, field.tall - int(field.height)))
         if following:
             rows.setValue(rows.maximum())
-        self._following = following
+        self.following = following
         columns.setSingleStep(round(24 * look.text_scale))
         columns.setPageStep(round(field.room))
         columns.setRange(0, max(0, round(field.wide - field.room - 2)))
@@ -184,13 +180,13 @@ class LaneView(PaintedView):
     def _place_button(self) -> None:
         size = round(26 * self._look.text_scale)
         self.latest.setGeometry(self.viewport().width() - size - 8, round(self.field.height) - size - 8, size, size)
-        self.latest.setVisible(not self._following and self.verticalScrollBar().maximum() > 0)
+        self.latest.setVisible(not self.following and self.verticalScrollBar().maximum() > 0)
 
     @Slot()
     def _scrolled(self) -> None:
         bar = self.verticalScrollBar()
         moved, self.field.y = self.field.y - bar.value(), bar.value()
-        self._following = bar.value() >= bar.maximum()
+        self.following = bar.value() >= bar.maximum()
         self._place_button()
         if self.field.clock == "round" and self.latest.isHidden():
             self.viewport().scroll(0, moved, QRect(0, 0, self.viewport().width(), round(self.field.height)))
@@ -383,7 +379,7 @@ class Lanes(LaneView):
         slot = max(WHOLE, min(column, len(field.chips(index)) - 1))
         self._steered = True
         self.verticalScrollBar().setValue(field.revealing(index))
-        self._following = self._following and index == field.count - 1
+        self.following = self.following and index == field.count - 1
         self._place_button()
         self.cursor_place.point(self._place(index, slot))
         if QAccessible.isActive():

@@ -67,7 +67,7 @@ class HubPage(QWidget):
         self.list.moved.connect(self._show_chosen)
         self.list.chosen.connect(self._download)
         self.list.deleted.connect(self._cancel)
-        self.form.currentIndexChanged.connect(self._form_chosen)
+        self.form.currentIndexChanged.connect(self._show_chosen)
         self.token.returnPressed.connect(self._sign_in)
         downloads.changed.connect(self.refresh)
         self.refresh()
@@ -205,10 +205,6 @@ class HubPage(QWidget):
         self.download.setEnabled(not offer.problem)
         several = f"There are {len(offers)} versions. More bits keep more of the model, and take more memory."
         self.about.setText(titles[0] if len(offers) == 1 else several)
-
-    @Slot(int)
-    def _form_chosen(self, _: int) -> None:
-        self._show_chosen()
 
     @Slot()
     def _look_up(self) -> None:

@@ -65,6 +65,7 @@ class Chat(QObject):
         session: what the views show. settings: what is in force from the next answer on.
         keeper: writes the conversation down as it goes; None where that is not wanted.
         kept: what the store knows of the conversation.
+        replaced: the turn beside which the newest answer stands.
         may_drop: the newest answer was refused because the conversation is too long, and would not be without its oldest turns.
 
     Signals:
@@ -108,7 +109,7 @@ class Chat(QObject):
         self._failed_with = ""
         self.may_drop = False
         self._preset_due = ""  # target that was chosen and has not been loaded since
-        self._replaced: Turn | None = None
+        self.replaced: Turn | None = None
         self._before: Way = ()
         self.kept = KeptChat()
         self.keeper = None if store is None else ChatKeeper(store, self)
@@ -211,7 +212,7 @@ class Chat(QObject):
             self.load_models()
         settings, session = self.settings, self.session
         self._before = session.path
-        self._replaced = None if instead_of is None else session.turns[instead_of]
+        self.replaced = None if instead_of is None else session.turns[instead_of]
         model = target_title(settings.target)
         if text is None:
             assert instead_of is not None
@@ -274,18 +275,13 @@ class Chat(QObject):
                 options = options.replace(seed=turn.answer.options.seed)
             self._ask(None, options, at)
 
-    @property
-    def replaced(self) -> Turn | None:
-        """The turn beside which the newest answer stands."""
-        return self._replaced
-
     def withdraw(self) -> str:
         """Takes the newest answer out of the conversation, and its prompt if that has no other, and returns the prompt; what
         showed before shows again."""
         turn = self.session.turns[-1]
         self._take_out(turn, turn.answer if len(turn.answers) > 1 else None)
         self.session.follow(self._before)
-        self._before, self._replaced = (), None
+        self._before, self.replaced = (), None
         self.changed.emit()
         return turn.prompt
 
@@ -394,7 +390,7 @@ class Chat(QObject):
         if running is not None:
             self._keep_end(running)
         self._keep_own_settings()
-        self._replaced, self._before = None, ()
+        self.replaced, self._before = None, ()
 
     def _show_opened(self) -> None:
         if self.settings.conversation != self.kept.number:

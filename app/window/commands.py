@@ -79,9 +79,6 @@ class Commanded(Protocol):
     def search_chats(self) -> None:
         """The keyboard goes to the search in all chats."""
 
-    def duplicate_chat(self) -> None:
-        """A copy of the chat that is shown."""
-
     def toggle_panel(self) -> None:
         """Shows or hides the side panel."""
 
@@ -153,7 +150,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     return [
         Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",)),
-        Command("duplicateAction", "Duplicate chat", "Chat", window.duplicate_chat),
+        Command("duplicateAction", "Duplicate chat", "Chat", window.chats.duplicate),
         Command("regenerateAction", "Regenerate", "Chat", messages.regenerate, ("Ctrl+R",)),
         Command("previousAnswerAction", "Previous answer", "Chat", partial(messages.step_sibling, -1), ("Ctrl+[",)),
         Command("nextAnswerAction", "Next answer", "Chat", partial(messages.step_sibling, 1), ("Ctrl+]",)),

@@ -178,7 +178,7 @@ class Window(QMainWindow):
         self.settings_window: SettingsWindow | None = None
         self.palette_popup = Palette(self)
         self.tour = Tour(self, stops_of(self))
-        self.tour.ended.connect(self._tour_ended)
+        self.tour.ended.connect(self.composer.edit.setFocus)
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
@@ -628,10 +628,6 @@ class Window(QMainWindow):
         self.pages.leave_comparison()
         self.find_bar.open()
 
-    def duplicate_chat(self) -> None:
-        """A copy of the chat that is shown."""
-        self.chats.duplicate()
-
     @Slot(int, object)
     def _open_chat(self, number: int, message: int | None) -> None:
         """Shows a chat, at a message if one is named; an answer that is under way is stopped and kept."""
@@ -771,10 +767,6 @@ class Window(QMainWindow):
         """Goes from one part of the window to the next and says what it is for."""
         self.pages.leave_comparison()
         self.tour.begin()
-
-    @Slot()
-    def _tour_ended(self) -> None:
-        self.composer.edit.setFocus()
 
     def show_about(self) -> None:
         """Shows versions, licence and data folder."""

@@ -358,7 +358,7 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
     branch = window.session.turns[0].answer
     assert branch is not first
     assert branch.text.text == "".join(f"[{token}]" for token in request.given) + STORY
-    switch = window.transcript.siblings
+    switch = window.transcript.tools.newest
     assert switch.isVisible()
     assert switch.words.text() == "2/2"
     qtbot.mouseClick(switch.back, Qt.MouseButton.LeftButton)
@@ -409,7 +409,7 @@ def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_wind
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer is first
     assert window.session.turns[0].siblings == []
-    assert not window.transcript.siblings.isVisible()
+    assert not window.transcript.tools.newest.isVisible()
 
 
 def test_what_cannot_be_branched_says_why(qtbot: QtBot, open_window: Open) -> None:
