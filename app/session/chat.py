@@ -107,6 +107,7 @@ class Chat(QObject):
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
         self._failed_with = ""
+        self._not_loaded = ""  # why no model was there for what was asked last
         self.may_drop = False
         self._preset_due = ""  # target that was chosen and has not been loaded since
         self.replaced: Turn | None = None
@@ -599,10 +600,9 @@ class Chat(QObject):
         """Whether it is what the engine failed with last while the target was split over machines."""
         return self.settings.split and bool(self._failed_with) and self._failed_with in message
 
-    def may_use_built_in(self, message: str) -> bool:
-        """Whether it is what the engine failed with last, and left no model to answer with but the built-in one."""
-        alone = self.session.model is None and self.settings.target != "builtin"
-        return alone and bool(self._failed_with) and self._failed_with in message
+    def left_without_model(self, message: str) -> bool:
+        """Whether it is why there is no model to answer with."""
+        return self.session.model is None and bool(self._not_loaded) and self._not_loaded in message
 
     def load_anyway(self) -> None:
         """Loads the model that was refused for want of memory, whatever comes of it."""
@@ -654,6 +654,9 @@ class Chat(QObject):
     def _react(self, event: Event) -> None:
         if isinstance(event, (LoadFailed, RunFailed, EngineFailed)):
             self._failed_with = event.message
+        answer = self.session.answer
+        if isinstance(event, LoadFailed) or (isinstance(event, RunFailed) and answer is not None and not answer.rounds):
+            self._not_loaded = event.message
         if isinstance(event, (LoadFailed, DrafterRefused)):
             self._too_large = event if event.may_force else None
         if isinstance(event, LoadFinished):

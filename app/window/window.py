@@ -379,8 +379,10 @@ class Window(QMainWindow):
             self.banner.offer("Load anyway", self._load_anyway)
         elif self.chat.may_leave_machines(message):
             self.banner.offer("Use this machine alone", partial(self._change_instead, "split", False))
-        elif self.chat.may_use_built_in(message):
-            self.banner.offer("Use the built-in model", partial(self._change_instead, "target", "builtin"))
+        elif self.chat.left_without_model(message):
+            built_in = self.settings.target == "builtin"  # chosen again, it is tried again
+            words = "Try again" if built_in else "Use the built-in model"
+            self.banner.offer(words, partial(self._change_instead, "target", "builtin"))
 
     def _change_instead(self, name: str, value: object) -> None:
         self.banner.hide()

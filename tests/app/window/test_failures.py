@@ -119,6 +119,7 @@ def test_a_process_that_dies_in_an_answer_leaves_no_model_called_ready(qtbot: Qt
     assert answer is not None and answer.run_id is not None
     engine.say(LoadStarted("builtin"), ModelsUnloaded(), RunFailed(answer.run_id, "The process was killed."))
     qtbot.waitUntil(lambda: status(window) == "Stopped by an error")
+    assert window.banner.isVisible() and window.banner.action.isHidden(), "loading the model again would not bring the answer"
     window.new_chat()
     assert status(window) == "No model loaded: send a message to load it, or choose another target above"
 

@@ -37,6 +37,12 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
     qtbot.waitUntil(lambda: not window.banner.isHidden())
     assert window.banner.action.isHidden(), "the one before is loaded"
+    window.session.model = None
+    engine.say(LoadStarted("builtin"), LoadFailed("builtin", "It could not be downloaded."))
+    qtbot.waitUntil(lambda: "downloaded" in window.banner.words.text())
+    assert window.banner.action.text() == "Try again"
+    window.banner.action.click()
+    assert engine.loads[2:] == [("builtin", "auto")] and window.banner.isHidden()
     window.close()
 
 
