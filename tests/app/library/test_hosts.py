@@ -20,7 +20,7 @@ from engine.cluster.hosts import Cluster, Host, read_hosts, write_hosts
 from engine.errors import DraftlightError
 from engine.process.client import ProcessEngine
 from engine.requests.bench import BenchPrompt, BenchRequest
-from engine.types import LoadFailed, RunFailed, TaskFailed
+from engine.types import LoadFailed, ModelsUnloaded, RunFailed, TaskFailed
 from tests.app.driving import ask, wait_for_answer
 from tests.app.fakes import FakeEngine
 from tests.engine.fakes import PATIENCE
@@ -136,8 +136,12 @@ def test_an_engine_without_machines_says_so(home: Path, content: str | None) -> 
     engine = ProcessEngine(split_launch())
     engine.load("builtin")
     assert engine.wait(PATIENCE)
-    (failed,) = engine.events()
-    assert isinstance(failed, LoadFailed) and (NO_MACHINES in failed.message if content is None else "0 hosts" in failed.message)
+    gone, failed = engine.events()
+    assert (
+        isinstance(gone, ModelsUnloaded)
+        and isinstance(failed, LoadFailed)
+        and (NO_MACHINES in failed.message if content is None else "0 hosts" in failed.message)
+    )
     assert engine.close(PATIENCE)
 
 
