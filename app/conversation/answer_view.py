@@ -38,6 +38,7 @@ class AnswerView(PaintedView):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # filled by whoever paints it
 
     @property
     def hidden(self) -> frozenset[Kind]:

@@ -160,8 +160,29 @@ class AlternativeButton(QPushButton):
         painter.end()
 
 
+class CardBody(QWidget):
+    """What the parts of a card stand on. Opaque, so that text which grows below does not have them painted again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self._colour = QColor(DARK.panel)
+
+    def set_colour(self, colour: QColor) -> None:
+        """The card's own."""
+        self._colour = colour
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(event.rect(), self._colour)
+        painter.end()
+
+
 WIDTH = 400
 GAP = 14
+BEYOND_CORNERS = 4
+"""A rectangle that far inside the card's border does not reach its round corners."""
 
 
 class VerdictCard(QFrame):
@@ -207,7 +228,7 @@ class VerdictCard(QFrame):
         self._grid.setColumnStretch(1, 1)
         self._grid.addWidget(self.target_title, 0, 0)
         self._grid.addWidget(self.draft_title, 0, 1)
-        self._body = named(QWidget(), "verdictBody")
+        self._body = named(CardBody(), "verdictBody")
         in_column(
             in_row(self.token, self.state, stretch(), self.close_button, spacing=8),
             self.where,
@@ -225,15 +246,16 @@ class VerdictCard(QFrame):
             self.notes,
             self.hint,
             spacing=4,
-            margins=(GAP, 10, GAP, 12),
+            margins=(GAP - BEYOND_CORNERS, 10 - BEYOND_CORNERS, GAP - BEYOND_CORNERS, 12 - BEYOND_CORNERS),
             parent=self._body,
         )
         self._scroll = scrolling(self._body)
-        in_column(self._scroll, margins=(1, 1, 1, 1), parent=self)
+        in_column(self._scroll, margins=(1 + BEYOND_CORNERS,) * 4, parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets fonts and colours, and shows the verdict again if there is one."""
         self._look = CardLook(theme, scale)
+        self._body.set_colour(QColor(theme.panel))
         mono = mono_font(scale, 14)
         mono.setBold(True)
         self.token.setFont(mono)

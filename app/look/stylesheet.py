@@ -190,7 +190,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
 
     #verdictCard {{ background: {theme.panel}; border: 1px solid {theme.faint}; border-radius: 12px; }}
     #verdictCard:focus {{ border: 2px solid {theme.accent}; }}
-    #verdictCard QScrollArea, #verdictBody {{ background: transparent; border: none; }}
+    #verdictCard QScrollArea {{ background: transparent; border: none; }}
     #verdictWhere, #verdictNotes, #verdictHint {{ color: {theme.dim}; font-size: {px(12)}; }}
     #verdictData {{ color: {theme.faint}; }}
     #verdictSection {{ color: {theme.dim}; font-size: {px(11)}; font-weight: 600; padding-top: 3px; }}

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QAccessible, QKeyEvent
-from PySide6.QtWidgets import QApplication, QScrollArea
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt
+from PySide6.QtGui import QAccessible, QColor, QKeyEvent
+from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
@@ -252,6 +252,42 @@ def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(q
 
 
 @pytest.mark.usefixtures("fonts")
+class Painted(QObject):
+    """Counts how often a widget is painted."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.count = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        self.count += event.type() == QEvent.Type.Paint
+        return False
+
+
+def test_text_that_changes_below_a_card_is_no_reason_to_paint_it(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    click(qtbot, window, ghost(window))
+    card = window.verdicts.card
+    qtbot.waitUntil(card.isVisible)
+    QApplication.processEvents()
+    text, parts = Painted(window.transcript.viewport()), Painted(card.rows)
+
+    def change_text() -> int:
+        """How often the card's parts are painted with it."""
+        text.count = parts.count = 0
+        window.transcript.viewport().update()
+        qtbot.waitUntil(lambda: text.count > 0)
+        return parts.count
+
+    qtbot.waitUntil(lambda: change_text() == 0)  # once it has been painted itself
+    body = card.rows.parentWidget()
+    image, inside = window.grab().toImage(), body.mapTo(window, QPoint(1, body.height() // 2))
+    assert image.pixelColor(inside * image.devicePixelRatio()) == QColor(window.transcript.theme.panel)
+    body.setStyleSheet("background: transparent")
+    qtbot.waitUntil(lambda: change_text() > 0)  # the twin: text may show through
+
+
 def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(size=(560, 460), text_scale=1.8)
     window.setMinimumSize(0, 0)
