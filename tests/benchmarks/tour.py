@@ -171,9 +171,9 @@ def open_window() -> Any:
 
 
 def accepted(answer: Any) -> list[tuple[int, int]]:
-    """Round and position of each accepted proposal."""
+    """Round and position of each accepted proposal that has an alternative."""
     proposals = ((each.index, at, proposal) for each in answer.rounds for at, proposal in enumerate(each.proposals))
-    return [(index, at) for index, at, proposal in proposals if proposal.status == "accepted"]
+    return [(index, at) for index, at, each in proposals if each.status == "accepted" and len(each.target_top) > 1]
 
 
 def first_start(guide: Guide) -> None:
@@ -304,7 +304,8 @@ def chats(guide: Guide, folder: Path) -> None:
     guide.click(sidebar.list.viewport(), row("All chats"))
     guide.wait("and all chats again", lambda: row("All chats") is None)
     guide.click(sidebar.list.viewport(), row("Name three"))
-    guide.keys("F2", "ctrl+a")
+    guide.wait("a click on a chat leaves the keyboard to the message", window.composer.edit.hasFocus)
+    guide.keys("ctrl+shift+f", "Down", "F2", "ctrl+a")
     guide.write("Colours")
     guide.keys("Return")
     guide.wait("F2 renames a chat", lambda: row("Colours") is not None)
