@@ -168,7 +168,7 @@ def print_second_turn(engine: Engine, model: LoadedModel, folder: Path, repeats:
 
     def ask(*messages: Message) -> tuple[int, str, RunFinished]:
         trace = str(folder / f"turn {time.monotonic_ns()}.jsonl")
-        return answered(engine, Request(messages, options, drafter=drafter, conversation="turns", trace_path=trace))
+        return answered(engine, Request(messages, options, drafter=drafter, conversation=f"turns {drafter}", trace_path=trace))
 
     history, text, _ = ask(opening)
     cache = make_prompt_cache(model.model)
