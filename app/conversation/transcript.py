@@ -21,12 +21,12 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QApplication, QMenu, QToolButton, QToolTip, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
 
-from app.conversation.answer_view import AnswerView, ThoughtButton, thought_action
+from app.conversation.answer_buttons import AnswerButtons
+from app.conversation.answer_view import AnswerView, thought_action
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
 from app.conversation.find import Found, find
-from app.conversation.floating_buttons import FloatingButtons, floating
 from app.conversation.legend import Legend
 from app.conversation.letter_looks import Style
 from app.conversation.message_tools import MessageTools
@@ -36,7 +36,7 @@ from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import frame_focus
 from app.look.theme import Theme
-from app.look.widgets import named, tint
+from app.look.widgets import named
 from app.look.wording import DEFINITIONS
 from app.session.attachments import in_short
 from app.session.cursor import Cursor, Place
@@ -107,21 +107,13 @@ class Transcript(AnswerView):
         self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.latest = self._tool("Jump to the latest text", "down")
-        self.latest.setProperty("floating", True)
-        self.latest.clicked.connect(self._follow_from_button)
-        self.copy_button = self._tool("Copy the answer", "copy")
-        self.copy_button.clicked.connect(self.copy_answer)
-        self.regenerate_button = self._tool("Regenerate", "regenerate")
-        self.regenerate_button.clicked.connect(self.regenerate)
-        self.reading_button = self._tool("Reading view", "reading")
-        self.reading_button.setCheckable(True)
-        self.reading_button.clicked.connect(self._ask_for_other_view)
-        self.thoughts = FloatingButtons[ThoughtButton, AnswerBlock](partial(ThoughtButton, self.viewport()), self._turn_thought)
-        copy_button = partial(self._tinted_tool, "Copy the code", "copy")
-        self.codes = FloatingButtons[QToolButton, str](copy_button, lambda code: QGuiApplication.clipboard().setText(code))
+        self.buttons = AnswerButtons(self.viewport(), self._turn_thought)
+        self.buttons.latest.clicked.connect(self._follow_from_button)
+        self.buttons.copy.clicked.connect(self.copy_answer)
+        self.buttons.regenerate.clicked.connect(self.regenerate)
+        self.buttons.reading.clicked.connect(self._ask_for_other_view)
         self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
-        self.tools = MessageTools(self, partial(self._tinted_tool, "More about this message", "more"), self)
+        self.tools = MessageTools(self, self.buttons.more, self)
         self.tools.wanted.connect(self.wanted)
         self.legend = Legend(self.viewport())
         self.legend.hide()
@@ -131,18 +123,8 @@ class Transcript(AnswerView):
 
     @Slot()
     def _ask_for_other_view(self) -> None:
-        self.reading_button.setChecked(self.reading)  # until it is so
+        self.buttons.reading.setChecked(self.reading)  # until it is so
         self.reading_wanted.emit()
-
-    def _tool(self, words: str, icon: str) -> QToolButton:
-        button = named(floating(self.viewport(), "iconButton"), words=words, tip=words)
-        button.setProperty("drawing", icon)
-        return button
-
-    def _tinted_tool(self, words: str, icon: str) -> QToolButton:
-        button = self._tool(words, icon)
-        tint(button, self.theme, self.scale)
-        return button
 
     # What is shown
 
@@ -152,10 +134,7 @@ class Transcript(AnswerView):
         self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), lit=self.lit)
         self._measure = round(MEASURE * QFontMetricsF(self._style.text).horizontalAdvance(SAMPLE) / len(SAMPLE))
         self.legend.set_look(theme, scale)
-        for button in (self.latest, self.copy_button, self.regenerate_button, self.reading_button, *self.codes.buttons):
-            tint(button, theme, scale)
-        for thought in self.thoughts.buttons:
-            thought.set_look(theme, scale)
+        self.buttons.set_look(theme, scale)
         self.tools.set_look(theme, scale)
         self.rebuild()
 
@@ -286,26 +265,13 @@ class Transcript(AnswerView):
         self.legend.setVisible(self.legend.geometry().bottom() >= 0)
 
     def _place_buttons(self) -> None:
-        """The buttons of the newest answer stand at the right end of its last line of figures."""
         self._place_legend()
-        size = round(26 * self.scale)
+        self._show_tools(round(26 * self.scale))
         newest = self._blocks[-1] if self._blocks else None
-        done = isinstance(newest, AnswerBlock) and not newest.answer.running
-        if newest is not None and isinstance(newest, AnswerBlock) and done:
-            y = round(newest.top + newest.footer_top - self.verticalScrollBar().value() - 5)
-            right = self.column.right()
-            self.regenerate_button.setGeometry(right - size, y, size, size)
-            self.copy_button.setGeometry(right - 2 * size - 4, y, size, size)
-            self.reading_button.setGeometry(right - 3 * size - 8, y, size, size)
-        self._show_tools(size)
-        self._place_code_buttons(size)
-        self._place_thoughts()
-        self.copy_button.setVisible(done)
-        self.reading_button.setVisible(done)
-        self.reading_button.setChecked(self.reading)
-        self.regenerate_button.setVisible(done and not self.session.replaying)
-        self.latest.setGeometry(self.column.center().x() - size // 2, self.viewport().height() - size - 10, size, size)
-        self.latest.setVisible(not self.at_end)
+        scrolled, answers = self.verticalScrollBar().value(), [*self._answers_in_view()]
+        self.buttons.place(self.column, scrolled, newest, answers, may_repeat=not self.session.replaying)
+        self.buttons.reading.setChecked(self.reading)
+        self.buttons.latest.setVisible(not self.at_end)
 
     def _in_view(self) -> Iterator[tuple[int, Block, float]]:
         """Every message of which something is in view, its index, and where its top stands there, in pixels."""
@@ -319,26 +285,6 @@ class Transcript(AnswerView):
     def _answers_in_view(self) -> Iterator[tuple[AnswerBlock, float]]:
         """The same of answers alone."""
         return ((block, top) for _, block, top in self._in_view() if isinstance(block, AnswerBlock))
-
-    def _place_code_buttons(self, size: int) -> None:
-        """A button at the right end of the first line of every block of code that is in view and closed."""
-        tops: list[int] = []
-        codes: list[str] = []
-        for block, top_of_block in self._answers_in_view():
-            corner = top_of_block + block.origin.y()
-            for top, bottom, code in block.flow.codes if block.shown else ():
-                if corner + bottom > 0 and -size < round(corner + top) < self.viewport().height():
-                    tops.append(round(corner + top))
-                    codes.append(block.code_text(code))
-        for top, (button, _) in zip(tops, self.codes.show_for(codes), strict=True):
-            button.setGeometry(self.column.right() - size, top, size, size)
-
-    def _place_thoughts(self) -> None:
-        """Above every answer in view before which the model has thought, a button says how long, and shows or folds what."""
-        found = {block: round(top + block.head) for block, top in self._answers_in_view() if block.fold}
-        for button, block in self.thoughts.show_for([*found]):
-            button.show_answer(block.answer, self.theme, self.scale)
-            button.place(self.column, found[block], block.fold, self.scale)
 
     def _turn_thought(self, block: AnswerBlock) -> None:
         self.show_thought(block.answer, not block.answer.shows_thought)
@@ -425,7 +371,7 @@ class Transcript(AnswerView):
         """Back to the end, and stay there."""
         self.following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
-        self.latest.hide()
+        self.buttons.latest.hide()
 
     def mark_words(self, words: str) -> int:
         """Marks words wherever they stand, and returns how often they do."""

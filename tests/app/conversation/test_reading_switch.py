@@ -40,9 +40,9 @@ def test_an_answer_is_read_without_syntax_once_it_is_done_and_the_choice_is_kept
     qtbot.waitUntil(lambda: window.session.running is None)
     block = window.transcript.answer_block(0)
     assert block is not None and isinstance(block.flow, ReadingFlow)
-    assert window.transcript.reading_button.isVisible() and window.transcript.reading_button.isChecked()
+    assert window.transcript.buttons.reading.isVisible() and window.transcript.buttons.reading.isChecked()
     assert json.loads(path.read_text())["reading"] is True
-    window.transcript.reading_button.click()
+    window.transcript.buttons.reading.click()
     block = window.transcript.answer_block(0)
     assert block is not None and not isinstance(block.flow, ReadingFlow)
     assert not window.actions_by_id["readingAction"].isChecked()
@@ -87,16 +87,16 @@ def test_what_is_copied_is_markdown_in_both_views_and_code_is_code(qtbot: QtBot,
     bar = transcript.verticalScrollBar()
 
     def scrolled_to_code() -> bool:
-        if not any(button.isVisible() for button in transcript.codes.buttons):
+        if not any(button.isVisible() for button in transcript.buttons.codes.buttons):
             bar.setValue((bar.value() + 30) % (bar.maximum() + 1))
-        return any(button.isVisible() for button in transcript.codes.buttons)
+        return any(button.isVisible() for button in transcript.buttons.codes.buttons)
 
     for _ in range(2):
         transcript.select_all()
         assert transcript.selected_text() == f"Tell me a story.\n\n{MARKDOWN.replace(chr(9), '    ')}"
         qtbot.waitUntil(scrolled_to_code)
         clipboard.clear()
-        next(button for button in transcript.codes.buttons if button.isVisible()).click()
+        next(button for button in transcript.buttons.codes.buttons if button.isVisible()).click()
         assert clipboard.text() == "if x:\n\treturn 1", "with the tab that the model wrote"
         window.toggle_reading()
 

@@ -101,8 +101,8 @@ def test_new_text_stays_in_view_until_the_user_scrolls_away(qtbot: QtBot, open_w
     length = window.session.turns[0].answer.tally.rounds
     qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds > length + 5)
     assert bar.value() == 0
-    qtbot.waitUntil(window.transcript.latest.isVisible)
-    qtbot.mouseClick(window.transcript.latest, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(window.transcript.buttons.latest.isVisible)
+    qtbot.mouseClick(window.transcript.buttons.latest, Qt.MouseButton.LeftButton)
     length = window.session.turns[0].answer.tally.rounds
     qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds > length + 5)
     assert bar.value() == bar.maximum()
@@ -119,7 +119,7 @@ def test_the_conversation_can_be_selected_and_copied_without_ghosts(qtbot: QtBot
     qtbot.keyClick(transcript, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClick(transcript, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == f"Tell me\n\n{STORY}"
-    qtbot.mouseClick(transcript.copy_button, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(transcript.buttons.copy, Qt.MouseButton.LeftButton)
     assert QGuiApplication.clipboard().text() == STORY
 
 

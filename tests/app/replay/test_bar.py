@@ -65,7 +65,7 @@ def test_a_trace_opens_at_its_end_without_a_model(window: Window, trace: Path) -
     assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
     assert "story.jsonl" in window.replay_controller.bar.name.text()
     assert engine_of(window).loads == [] and not window.banner.isVisible()
-    assert not window.transcript.regenerate_button.isVisible()
+    assert not window.transcript.buttons.regenerate.isVisible()
     assert not window.actions_by_id["regenerateAction"].isEnabled()
     assert window.actions_by_id["exportAction"].isEnabled()
 
