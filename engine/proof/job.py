@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.drafter_kinds import HEAD, NGRAM, LoadedDrafter
 from engine.errors import DraftlightError
-from engine.requests.prove import FALSE_ALARM, Finding, concluded, level_for
+from engine.requests.prove import FALSE_ALARM, Finding
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
 from engine.serving.model_slots import ModelSlots
-from engine.types import Event, ModelInfo, ProofReport, ProveRequest, TaskFinished
+from engine.statistics import ChiSquare
+from engine.types import Event, ModelInfo, ProofCheck, ProofReport, ProveRequest, TaskFinished
 
 
 class ProofTask(LongTask[ProveRequest]):
@@ -47,6 +48,31 @@ class ProofTask(LongTask[ProveRequest]):
     def cut_off(self) -> TaskFinished:
         """The end of checks that were stopped: no report, since its level takes all of them."""
         return TaskFinished(self.id, None)
+
+
+def level_for(findings: Sequence[Finding], false_alarm: float = FALSE_ALARM) -> float:
+    """The p-value below which one check fails, so that all together fail a sound engine this rarely (Bonferroni)."""
+    return false_alarm / max(1, sum(isinstance(finding.outcome, ChiSquare) for finding in findings))
+
+
+def concluded(finding: Finding, level: float) -> ProofCheck:
+    """The check with its verdict and with what it would have noticed."""
+    outcome = finding.outcome
+    if isinstance(outcome, bool):
+        return ProofCheck(finding.name, finding.rule, finding.setting, finding.samples, outcome, detail=finding.detail)
+    return ProofCheck(
+        name=finding.name,
+        rule=finding.rule,
+        setting=finding.setting,
+        samples=finding.samples,
+        passed=outcome.p_value >= level,
+        statistic=outcome.statistic,
+        freedom=outcome.freedom,
+        p_value=outcome.p_value,
+        notices=outcome.notices(level),
+        of=finding.of,
+        detail=finding.detail,
+    )
 
 
 def _drafter(name: str | None, slots: ModelSlots) -> tuple[LoadedDrafter, str]:

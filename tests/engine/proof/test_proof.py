@@ -25,6 +25,7 @@ from engine.proof import goodness_of_fit
 from engine.proof import known_answers as noise_checks
 from engine.proof.contexts import Rows
 from engine.proof.decodes import SETTING, decodes, filtered
+from engine.proof.job import concluded, level_for
 from engine.proof.judges import (
     LIKELIEST,
     CheckSetting,
@@ -35,7 +36,7 @@ from engine.proof.judges import (
     same_as_decoding,
     whole_rows_coupled,
 )
-from engine.requests.prove import DESCRIPTIONS, FALSE_ALARM, NEEDS_DISTRIBUTION, Finding, concluded, level_for
+from engine.requests.prove import DESCRIPTIONS, FALSE_ALARM, NEEDS_DISTRIBUTION, Finding
 from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE
