@@ -4,7 +4,8 @@ The built-in pair answers the same prompt with the same seed, in turn without a 
 is no screen), whose panel shows the rounds, the charts and the table in turn, with ghosts shown and a token pinned. The ratios of
 the medians are printed, and how long the window's frames took beside the engine. Read the ratios: all sides ran in turn on the
 same machine. With --vocabulary the target's table of tokens is padded with ids that nobody knows, so that the figures are those
-of a larger vocabulary.
+of a larger vocabulary. Without a GPU the target's pass takes every core, and what the window computes is missing there; with
+--pass-milliseconds the target is its first layer alone, and each pass sleeps so long as if another device computed it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import mlx.core as mx
+import mlx.nn as nn
 from PySide6.QtCore import QEventLoop, QTimer
 
 from app.session.cursor import Place
@@ -45,21 +50,47 @@ def alone(engine: Engine, options: DecodingOptions, drafter: str) -> float:
                 raise SystemExit(event.message)
 
 
-def pad_targets(vocab_size: int) -> None:
-    """Every target that is loaded from now on has logits of this width."""
+class Elsewhere(nn.Module):
+    """A layer that is computed by another device, for the processor, which sleeps meanwhile."""
+
+    def __init__(self, layer: nn.Module, seconds: float) -> None:
+        super().__init__()
+        self._layer = layer
+        self.use_sliding = layer.use_sliding  # read by mlx-lm's llama
+        self._seconds = seconds
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """As the layer, later."""
+        time.sleep(self._seconds)
+        return self._layer(*arguments, **options)
+
+
+def change_targets(change: Callable[[Any], None]) -> None:
+    """Has every target that is loaded from now on changed, given its model."""
     original = loading.load
 
-    def padded(*arguments: Any, **options: Any) -> LoadedModel:
+    def changed(*arguments: Any, **options: Any) -> LoadedModel:
         """As the original."""
-        model = original(*arguments, **options)
-        table = embedding_of(model.model)
-        known, width = table.weight.shape
-        if vocab_size > known and model.target_ids is None:
-            table.weight = mx.concatenate([table.weight, mx.zeros((vocab_size - known, width), table.weight.dtype)])
-            model.model.args.vocab_size = vocab_size
-        return model
+        loaded = original(*arguments, **options)
+        if loaded.target_ids is None:
+            change(loaded.model)
+        return loaded
 
-    loading.load = padded
+    loading.load = changed
+
+
+def pad(model: Any, vocab_size: int) -> None:
+    """Gives the model logits of this width."""
+    table = embedding_of(model)
+    known, width = table.weight.shape
+    if vocab_size > known:
+        table.weight = mx.concatenate([table.weight, mx.zeros((vocab_size - known, width), table.weight.dtype)])
+        model.args.vocab_size = vocab_size
+
+
+def send_elsewhere(model: Any, milliseconds: float) -> None:
+    """Leaves the model its first layer, in which a pass sleeps."""
+    model.model.layers = [Elsewhere(model.model.layers[0], milliseconds / 1000)]
 
 
 def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, list[Stretch], float]:
@@ -96,11 +127,14 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--turns", type=int, default=5, help="how often each side answers")
     parser.add_argument("--vocabulary", type=int, help="pad the target's to so many")
+    parser.add_argument("--pass-milliseconds", type=float, help="of a target that another device computes")
     parser.add_argument("--drafter", default=Settings().drafter)
     arguments = parser.parse_args()
     make_application()
     if arguments.vocabulary:
-        pad_targets(arguments.vocabulary)
+        change_targets(partial(pad, vocab_size=arguments.vocabulary))
+    if arguments.pass_milliseconds:
+        change_targets(partial(send_elsewhere, milliseconds=arguments.pass_milliseconds))
     engine = Engine()
     settings = Settings(drafter=arguments.drafter, seed=7, max_tokens=arguments.tokens)
     window = Window(engine, settings)
