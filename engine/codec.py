@@ -20,6 +20,7 @@ from engine.types import (
     FINISHES,
     ORIGINS,
     RULES,
+    SKIPS,
     STATUSES,
     Candidate,
     DecodingOptions,
@@ -199,6 +200,7 @@ def _outlook(value: Mapping[str, Any] | None) -> Outlook | None:
         next_try=_optional_whole(value.get("next_try")),
         copies=_optional_truth(value.get("copies")) is True,
         drafter=_text(value.get("drafter", "")),
+        skipped=None if value.get("skipped") is None else _choice(value["skipped"], SKIPS),
     )
 
 

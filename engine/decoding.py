@@ -22,6 +22,7 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import (
     Drafter,
     DraftPen,
+    Listener,
     Proceed,
     Proposals,
     always,
@@ -262,7 +263,8 @@ class _Run:
     def _prefill(self) -> bool:
         """Reads all but the last prompt token; the first round verifies from there. A few that are new after a kept cache are
         left for it to read as well: a pass less before the first token. A drafter that listens begins behind that pass, so this
-        first round is a plain one, which may be seen in the text under some rules, and is avoided there. False if cancelled."""
+        first round is a plain one, which may be seen in the text under some rules, and is avoided there; and so it is where it
+        has not heard what was kept, since it would have the target read all of that within the round. False if cancelled."""
         read = caches.cache_length(self.cache) or 0
 
         def proceed(done: int, total: int) -> bool:
@@ -278,7 +280,7 @@ class _Run:
         rest = self.committed[read:-1]
         if (
             read
-            and (listener is None or self.shaper.greedy or self.options.rule in INVARIANT_RULES)
+            and (listener is None or self._may_begin_late(listener, read))
             and self.links is None
             and not self._is_staged(0)
             and caches.goes_with_a_round(self.model, self.cache, len(rest), self.vocab_size)
@@ -297,6 +299,9 @@ class _Run:
             caches.mark(self.cache)
             caches.watch(self.cache)
         return self.drafter is None or begin_with(self.drafter, self.committed, self.options.kv_bits, self._proceed)
+
+    def _may_begin_late(self, listener: Listener, read: int) -> bool:
+        return (self.shaper.greedy or self.options.rule in INVARIANT_RULES) and listener.lacks_none_before(read)
 
     def _proceed(self, done: int, total: int) -> bool:
         return not self.control.stopped
@@ -495,7 +500,7 @@ class _Run:
         limit = self._limit()
         self.statistics, self.chances, self.outlook = None, (), None
         if self.drafter is None or limit < 1 or self.is_late:
-            self.outlook = None if self.drafter is None else self.gamma.outlook()
+            self.outlook = None if self.drafter is None else self._outlook(None)
             self.silence.hear(False)
             return None
         worth = self.gamma if isinstance(self.gamma, AutoGamma) else None
@@ -505,8 +510,17 @@ class _Run:
         proposals = self.drafter.propose(limit, pen)
         self.silence.hear(proposals is not None)
         self.chances = pen.chances
-        self.statistics, self.outlook = statistics_of(self.drafter), self.gamma.outlook()
+        self.statistics, self.outlook = statistics_of(self.drafter), self._outlook(proposals)
         return proposals
+
+    def _outlook(self, proposals: Proposals | None) -> Outlook | None:
+        """What was weighed for the round, and why it has no proposals if that was not the reason."""
+        found = self.gamma.outlook()
+        if found is None:
+            return None
+        if proposals is not None:
+            return replace(found, skipped=None)
+        return replace(found, skipped="reading" if self.is_late else "last" if self._room() < 2 else found.skipped)
 
     def _judge(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
         if proposals is None:

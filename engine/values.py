@@ -18,6 +18,7 @@ Rule = Literal["match", "rejection", "gumbel", "block"]
 ExpectedRule = Literal["match", "gumbel", "rejection"]
 Status = Literal["accepted", "rejected", "unjudged"]
 Origin = Literal["accepted", "correction", "bonus", "plain"]
+Skipped = Literal["measured", "last", "reading"]
 Phase = Literal["draft", "verify", "judge", "other"]
 Thinking = Literal["auto", "on", "off"]
 """Whether a model is to think before it answers; "auto" is as its chat template has it."""
@@ -40,6 +41,7 @@ ORIGINS: tuple[Origin, ...] = get_args(Origin)
 THINKINGS: tuple[Thinking, ...] = get_args(Thinking)
 FINISHES: tuple[Finish, ...] = get_args(Finish)
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
+SKIPS: tuple[Skipped, ...] = get_args(Skipped)
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The parts of a round's time, in their order: the fields of `Milliseconds` after the total."""
 MAX_GAMMA = 64
@@ -275,6 +277,8 @@ class Outlook:
         next_try: rounds without proposals before drafting is tried again, this one included; None where drafting is not parked.
         copies: whether proposals were at hand that cost nothing but their verification.
         drafter: whom this is about, where several could propose.
+        skipped: why there are no proposals although nothing rests: `measured` is for the time of a plain round, `last` has room
+            for one token only, and `reading` reads the rest of the prompt, too.
     """
 
     gamma: int
@@ -284,6 +288,7 @@ class Outlook:
     next_try: int | None = None
     copies: bool = False
     drafter: str = ""
+    skipped: Skipped | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,10 @@ class ListeningAutomatic(Automatic):
         """As in `Listener`."""
         self._listener.listen(target, tokens)
 
+    def lacks_none_before(self, start: int) -> bool:
+        """As in `Listener`."""
+        return self._listener.lacks_none_before(start)
+
     def hear(self, start: int, rows: int, features: mx.array | None = None) -> None:
         """As in `Listener`."""
         self._listener.hear(start, rows, features)

@@ -142,6 +142,10 @@ class FeatureDrafter:
         if self._lookup is not None:
             self._lookup.restart(tokens)
 
+    def lacks_none_before(self, start: int) -> bool:
+        """As in `Listener`."""
+        return self._is_full or self._rows >= start
+
     def take_features(self) -> mx.array:
         """(rows, taps x hidden) of the target's newest forward pass, lazy."""
         assert self._taps is not None, "the target is known before it runs"

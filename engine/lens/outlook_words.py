@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from engine.lens.shared_wording import drafter_title
-from engine.types import Outlook, Round
+from engine.types import Outlook, Round, Skipped
+
+SKIPPED: dict[Skipped, str] = {
+    "measured": "Now and then a round skips drafting even where it pays, to measure the cost of a plain round.",
+    "last": "There was room for one more token only.",
+    "reading": "This round also read the rest of the prompt, so nothing was drafted.",
+}
 
 
 def weighed(round_: Round) -> str:
@@ -14,8 +20,8 @@ def weighed(round_: Round) -> str:
     then = ""
     if not round_.proposals and outlook.next_try is not None:
         then = f" {rest(outlook).capitalize()}."
-    elif not round_.proposals and outlook.alpha >= outlook.needed:
-        then = " Even where that pays, a round goes without now and then, to measure what one takes."
+    elif outlook.skipped is not None:
+        then = f" {SKIPPED[outlook.skipped]}"
     return f"{price(outlook)}.{then}"
 
 

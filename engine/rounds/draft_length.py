@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.types import Outlook, Round
+from engine.types import Outlook, Round, Skipped
 
 LARGEST_AUTO = 8
 """Chains longer than this seldom pay for a drafter that is not copying; a copying drafter sets its own length."""
@@ -237,7 +237,8 @@ class AutoGamma:
             return Outlook(1, costs.relative(1, offered[0]), offered[0], _needed(costs, 1), copies=True)
         best = self._best()
         wait = self._wait if self.is_parked else None
-        return Outlook(best, costs.relative(best, self.alpha), self.alpha, _needed(costs, best), wait)
+        skipped: Skipped | None = "measured" if self.looks_at_plain else None
+        return Outlook(best, costs.relative(best, self.alpha), self.alpha, _needed(costs, best), wait, skipped=skipped)
 
     # What is learned
 

@@ -72,7 +72,7 @@ class DrafterChoice:
     def choose_drafter(self, offers: Mapping[str, Offer]) -> str | None:
         """Who is to propose; None if nobody."""
         self._chosen = None
-        if self._fixed is None and any(lengths.looks_at_plain for lengths in self._members.values()):
+        if self._fixed is None and self._looks_at_plain:
             return None
         drawing = self._drawing(offers)
         gains = {name: self._gain(name, offer) for name, offer in offers.items() if offer.chances or name == drawing}
@@ -80,6 +80,10 @@ class DrafterChoice:
         paying = [name for name, gain in gains.items() if name == drawing or gain > 0 or self._fixed is not None]
         self._chosen = max(paying, key=lambda name: (gains[name], name == drawing), default=None)
         return self._chosen
+
+    @property
+    def _looks_at_plain(self) -> bool:
+        return any(lengths.looks_at_plain for lengths in self._members.values())
 
     def _drawing(self, offers: Mapping[str, Offer]) -> str | None:
         """Which of the members that draw has its turn: one that is due to be tried, or the one in favour."""
@@ -119,7 +123,7 @@ class DrafterChoice:
         if name is None or self._fixed is not None:
             return None
         found = self._members[name].outlook()
-        return None if found is None else replace(found, drafter=name)
+        return None if found is None else replace(found, drafter=name, skipped="measured" if self._looks_at_plain else None)
 
     # After it
 

@@ -19,6 +19,7 @@ from engine.trace import SCHEMA, Writer, encode_line, read
 from engine.types import (
     ORIGINS,
     RULES,
+    SKIPS,
     Candidate,
     DecodingOptions,
     Emitted,
@@ -79,7 +80,20 @@ def random_round(chance: random.Random, index: int = 0, largest_gamma: int = 4) 
         rows=gamma + 1,
         cache_length=chance.randrange(10_000),
         started=chance.random() * 1e5,
-        outlook=chance.choice([None, Outlook(gamma, 1.0 + chance.random(), chance.random(), 0.5, maybe_whole(), gamma > 2)]),
+        outlook=chance.choice(
+            [
+                None,
+                Outlook(
+                    gamma,
+                    1.0 + chance.random(),
+                    chance.random(),
+                    0.5,
+                    maybe_whole(),
+                    gamma > 2,
+                    skipped=chance.choice([None, *SKIPS]),
+                ),
+            ]
+        ),
         text=chance.choice(TEXTS),
         finish=chance.choice([None, "eos", "stop", "length", "context", "cancelled"]),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -21,6 +22,7 @@ from engine.errors import DraftlightError
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
+from engine.rounds.machine_costs import MachineCosts
 from engine.target import prompt_cache
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
@@ -255,6 +257,33 @@ def test_a_head_hears_a_few_new_tokens_with_the_first_round_where_no_text_tells(
     assert anew.begin(longer)
     heard, read = ((each if alone or each is anew else each._listener)._feature_rows(0, len(longer) - 1) for each in (used, anew))
     np.testing.assert_allclose(np.array(heard), np.array(read), atol=1e-4)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_head_that_has_not_heard_what_was_kept_has_it_read_before_the_first_round(target, monkeypatch, alone):
+    cache, control = make_prompt_cache(target), Control()
+    text = [*PROMPT, *emitted(decode(target, PROMPT, None, OPTIONS, cache=cache)), 8, 1, 2, 7]
+
+    def drafter() -> Any:
+        """That has heard nothing."""
+        head = FeatureHead(random_head(), target)
+        return head if alone else ListeningAutomatic([NGram(), head])
+
+    rounds = list(decode(target, text, drafter(), OPTIONS, cache=cache))
+    assert rounds[0].proposals
+    original = feature_drafter.read_prompt
+    monkeypatch.setattr(feature_drafter, "read_prompt", lambda *given: control.stop() or original(*given))  # type: ignore[func-returns-value]
+    trim_to(cache, len(text) - 5, "target")
+    assert not list(decode(target, text, drafter(), OPTIONS, cache=cache, control=control)), "a stop ends it"
+
+
+def test_a_round_that_also_reads_says_so(target):
+    head = FeatureHead(random_head(), target)
+    costs = MachineCosts({rows: 40.0 + rows for rows in range(1, 17)}, {head.name: (2.0, 2.0)})
+    options, cache = replace(OPTIONS, gamma="auto"), make_prompt_cache(target)
+    text = [*PROMPT, *emitted(decode(target, PROMPT, head, options, cache=cache))]
+    first, *_ = decode(target, [*text, 8, 1, 2, 7], head, options, cache=cache, costs=costs)
+    assert not first.proposals and first.outlook is not None and first.outlook.skipped == "reading"
 
 
 @pytest.mark.parametrize("prompt", [PROMPT[:3], [9, *PROMPT], PROMPT, [*PROMPT[:-1], 50, 3]])

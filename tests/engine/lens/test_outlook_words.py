@@ -27,9 +27,18 @@ PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
         ),
         (replace(PARKED, next_try=None), f"{PRICE}; the drafter has 0.29 lately."),
         (
-            replace(PARKED, alpha=0.61, next_try=None),
+            replace(PARKED, alpha=0.61, next_try=None, skipped="measured"),
             f"{PRICE}; the drafter has 0.61 lately. "
-            "Even where that pays, a round goes without now and then, to measure what one takes.",
+            "Now and then a round skips drafting even where it pays, to measure the cost of a plain round.",
+        ),
+        (replace(PARKED, alpha=0.61, next_try=None), f"{PRICE}; the drafter has 0.61 lately."),
+        (
+            replace(PARKED, alpha=0.61, next_try=None, skipped="last"),
+            f"{PRICE}; the drafter has 0.61 lately. There was room for one more token only.",
+        ),
+        (
+            replace(PARKED, alpha=0.61, next_try=None, skipped="reading"),
+            f"{PRICE}; the drafter has 0.61 lately. This round also read the rest of the prompt, so nothing was drafted.",
         ),
         (
             Outlook(1, 1.35, 0.18, 0.35, copies=True, drafter="ngram"),

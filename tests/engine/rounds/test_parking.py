@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from engine import decoding
-from engine.drafters import DraftModel
+from engine.drafters import DraftModel, NGram
 from engine.rounds import draft_length
 from engine.rounds.draft_length import FIRST_PAUSE, LONGEST_PAUSE, AutoGamma
+from engine.rounds.machine_costs import MachineCosts
 from engine.types import Round
 from tests.engine.rounds.test_draft_length import round_of
 from tests.engine.small_models import PROMPT, emitted_ids, tiny_llama
@@ -183,3 +184,25 @@ def test_it_says_what_it_weighed() -> None:
         fast.observe(round_of(4, 4, 1.08 * PLAIN))
     drafting = fast.outlook()
     assert drafting is not None and drafting.next_try is None and drafting.alpha > drafting.needed
+
+
+def test_a_round_says_why_it_has_no_proposals_where_nothing_rests() -> None:
+    gamma, said = AutoGamma(lambda many: 0.35 * many), []
+    for index in range(60):
+        looks, outlook = gamma.looks_at_plain, gamma.outlook()
+        if outlook is not None:
+            assert (outlook.skipped == "measured") is looks
+            said.append(outlook.skipped)
+        proposed = 0 if gamma.rests else 1
+        gamma.observe(round_of(proposed if index % 2 else 0, proposed, (1 + 0.35 * proposed) * PLAIN))
+    assert {None, "measured"} == set(said)
+
+
+def test_a_drafter_that_has_nothing_to_copy_is_not_said_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AutoGamma, "looks_at_plain", property(lambda _: False))
+    costs = MachineCosts(rows={rows: 40.0 + rows for rows in range(1, 17)})
+    options = decoding.DecodingOptions(seed=3, temperature=1.5, gamma="auto", max_tokens=20, analyse=False, phase_every=0)
+    rounds = list(decoding.decode(tiny_llama(1), PROMPT, NGram(), options, costs=costs))
+    silent = [round_ for round_ in rounds if not round_.proposals and round_.outlook is not None]
+    assert len(silent) > 10 and {round_.outlook.skipped for round_ in silent if round_.outlook} == {None, "last"}
+    assert [round_.outlook.skipped for round_ in rounds[-1:] if round_.outlook] == ["last"]
