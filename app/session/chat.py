@@ -41,6 +41,7 @@ from engine.types import (
     LoadFinished,
     LoadStarted,
     Message,
+    ModelsUnloaded,
     Request,
     RunFailed,
     RunFinished,
@@ -107,6 +108,7 @@ class Chat(QObject):
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
         self._failed_with = ""
+        self._lost_model = False  # with the engine's process; the next message starts both again
         self._not_loaded = ""  # why no model was there for what was asked last
         self.may_drop = False
         self._preset_due = ""  # target that was chosen and has not been loaded since
@@ -636,6 +638,8 @@ class Chat(QObject):
                 continue
             if self._plain is not None and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
                 continue  # of the plain run; the conversation goes on with its own
+            if isinstance(event, ModelsUnloaded):  # while it loads, the model may be why the process ended
+                self._lost_model = self.session.model is not None
             self.session.apply(event)
             self._react(event)
         self.received.emit(events)
@@ -655,15 +659,17 @@ class Chat(QObject):
         if isinstance(event, (LoadFailed, RunFailed, EngineFailed)):
             self._failed_with = event.message
         answer = self.session.answer
-        if isinstance(event, LoadFailed) or (isinstance(event, RunFailed) and answer is not None and not answer.rounds):
-            self._not_loaded = event.message
+        if isinstance(event, LoadFailed):
+            self._not_loaded, self._lost_model = event.message, False
+        elif isinstance(event, RunFailed) and answer is not None and not answer.rounds:
+            self._not_loaded = "" if self._lost_model else event.message
         if isinstance(event, (LoadFailed, DrafterRefused)):
             self._too_large = event if event.may_force else None
         if isinstance(event, LoadFinished):
             self._remember(self.session.target)
         match event:
             case LoadStarted():
-                self._too_large = None
+                self._too_large, self._lost_model = None, False
             case LoadFinished(model) if model.sampling is not None and model.sampling != self.settings.recommended:
                 self._take_recommended(model.sampling)
             case LoadFailed(name, message):

@@ -251,7 +251,6 @@ def test_an_accepted_token_without_letters_is_outlined_while_ghosts_are_hidden(q
     assert window.transcript.pointing.boxes(Place(1, 0, proposal=0))
 
 
-@pytest.mark.usefixtures("fonts")
 class Painted(QObject):
     """Counts how often a widget is painted."""
 
@@ -288,6 +287,7 @@ def test_text_that_changes_below_a_card_is_no_reason_to_paint_it(qtbot: QtBot, o
     qtbot.waitUntil(lambda: change_text() > 0)  # the twin: text may show through
 
 
+@pytest.mark.usefixtures("fonts")
 def test_a_card_without_alternatives_scrolls_by_key(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(size=(560, 460), text_scale=1.8)
     window.setMinimumSize(0, 0)

@@ -10,7 +10,16 @@ from pytestqt.qtbot import QtBot
 
 from app.session.settings import Settings
 from app.window.window import Window
-from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished, LoadProgress, LoadStarted
+from engine.types import (
+    DrafterReady,
+    DrafterRefused,
+    LoadFailed,
+    LoadFinished,
+    LoadProgress,
+    LoadStarted,
+    ModelsUnloaded,
+    RunFailed,
+)
 from tests.app.driving import Open, ask, status, wait_for_answer
 from tests.app.fakes import MODEL, STORY, FakeEngine
 
@@ -43,6 +52,23 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     assert window.banner.action.text() == "Try again"
     window.banner.action.click()
     assert engine.loads[2:] == [("builtin", "auto")] and window.banner.isHidden()
+    window.close()
+
+
+def test_another_model_is_offered_where_one_was_not_loaded_and_not_where_the_process_ended(
+    qtbot: QtBot, open_window: Open
+) -> None:
+    window, engine = open_window()
+    engine.hold = True
+    for there in (True, False):  # a process that ends while it loads may end by the model
+        engine.say(*([LoadStarted("builtin"), LoadFinished(MODEL, 1.0)] if there else []))
+        qtbot.waitUntil(lambda there=there: (window.session.model is not None) is there)
+        ask(qtbot, window)
+        assert window.session.answer is not None
+        engine.say(ModelsUnloaded(), RunFailed(window.session.answer.run_id, "The process was killed. Send the message again."))
+        qtbot.waitUntil(lambda: "killed" in window.banner.words.text() and not window.banner.isHidden())
+        assert window.banner.action.isHidden() is there
+        window.banner.hide()
     window.close()
 
 
