@@ -70,6 +70,8 @@ class Facts:
     def each(self, key: str, kind: type, default: Any = None) -> list[Any]:
         """What is stated for each layer, or for all of them at once. Raises DraftlightError for anything else."""
         layers = self.whole("block_count")
+        if layers > len(self.tensors):
+            raise self.damaged(f"it has {len(self.tensors)} tensors and is said to have {layers} layers")
         stated = self.get(key)
         stated = default if stated is None else stated
         found = stated if isinstance(stated, list) else [stated] * layers

@@ -83,6 +83,10 @@ _KEPT: dict[type, type] = {
 _KEEPABLE = (nn.Linear, nn.Embedding, SwitchLinear)
 
 
+_MOST_FACTORS = 65_536
+"""Of positions, one for each pair of a head's dimensions."""
+
+
 def read_config(path: Path, header: GgufHeader) -> dict[str, Any]:
     """mlx-lm's configuration of the file's model.
 
@@ -96,6 +100,8 @@ def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, 
     def values(name: str) -> list[float]:
         """The numbers of a small tensor."""
         tensor = header.tensors[name]
+        if math.prod(tensor.shape) > _MOST_FACTORS:
+            raise DraftlightError(f"{path.name} is damaged: {name} has the shape {tensor.shape}. Download it again.")
         try:
             with path.open("rb") as file:
                 return cast(list[float], gguf_blocks.expand(tensor.kind, _raw(file, tensor, path.name)).flatten().tolist())

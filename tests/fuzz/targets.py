@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -9,7 +10,7 @@ import os
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -188,7 +189,7 @@ def _gguf_seeds() -> list[bytes]:
 
 def gguf_model(data: bytes) -> None:
     """What GGUF metadata and tensors say of a model: configuration, memory, recommended sampling, tokenizer and a prompt."""
-    from engine.files.gguf_header import BLOCKS, GgufHeader, TensorInfo
+    from engine.files.gguf_header import GgufHeader, TensorInfo
     from engine.files.memory import need_of_gguf
     from engine.files.recommended_sampling import of_metadata
     from engine.models.gguf_model import read_config
@@ -197,11 +198,9 @@ def gguf_model(data: bytes) -> None:
     try:
         document = json.loads(data)
         metadata = dict(document["metadata"])
-        tensors = {
-            str(name): TensorInfo(str(name), tuple(max(1, min(int(one), 2**31)) for one in shape), kind)
-            for name, (kind, shape) in dict(document["tensors"]).items()
-            if kind in BLOCKS and 1 <= len(shape) <= 4
-        }
+        stated = dict(document["tensors"]).items()
+        named = {str(name): TensorInfo(str(name), tuple(map(int, shape)), kind) for name, (kind, shape) in stated}
+        tensors = {name: tensor for name, tensor in named.items() if _is_possible(tensor)}
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError, AttributeError):
         return
     if not all(_fits_gguf(entry) for entry in metadata.values()):
@@ -214,6 +213,14 @@ def gguf_model(data: bytes) -> None:
     path = _file("model.gguf", b"\x00" * 4096)
     config = read_config(path, header)
     need_of_gguf("a", header, config, True)
+
+
+def _is_possible(tensor: Any) -> bool:
+    """Whether `read_header` lets a tensor through."""
+    from engine.files.gguf_header import BLOCKS
+
+    shape, kind = tensor.shape, tensor.kind
+    return kind in BLOCKS and 1 <= len(shape) <= 4 and all(0 < one < 2**31 for one in shape) and shape[-1] % BLOCKS[kind][0] == 0
 
 
 def _fits_gguf(value: Any) -> bool:
@@ -372,7 +379,8 @@ def head(data: bytes) -> None:
     if not (made / "model.safetensors").exists():
         (made / "model.safetensors").write_bytes(_head_weights())
     (made / "config.json").write_bytes(data)
-    load_head(made)
+    with _settled():
+        load_head(made)
 
 
 def block(data: bytes) -> None:
@@ -385,7 +393,19 @@ def block(data: bytes) -> None:
     if not (made / "model.safetensors").exists():
         written(made, PACKAGED[name])
     (made / "config.json").write_bytes(data)
-    load_block(made)
+    with _settled():
+        load_block(made)
+
+
+@contextlib.contextmanager
+def _settled() -> Iterator[None]:
+    """Layers draw weights that are replaced before they are computed, and MLX's random state grows with each until it is."""
+    import mlx.core as mx
+
+    try:
+        yield
+    finally:
+        mx.eval(mx.random.state)
 
 
 def _nearest_packaging(data: bytes) -> str:
