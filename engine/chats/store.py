@@ -104,7 +104,7 @@ class ChatStore:
             for folder in (home / "traces", self.folder):  # those of before let others see their names
                 folder.chmod(0o700)
             busy = f"Another Draftlight is still opening or repairing the chats in {self.folder}. Try again in a moment."
-            with alone(self.folder / "opening.lock", busy, wait):
+            with alone(self.folder / "opening.lock", busy, wait, private=True):
                 self._presence = Presence(self.folder / "open")
                 try:
                     self._database = self._opened(self.folder / FILE, home / "traces", wait)

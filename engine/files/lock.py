@@ -15,17 +15,18 @@ _PAUSE = 0.02
 
 
 @contextlib.contextmanager
-def alone(path: Path, refusal: str, wait: float = 0.0) -> Iterator[None]:
+def alone(path: Path, refusal: str, wait: float = 0.0, *, private: bool = False) -> Iterator[None]:
     """Nobody else is inside meanwhile, with this file, which is made if it is missing.
 
     Args:
         refusal: the message where somebody else is inside for more than `wait` seconds.
+        private: whether only the user may read a file that is made; else the user's mask says, as where a group shares models.
 
     Raises:
         DraftlightError: somebody else is.
         OSError: no file can be made.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600 if private else 0o666)
     try:
         until = time.monotonic() + wait
         while True:

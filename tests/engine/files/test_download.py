@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -78,6 +79,21 @@ def test_a_model_arrives_whole_and_is_found_and_fetched_only_once(served: Hub, m
     sent = dict(served.sent)
     assert fetch().place == place
     assert served.sent == sent, "what is in place was fetched again"
+
+
+@pytest.mark.usefixtures("served")
+def test_a_group_that_shares_the_models_may_use_the_lock_as_well() -> None:
+    modes = set()
+
+    def look(progress: DownloadProgress) -> None:
+        modes.update(stat.S_IMODE(lock.stat().st_mode) for lock in download.downloads_folder().glob("*/.lock"))
+
+    before = os.umask(0o002)
+    try:
+        Download(hub.offer("org/model"), look).run()
+    finally:
+        os.umask(before)
+    assert modes == {0o664}
 
 
 @pytest.mark.usefixtures("served")
