@@ -127,9 +127,10 @@ def restore(store: ChatStore, conversations: Sequence[int]) -> int:
 
 def traces(store: ChatStore, days: float | None, megabytes: float | None, keep_all: bool) -> int:
     """What the traces take, and for how long they are kept."""
-    if keep_all or days is not None or megabytes is not None:
+    wished = keep_all or days is not None or megabytes is not None
+    if wished:
         store.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
-    store.tidy()  # before the size is told
+    store.tidy(wished=wished)  # before the size is told
     print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {store.retention.words}")
     return 0
 

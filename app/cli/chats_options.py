@@ -76,8 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     """The action that was chosen."""
     from app.cli import chats
 
-    for name in ("keep_days", "keep_megabytes"):
-        if not 0 <= (getattr(arguments, name, None) or 0) < math.inf:  # nan and infinity are none either
-            arguments.error(f"--{name.replace('_', '-')} must be at least 0")
+    for unit in ("days", "megabytes"):
+        if not 0 <= (getattr(arguments, f"keep_{unit}", None) or 0) < math.inf:  # nan and infinity are none either
+            arguments.error(f"--keep-{unit} must be a number of {unit}, 0 or more; use --keep-all for no limit")
     with chats.opened() as store:
         return chats.ACTIONS[arguments.action](store, arguments)

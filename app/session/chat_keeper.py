@@ -80,12 +80,13 @@ class ChatKeeper(QObject):
         """Tries at once what waits to be written."""
         self._add(_Job(lambda store: None, None, writes=True))
 
-    def tidy(self, then: Then | None = None) -> None:
-        """Has the store tidied up beside whatever else it does, and calls `then` when that is done."""
+    def tidy(self, then: Then | None = None, *, wished: bool = False) -> None:
+        """Has the store tidied up (`ChatStore.tidy`) beside whatever else it does, and calls `then` when that is done."""
 
         def tidied(store: ChatStore) -> None:
             """On the thread that tidies up."""
-            _tidy(store)
+            with contextlib.suppress(DraftlightError):
+                store.tidy(wished=wished)
             if then is not None:
                 self._hand(then, None)
 
@@ -211,11 +212,6 @@ class ChatKeeper(QObject):
         self._done.append(lambda: then(result))
         if not self._closing:
             self._handed.emit()
-
-
-def _tidy(store: ChatStore) -> None:
-    with contextlib.suppress(DraftlightError):
-        store.tidy()
 
 
 def _nothing(_: object) -> None:

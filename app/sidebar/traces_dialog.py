@@ -118,7 +118,7 @@ class TracesDialog(PassingDialog):
         """Keeps the choice; what is older or more than that is deleted on a thread of its own."""
         if self._chat.keeper is not None:
             self._chat.keeper.write(partial(_keep, self.chosen), self._chat.tell_stored)
-            self._chat.keeper.tidy(self._chat.tell_stored)
+            self._chat.keeper.tidy(self._chat.tell_stored, wished=True)
         super().accept()
 
     @Slot()

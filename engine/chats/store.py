@@ -52,9 +52,7 @@ KEPT_DAYS = 30
 """What is deleted can be brought back for so long."""
 DAY = 86_400.0
 _CHECKED_EVERY = 7 * DAY
-_LEAP = 14 * DAY
-"""By how much the time may be later than at the last start, before the clock may have been set and nothing goes by its age."""
-_STEADY = 7 * DAY
+_HOUR = DAY / 24
 
 _LONGEST_TITLE = 200
 _LISTED = "id, title, created, updated, pinned, folder, named, deleted, origin"
@@ -519,15 +517,22 @@ class ChatStore:
             self.notes.append(f"A trace could not be taken into the chats: {skipped[0]}{others}")
         return len(made)
 
-    def tidy(self) -> None:
-        """What is to be done now and then, best in a thread of its own: removes what was deleted `KEPT_DAYS` days ago, compresses
-        traces, and deletes those that are kept for long enough."""
-        is_steady = self._clock_is_steady()
-        limit = self._clock() - KEPT_DAYS * DAY if is_steady else -math.inf
+    def tidy(self, *, wished: bool = False) -> None:
+        """What is to be done at each start, best in a thread of its own: removes what was deleted `KEPT_DAYS` days ago,
+        compresses traces, and deletes those that are kept for long enough.
+
+        What is due is removed by the second call that finds it due, at least a day after the first: a clock that is far ahead at
+        one start makes nothing old.
+
+        Args:
+            wished: whether the user has just said how long traces are kept, which is then done at once.
+        """
+        sure = self._sure_time()
+        limit = sure - KEPT_DAYS * DAY
         with self._database.writing() as rows:
             dead = [row[0] for row in rows.execute("SELECT id FROM conversations WHERE deleted < ?", [limit])]
             purged = self._purge(rows, dead) + rows.execute("DELETE FROM messages WHERE deleted < ?", [limit]).rowcount
-        self.traces.tidy(self.retention if is_steady else replace(self.retention, days=None))
+        self.traces.tidy(self.retention, self._clock() if wished else sure)
         self._check()
         for copy in self.folder.glob("chats-*.db*"):
             if copy.stat().st_mtime < limit:
@@ -535,15 +540,19 @@ class ChatStore:
         if purged:
             self._forget_for_good()
 
-    def _clock_is_steady(self) -> bool:
-        """Whether the clock has gone on for a week since it last leapt, or seemed to. Only then anything goes by its age: a clock
-        that is far ahead would make everything old at once."""
+    def _sure_time(self) -> float:
+        """The time of the latest earlier call that was at least a day ago, -inf where there was none: so late it is, unless the
+        clock was wrong at both. Of the last day's calls one or two an hour are remembered, which delays by less than an hour."""
         now = self._clock()
         with self._database.writing():
-            if not -DAY <= now - float(self._fact("clock seen") or now) <= _LEAP:
-                self._keep_fact("clock leapt", str(now))
-            self._keep_fact("clock seen", str(now))
-        return now - float(self._fact("clock leapt") or -math.inf) >= _STEADY
+            kept = loaded(self._fact("starts"))
+            seen = [each for each in kept if isinstance(each, float) and each <= now] if isinstance(kept, list) else []
+            sure = max((each for each in seen if each <= now - DAY), default=-math.inf)
+            recent = [each for each in seen if each >= sure]
+            if len(recent) > 1 and now - recent[-2] < _HOUR:
+                recent.pop()
+            self._keep_fact("starts", dumped([*recent, now]))
+        return sure
 
     def _check(self) -> None:
         """Reads the whole file once a week, so that damage is found before it is old."""

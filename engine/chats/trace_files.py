@@ -16,6 +16,8 @@ from engine.trace import PACKED, trace_name
 
 DAY = 86_400.0
 _LEVEL = 6
+_MOST = 2**63 - 1
+"""What SQLite can count to."""
 _IN_USE = "EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id AND m.writer IS NOT NULL)"
 
 
@@ -80,15 +82,19 @@ class TraceFiles:
         with self._database.reading() as rows:
             return {int(row[0]): int(row[1]) for row in rows.execute(query)}
 
-    def tidy(self, retention: Retention) -> None:
-        """Compresses the traces of answers that have ended, and deletes those that are too old, too many or unused."""
+    def tidy(self, retention: Retention, now: float) -> None:
+        """Compresses the traces of answers that have ended, and deletes those that are too old, too many or unused.
+
+        Args:
+            now: seconds since 1970 by which they are too old.
+        """
         self.delete_unused()
         if retention.days is not None:
-            self._delete("created < ?", (self._clock() - retention.days * DAY,))
+            self._delete("created < ?", (now - retention.days * DAY,))
         self._compress()
         if retention.bytes is not None:
             sums = "SELECT id, sum(bytes) OVER (ORDER BY created DESC, id DESC) AS with_newer FROM traces"
-            self._delete(f"id IN (SELECT id FROM ({sums}) WHERE with_newer > ?)", (retention.bytes,))
+            self._delete(f"id IN (SELECT id FROM ({sums}) WHERE with_newer > ?)", (min(retention.bytes, _MOST),))
 
     def delete_unused(self) -> None:
         """Deletes the traces that no message refers to any longer."""

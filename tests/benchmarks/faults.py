@@ -27,7 +27,8 @@ from engine.trace import Writer, read
 from tests.app.fakes import story_rounds
 
 NOBODY = 65534
-YEAR = 365 * 86_400.0
+DAY = 86_400.0
+YEAR = 365 * DAY
 MESSAGE = "A message of usual length. " * 40
 
 
@@ -164,6 +165,24 @@ def jumping_clock() -> list[tuple[str, bool, str]]:
         store.tidy()
         store.restore(numbers[0])
         found.append(("the clock jumps back: a deleted chat can be restored", len(store.conversations()) == len(numbers), ""))
+        store.delete(numbers[0])
+        now[0] += 50 * YEAR
+        store.tidy()
+        now[0] -= 50 * YEAR
+        store.tidy()
+        store.restore(numbers[0])
+        found.append(
+            ("the clock is ahead at one start: a deleted chat can be restored", len(store.conversations()) == len(numbers), "")
+        )
+        store.delete(numbers[0])
+        left = []
+        for _ in range(3):
+            now[0] += 21 * DAY
+            store.tidy()
+            left.append(len(store.conversations(deleted=True)))
+        found.append(
+            ("a start every three weeks: a deleted chat goes at the second one after 30 days", left == [1, 1, 0], f"{left}")
+        )
     return found
 
 

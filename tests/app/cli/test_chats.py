@@ -142,9 +142,9 @@ def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: P
         (["chat", "--continue", "--no-save"], "--no-save cannot be added"),
         (["chats"], "ACTION"),
         (["chats", "show", "x"], "ID"),
-        (["chats", "traces", "--keep-days", "-1"], "at least 0"),
-        (["chats", "traces", "--keep-days", "nan"], "at least 0"),
-        (["chats", "traces", "--keep-megabytes", "inf"], "at least 0"),
+        (["chats", "traces", "--keep-days", "-1"], "a number of days, 0 or more; use --keep-all for no limit"),
+        (["chats", "traces", "--keep-days", "nan"], "a number of days, 0 or more"),
+        (["chats", "traces", "--keep-megabytes", "inf"], "a number of megabytes, 0 or more; use --keep-all for no limit"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_status_2(
@@ -216,15 +216,16 @@ def test_all_are_exported_and_taken_in_again(
     assert sorted(each["title"] for each in json.loads(_json(capsys, "chats", "list", "--json"))) == ["Colours", "one", "two"]
 
 
-def test_traces_are_kept_for_as_long_as_the_user_says(
-    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("limit", "words"), [("--keep-megabytes", "up to 0 MB"), ("--keep-days", "for 0 days")])
+def test_traces_are_kept_for_as_long_as_the_user_says_from_now_on(
+    backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], limit: str, words: str
 ) -> None:
     run("chat", "hi", "--max-tokens", "4")
     capsys.readouterr()
     run("chats", "traces")
     assert capsys.readouterr().out.endswith("kept forever\n")
     assert [path.suffix for path in (home / "traces").iterdir()] == [".gz"]
-    run("chats", "traces", "--keep-megabytes", "0")
-    assert "up to 0 MB" in capsys.readouterr().out
+    run("chats", "traces", limit, "0")
+    assert words in capsys.readouterr().out
     assert list((home / "traces").iterdir()) == []
     assert kept(home)[-1].text == "abcd"

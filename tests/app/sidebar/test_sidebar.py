@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -222,7 +223,7 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
     qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 2.0 MB")
     window.chats.restore()
     qtbot.waitUntil(lambda: "kB" in window.sidebar.traces.text())  # compressed, as at each start
-    with ChatStore(home) as store:
+    with ChatStore(home, clock=lambda: time.time() - 40 * 86_400) as store:
         path = store.traces.new_path()
         path.write_bytes(b"x" * 2_000_000)
         begun = store.begin_answer(about.id, begun.message, Making(), trace_path=str(path))
@@ -239,10 +240,13 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
     assert dialog.chosen == Retention(days=30), "a number that is changed is chosen"
     dialog.by_size.setChecked(True)
     dialog.most.setValue(10)
+    assert dialog.chosen == Retention(bytes=10_000_000)
+    dialog.by_days.setChecked(True)
     dialog.accept()
-    qtbot.waitUntil(lambda: "kB" in window.sidebar.traces.text())  # compressed
+    qtbot.waitUntil(lambda: not [*path.parent.glob(f"{path.name}*")])  # at once: the user has just said so
+    qtbot.waitUntil(lambda: "kB" in window.sidebar.traces.text())
     with ChatStore(home) as store:
-        assert store.retention == Retention(bytes=10_000_000)
+        assert store.retention == Retention(days=30)
 
 
 def test_what_another_program_changes_is_seen(qtbot: QtBot, window: Window, home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import stat
@@ -31,6 +32,9 @@ SETTINGS = ChatSettings(
     "Be brief.", "builtin", "ngram", DecodingOptions(rule="block", gamma="auto", seed=7, stop=("end",)), True, "on"
 )
 MADE = Making("SmolLM2", SETTINGS, Figures(12, 0.5, 24.0, 0.75, 2.5, 30, 0.125))
+
+
+DAY = 86_400.0
 
 
 class Clock:
@@ -165,35 +169,79 @@ def test_what_was_deleted_comes_back(store: ChatStore, clock: Clock) -> None:
     store.delete(conversation)
     assert store.conversations() == ()
     assert [each.id for each in store.conversations(deleted=True)] == [conversation]
-    clock.now += (KEPT_DAYS - 1) * 86_400
+    clock.now += (KEPT_DAYS - 1) * DAY
     store.tidy()
     store.restore(conversation)
     assert texts(store.open(conversation)) == ["one", "ein", "two"]
     store.delete(conversation)
-    for _ in range(KEPT_DAYS // 10 + 1):
-        clock.now += 10 * 86_400
+    for days in (KEPT_DAYS, 1):
+        clock.now += days * DAY
         store.tidy()
     with pytest.raises(DraftlightError, match="no conversation"):
         store.restore(conversation)
 
 
-def test_a_clock_that_is_set_ahead_and_back_makes_nothing_old(store: ChatStore, clock: Clock) -> None:
+@pytest.mark.parametrize("days", [1, 10, 15, 21, 30, 200])
+def test_what_is_due_goes_at_the_second_start_that_finds_it_due_however_rare_starts_are(
+    store: ChatStore, tmp_path: Path, clock: Clock, days: int
+) -> None:
+    conversation, (_, answer) = held(store, "Why?", "So.")
+    other, _ = held(store, "What?")
+    store.delete_message(answer)
+    store.delete(other)
+    copy = tmp_path / "chats" / "chats-damaged-1.db"
+    copy.touch()
+    os.utime(copy, (clock.now, clock.now))
+    due = clock.now + KEPT_DAYS * DAY
+    found = 0
+    while found < 2:
+        assert store.conversations(deleted=True) and copy.exists()
+        clock.now += days * DAY
+        found += clock.now >= due
+        store.tidy()
+    assert not store.conversations(deleted=True)
+    assert not copy.exists()
+    with pytest.raises(DraftlightError, match="no message"):
+        store.restore_message(answer)
+    assert texts(store.open(conversation)) == ["Why?"]
+
+
+@pytest.mark.parametrize("has_started", [True, False], ids=["after a right start", "at the first start of all"])
+def test_a_clock_that_is_ahead_for_a_day_makes_nothing_old(store: ChatStore, clock: Clock, has_started: bool) -> None:
     conversation, _ = held(store, "Why?", "So.")
     store.delete(conversation)
-    store.tidy()
+    if has_started:
+        store.tidy()
     right = clock.now
-    clock.now += 730 * 86_400
-    for _ in range(7):
+    clock.now += 730 * DAY
+    for _ in range(23):
         store.tidy()
-        clock.now += 86_400
-        assert [each.id for each in store.conversations(deleted=True)] == [conversation]
+        clock.now += DAY / 24
     clock.now = right
-    store.tidy()
-    assert [each.id for each in store.conversations(deleted=True)] == [conversation]
-    for days in (10, 10, 12):
-        clock.now += days * 86_400
+    for days in (1, 10, KEPT_DAYS - 11, 730):
+        clock.now += days * DAY - 1
         store.tidy()
-    assert store.conversations(deleted=True) == ()
+    assert [each.id for each in store.conversations(deleted=True)] == [conversation]
+    store.restore(conversation)
+
+
+@pytest.mark.parametrize("gap", [0.1, 1.0, 3.0, 30.0])
+def test_what_is_due_goes_a_day_after_it_was_found_due_whenever_starts_are(tmp_path: Path, gap: float) -> None:
+    """Starts at random times, alone and in clusters, `gap` days apart at most: what is due stays for a day, and for less than
+    an hour more."""
+    chance, clock = random.Random(7), Clock()
+    with ChatStore(tmp_path, clock=clock) as store:
+        for _ in range(10):
+            conversation = store.create(SETTINGS)
+            store.delete(conversation)
+            due, found = clock.now + KEPT_DAYS * DAY, list[float]()
+            clock.now = due - chance.random() * chance.choice([0.01, gap]) * DAY
+            while store.conversations(deleted=True):
+                clock.now += chance.random() * chance.choice([0.01, gap]) * DAY
+                found += [clock.now] if clock.now > due else []
+                store.tidy()
+            assert found[-1] >= found[0] + DAY
+            assert len(found) == 2 or found[-2] < found[0] + DAY + DAY / 24
 
 
 def test_a_chat_that_goes_on_in_another_window_is_no_longer_deleted(store: ChatStore, tmp_path: Path, clock: Clock) -> None:
