@@ -89,9 +89,7 @@ class SamplingPopover(QFrame):
         self.recommended.setAccessibleName(f"Recommended by the model: {' '.join(said.split()) or 'nothing'}")
         if not said:
             words = (
-                "The publisher of this model recommends no sampling."
-                if self._knows_model
-                else "Its files tell once it is loaded."
+                "The publisher of this model recommends no sampling." if self._knows_model else "Known once the model is loaded."
             )
         self.recommended.setToolTip(f"<p>{words}</p>")
 

@@ -139,6 +139,7 @@ def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: 
     assert not button.isEnabled() and "recommends no sampling" in button.toolTip()
     window.options.show_model(None)
     assert (button.text(), button.isEnabled()) == ("No model loaded yet", False)
+    assert "Known once the model is loaded." in button.toolTip()
     sampling = (("temperature", 0.6), ("top_k", 20), ("top_p", 0.95))
     engine.say(LoadFinished(replace(MODEL, sampling=sampling), 0.1))
     qtbot.waitUntil(lambda: button.isEnabled())
