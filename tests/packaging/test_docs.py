@@ -44,6 +44,18 @@ def test_links_lead_to_the_sites_own_pages(below: int, written: str, linked: str
     assert docs.linked(written, below) == linked
 
 
+def test_every_link_leads_to_a_page_of_the_site() -> None:
+    """Sphinx fails at one that does not, which only `make docs` would show."""
+    roots = [REPOSITORY / f"{name}.md" for name in docs.ROOT_PAGES]
+    site = {page.name for page in PAGES} | {page.name.lower() for page in roots}
+    lost = []
+    for page in (*PAGES, *roots):
+        text = docs.linked(page.read_text(encoding="utf-8"), 0 if page in roots else 2)
+        targets = re.findall(r"(?<!!)\[[^\]]+\]\(([^)\s#]+)", text)
+        lost += [(page.name, target) for target in targets if "://" not in target and target not in site]
+    assert not lost
+
+
 def test_every_page_is_in_the_contents() -> None:
     listed = set(re.findall(r"^([a-z-]+)$", (docs.SOURCES / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert {path.stem for path in PAGES} - {"index"} | {name.lower() for name in docs.ROOT_PAGES} == listed
