@@ -117,7 +117,16 @@ def _as_lines(lines: list[Any]) -> bytes:
 def _fuller(lines: list[Any]) -> list[Any]:
     """The lines of a trace with what those that are kept do not have: gamma auto, a thought, a change, earlier messages."""
     header, first, second, *_, summary = lines
-    outlook = {"gamma": 2, "cost": 1.3, "alpha": 0.4, "needed": 0.6, "next_try": 4, "copies": True, "drafter": "ngram"}
+    outlook = {
+        "gamma": 2,
+        "cost": 1.3,
+        "alpha": 0.4,
+        "needed": 0.6,
+        "next_try": 4,
+        "copies": True,
+        "drafter": "ngram",
+        "skipped": "last",
+    }
     statistics = {"hits": 3, "misses": 1, "match": 2, "entries": 40, "capacity": 64, "resets": 1}
     messages = [{"role": role, "content": "Why?"} for role in ("system", "user", "assistant", "user")]
     header["prompt"] = {**header["prompt"], "messages": messages, "dropped": 2}
