@@ -422,5 +422,6 @@ def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """The share of a part in a whole; None of nothing."""
-    return part / whole if whole > 0 else None
+    """The share of a part in a whole; None of nothing, and of so little that no number holds it."""
+    share = part / whole if whole > 0 else math.inf
+    return share if share < math.inf else None

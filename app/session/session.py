@@ -6,6 +6,7 @@ deterministic.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -572,8 +573,9 @@ class Session:
                 answer.rounds.append(round_)
                 thinks = answer.text.thought.state in ("undecided", "open")
                 answer.text.add(round_)
-                if thinks and answer.has_thought:
-                    answer.thought_seconds = (round_.started + round_.milliseconds.total) / 1000
+                ended = (round_.started + round_.milliseconds.total) / 1000
+                if thinks and answer.has_thought and math.isfinite(ended):  # a trace may have lost its times
+                    answer.thought_seconds = ended
                 if round_.rule not in answer.rules:
                     answer.rules.append(round_.rule)
             case RunChanged(rule=rule):

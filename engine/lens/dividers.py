@@ -42,7 +42,7 @@ def dividers(
 
     Args:
         gamma: at the start. changes: (index of a round, the gamma from there on), in order; those that change nothing are left
-            out, and those that no drafter heeds.
+            out, those that no drafter heeds, and those of rounds that have not come.
         greedy: whether the temperature is 0, where no text depends on the drafter.
     """
     gammas: dict[int, Gamma] = {}
@@ -57,7 +57,7 @@ def dividers(
         found.append(Divider(stretch.first, stretch.rule, title, label))
     for index, wanted in gammas.items():
         at = next((stretch for stretch in reversed(stretches) if stretch.first <= index), None)
-        if index and at is not None and at.drafter != NO_DRAFTER:
+        if index and at is not None and at.drafter != NO_DRAFTER and index <= at.first + at.summary.rounds:
             title = f"Gamma {wanted}"
             found.append(Divider(index, at.rule, title, f"{title} from here"))
     return sorted(found, key=lambda divider: divider.first)

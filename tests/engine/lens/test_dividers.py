@@ -41,3 +41,6 @@ def test_nothing_is_said_where_nothing_is_known_or_no_drafter_heeds_it() -> None
     assert dividers(stretches(under()), 4, [(0, 2)]) == [], "the answer began under it"
     assert dividers(stretches(under(drafter="none")), 4, [(5, 2)]) == []
     assert dividers([], 4, [(5, 2)]) == []
+    rounds = len(under())
+    assert [divider.first for divider in dividers(stretches(under()), 4, [(rounds, 2)])] == [rounds], "it is about to come"
+    assert dividers(stretches(under()), 4, [(rounds + 1, 2)]) == dividers(stretches(under()), 4, [(10**400, 2)]) == []
