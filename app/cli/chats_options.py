@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from app.cli.option import Action, Entries, OneOf, option
@@ -72,12 +71,16 @@ def options() -> Entries:
     )
 
 
+_MOST = 1e9
+"""Of days or megabytes: no limit in effect."""
+
+
 def run(arguments: argparse.Namespace) -> int:
     """The action that was chosen."""
     from app.cli import chats
 
     for unit in ("days", "megabytes"):
-        if not 0 <= (getattr(arguments, f"keep_{unit}", None) or 0) < math.inf:  # nan and infinity are none either
-            arguments.error(f"--keep-{unit} must be a number of {unit}, 0 or more; use --keep-all for no limit")
+        if not 0 <= (getattr(arguments, f"keep_{unit}", None) or 0) <= _MOST:  # nan and infinity are none either
+            arguments.error(f"--keep-{unit} must be a number of {unit}, from 0 to a billion; use --keep-all for no limit")
     with chats.opened() as store:
         return chats.ACTIONS[arguments.action](store, arguments)

@@ -639,7 +639,7 @@ class Chat(QObject):
             if self._plain is not None and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
                 continue  # of the plain run; the conversation goes on with its own
             if isinstance(event, ModelsUnloaded):  # while it loads, the model may be why the process ended
-                self._lost_model = self.session.model is not None
+                self._lost_model = self.session.model is not None and self.session.loading is None
             self.session.apply(event)
             self._react(event)
         self.received.emit(events)

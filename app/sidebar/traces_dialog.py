@@ -44,6 +44,7 @@ class TracesDialog(PassingDialog):
         super().__init__(parent, "tracesDialog", "Traces")
         self._chat = chat
         self._folder = Path()
+        self._kept: tuple[Retention, tuple[bool, bool, int, int]] | None = None
         words = QLabel(WORDS, wordWrap=True)
         self.total = named(QLabel("Reading sizes…"), "keysHeading")
         self.table = named(QTableWidget(0, 2), "tracesTable", "Chats by the size of their traces")
@@ -101,14 +102,22 @@ class TracesDialog(PassingDialog):
             self.table.setItem(row, 1, amount)
         if kept.days is not None:
             self.by_days.setChecked(True)
-            self.days.setValue(round(kept.days))
+            self.days.setValue(round(min(kept.days, self.days.maximum())))
         elif kept.bytes is not None:
             self.by_size.setChecked(True)
-            self.most.setValue(round(kept.bytes / MEGABYTE))
+            self.most.setValue(round(min(kept.bytes / MEGABYTE, self.most.maximum())))
+        self._kept = kept, self._controls
+
+    @property
+    def _controls(self) -> tuple[bool, bool, int, int]:
+        return self.by_days.isChecked(), self.by_size.isChecked(), self.days.value(), self.most.value()
 
     @property
     def chosen(self) -> Retention:
-        """How long they are to be kept, as the controls say."""
+        """How long they are to be kept, as the controls say. As before where nobody has touched them: the command line takes
+        limits that they cannot show."""
+        if self._kept is not None and self._kept[1] == self._controls:
+            return self._kept[0]
         if self.by_days.isChecked():
             return Retention(days=self.days.value())
         return Retention(bytes=self.most.value() * MEGABYTE) if self.by_size.isChecked() else Retention()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from pathlib import Path
 
+from engine.bench.statistics import grouped
 from engine.files.foreign import content_of, json_of
 from engine.requests.bench import BenchPrompt
 
@@ -59,6 +60,5 @@ def _prompt(line: str, where: str) -> BenchPrompt:
 
 def _in_turn(prompts: tuple[BenchPrompt, ...]) -> tuple[BenchPrompt, ...]:
     """The first of every category, then the second of every category, and so on."""
-    categories = dict.fromkeys(prompt.category for prompt in prompts)
-    waiting = [[prompt for prompt in prompts if prompt.category == category] for category in categories]
+    waiting = grouped(prompts, lambda prompt: prompt.category).values()
     return tuple(prompt for row in zip_longest(*waiting) for prompt in row if prompt is not None)

@@ -50,7 +50,7 @@ def json_of(text: str | bytes) -> Any:
     """
     try:
         if isinstance(text, bytes):
-            text = text.decode()
+            text = text.decode("utf-8-sig")  # Windows programs write the mark
         if "\\ud" in text or "\\uD" in text:
             text = _ESCAPES.sub(lambda found: found[1] or "\\ufffd", text)
         value = json.loads(text, parse_constant=lambda name: None, parse_int=_whole)

@@ -149,6 +149,8 @@ def test_keys_of_later_versions_are_ignored_and_new_optional_ones_may_be_missing
     for entry in value["proposals"]:
         entry["invented_later"] = 1
     assert round_from_json(value) == round
+    later = {**value, "outlook": {**plain(Outlook(2, 1.0, 0.5, 0.5)), "skipped": "for a reason of later"}}
+    assert round_from_json(later) == replace(round, outlook=Outlook(2, 1.0, 0.5, 0.5))
     for name in ("started", "text", "finish"):
         del value[name]
     for entry in value["proposals"]:

@@ -142,9 +142,13 @@ def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: P
         (["chat", "--continue", "--no-save"], "--no-save cannot be added"),
         (["chats"], "ACTION"),
         (["chats", "show", "x"], "ID"),
-        (["chats", "traces", "--keep-days", "-1"], "a number of days, 0 or more; use --keep-all for no limit"),
-        (["chats", "traces", "--keep-days", "nan"], "a number of days, 0 or more"),
-        (["chats", "traces", "--keep-megabytes", "inf"], "a number of megabytes, 0 or more; use --keep-all for no limit"),
+        (["chats", "traces", "--keep-days", "-1"], "a number of days, from 0 to a billion; use --keep-all for no limit"),
+        (["chats", "traces", "--keep-days", "nan"], "a number of days, from 0"),
+        (["chats", "traces", "--keep-megabytes", "1e303"], "a number of megabytes"),
+        (
+            ["chats", "traces", "--keep-megabytes", "inf"],
+            "megabytes, from 0 to a billion; use --keep-all for no limit",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_line_and_status_2(

@@ -236,6 +236,9 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
     cells = [dialog.table.item(0, column) for column in (0, 1)]
     assert [cell.text() for cell in cells if cell is not None] == [about.title, "2.0 MB"]
     assert dialog.total.text() == "2.0 MB in all, kept forever"
+    for kept in (Retention(10**10), Retention(bytes=10**17), Retention(0.4, 10**8)):
+        dialog._show(([], {}, 0, kept, home))
+        assert dialog.chosen == kept, "what the controls cannot show stays until they are touched"
     dialog.days.setValue(30)
     assert dialog.chosen == Retention(days=30), "a number that is changed is chosen"
     dialog.by_size.setChecked(True)

@@ -60,9 +60,16 @@ def test_another_model_is_offered_where_one_was_not_loaded_and_not_where_the_pro
 ) -> None:
     window, engine = open_window()
     engine.hold = True
-    for there in (True, False):  # a process that ends while it loads may end by the model
-        engine.say(*([LoadStarted("builtin"), LoadFinished(MODEL, 1.0)] if there else []))
-        qtbot.waitUntil(lambda there=there: (window.session.model is not None) is there)
+    loaded = [LoadStarted("builtin"), LoadFinished(MODEL, 1.0)]
+    for said in (
+        [*loaded],
+        [],
+        [*loaded, LoadStarted("/models/large")],
+    ):  # what loads may be why
+        there = len(said) == 2
+        engine.say(*said)
+        qtbot.waitUntil(lambda said=said: (window.session.model is not None) is bool(said))
+        qtbot.waitUntil(lambda said=said: (window.session.loading is None) is (len(said) < 3))
         ask(qtbot, window)
         assert window.session.answer is not None
         engine.say(ModelsUnloaded(), RunFailed(window.session.answer.run_id, "The process was killed. Send the message again."))

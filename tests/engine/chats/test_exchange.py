@@ -176,7 +176,7 @@ def test_what_draftlight_exports_comes_back_equal(store: ChatStore, tmp_path: Pa
     store.pin(conversation)
     whole = store.open(conversation)
     path = tmp_path / "all.json"
-    path.write_text(to_json([whole]), encoding="utf-8")
+    path.write_text(to_json([whole]), encoding="utf-8-sig")  # with the mark that Windows programs write
     assert store.add(read_chats(path).conversations) == [None], "it is there already"
     with ChatStore(tmp_path / "elsewhere") as other:
         (number,) = other.add(read_chats(path).conversations)
