@@ -163,7 +163,13 @@ def _candidates(values: Iterable[Mapping[str, Any]]) -> tuple[Candidate, ...]:
 
 
 def _expected(value: Mapping[str, Any]) -> Expected:
-    return Expected(match=_number(value["match"]), gumbel=_number(value["gumbel"]), rejection=_number(value["rejection"]))
+    return Expected(match=_chance(value["match"]), gumbel=_chance(value["gumbel"]), rejection=_chance(value["rejection"]))
+
+
+def _chance(value: object) -> float:
+    """A number from 0 to 1, or the nearest of them: what is damaged does not spoil sums."""
+    number = _number(value)
+    return number if math.isnan(number) else min(max(number, 0.0), 1.0)
 
 
 def _milliseconds(value: Mapping[str, Any]) -> Milliseconds:
