@@ -13,21 +13,23 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from engine import provenance
 from engine.codec import plain
 from engine.files import lock
-from engine.files.foreign import json_of
+from engine.files.foreign import json_of, number, whole
 from engine.requests.bench import BenchRequest, BenchRow, BenchSetup
 from engine.wording import listed
 
 FORMAT = "draftlight.bench.journal/1"
 KEPT = 20
 """Journals that are kept, the newest ones."""
+_KINDS = get_type_hints(BenchRow)
+_LARGEST = 2**53
+"""No count and no time of a row is as large."""
 _WORDS = {
     "target": "the target or its file",
     "drafters": "the drafters or their files",
@@ -122,6 +124,7 @@ class _Kept:
         if begun["format"] != FORMAT or not head.endswith(b"\n"):
             raise ValueError("no journal")
         self.began, self.state = str(begun["began"]), dict(begun["state"])
+        self.target, _ = map(str, self.state["target"])
         self.rows: list[BenchRow] = []
         self.messages: list[str] = []
         self.complete = False
@@ -151,8 +154,27 @@ def _read(path: Path) -> _Kept | None:
 
 
 def _row(value: Mapping[str, Any]) -> BenchRow:
-    known = {field.name: value[field.name] for field in fields(BenchRow)}
+    """The row that `plain` made `value` of. Raises ValueError, KeyError or TypeError where it made none."""
+    known = {name: value[name] for name in _KINDS}
+    for name, kind in _KINDS.items():
+        if not _fits(known[name], kind):
+            raise ValueError(f"{name} cannot be {known[name]!r}")
     return BenchRow(**{**known, "finishes": tuple(known["finishes"])})
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a JSON value is of the kind of one of a row's fields, all of whose numbers count or measure something."""
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in parts
+    if get_origin(kind) is tuple:
+        return isinstance(value, list) and all(_fits(entry, parts[0]) for entry in value)
+    if parts:  # a union
+        return any(_fits(value, part) for part in parts)
+    if kind is int or kind is float:
+        found = whole(value) if kind is int else number(value)
+        return found is not None and 0 <= found < _LARGEST
+    return isinstance(value, kind)
 
 
 def _why_anew(folder: Path, own: Path, state: Mapping[str, Any]) -> str:
@@ -160,7 +182,7 @@ def _why_anew(folder: Path, own: Path, state: Mapping[str, Any]) -> str:
     name = plain(state)["target"][0]
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True):
         kept = None if path == own else _read(path)
-        if kept is not None and kept.rows and kept.state.get("target", [""])[0] == name:
+        if kept is not None and kept.rows and kept.target == name:
             if kept.complete:
                 return ""
             changed = [words for key, words in _WORDS.items() if kept.state.get(key) != plain(state)[key]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from engine.bench.journal import KEPT, Journal, alone, state_of
 from engine.bench.measure import MeasuredAnswer, row_of
+from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.requests.bench import BenchPrompt, BenchRequest, BenchSetting, BenchSetup
 from engine.types import ModelInfo
@@ -110,6 +112,38 @@ def test_what_stands_before_a_damaged_line_is_kept(tmp_path: Path, damage: bytes
     assert path.read_bytes() == whole, "what is not read is cut off, so that what is measured next can be"
     path.write_bytes(damage + b"\n" + whole)
     assert Journal(tmp_path, STATE).rows == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"tokens": "a"},
+        {"prompt_id": [1]},
+        {"speedup": -1},
+        {"seconds": 1e300},
+        {"rule": 0},
+        {"finishes": ["no"]},
+        {"gamma": True},
+    ],
+)
+def test_a_row_with_an_impossible_value_is_a_damaged_line(tmp_path: Path, damage: dict[str, object]) -> None:
+    Journal(tmp_path, STATE).measured(ROW)
+    (path,) = tmp_path.glob("*.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(whole + json.dumps({"row": plain(ROW) | damage}).encode() + b"\n")
+    assert Journal(tmp_path, STATE).rows == [ROW]
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("target", [[], 5, None, {}, ["m"]])
+def test_a_journal_with_a_damaged_target_stops_no_other(tmp_path: Path, target: object) -> None:
+    Journal(tmp_path, STATE).measured(ROW)
+    (path,) = tmp_path.glob("*.jsonl")
+    head, row = path.read_bytes().splitlines(keepends=True)
+    begun = json.loads(head)
+    begun["state"]["target"] = target
+    path.write_bytes(json.dumps(begun).encode() + b"\n" + row)
+    assert Journal(tmp_path, {**STATE, "seed": 2}).note == ""
 
 
 def test_another_target_and_a_finished_benchmark_need_no_word(tmp_path: Path) -> None:
