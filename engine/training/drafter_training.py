@@ -365,23 +365,30 @@ class DrafterTraining:
             self.model.update(state["head"])
             self.optimiser.state = state["optimiser"]
             kept = json.loads(described["progress"])
+            measured = tuple(held_out(one) for one in kept["measured"])
+            best = None if kept["best"] is None else held_out(kept["best"])
+            progress = TrainingProgress(**{**kept, "measured": measured, "best": best})
             mx.eval(self.model.parameters(), self.optimiser.state)
-        except (RuntimeError, ValueError, KeyError) as error:
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise DraftlightError(
                 f"The checkpoint {file} is damaged ({error}). Remove it to start the training again."
             ) from error
-        measured = tuple(held_out(one) for one in kept["measured"])
-        best = None if kept["best"] is None else held_out(kept["best"])
-        self.progress = TrainingProgress(**{**kept, "measured": measured, "best": best})
+        self.progress = progress
 
     def save_weights(self, file: Path) -> None:
         """Write the weights alone."""
         _write(file, dict(tree_flatten(self.model.parameters())), {})
 
     def load_weights(self, file: Path) -> None:
-        """Take weights that `save_weights` wrote."""
-        self.model.load_weights(str(file))
-        mx.eval(self.model.parameters())
+        """Take weights that `save_weights` wrote. Raises DraftlightError if the file is missing or damaged."""
+        try:
+            self.model.load_weights(str(file))
+            mx.eval(self.model.parameters())
+        except (RuntimeError, ValueError) as error:
+            raise DraftlightError(
+                f"The best weights, {file}, are missing or damaged ({error}). Remove the folder {file.parent} to start the "
+                "training again."
+            ) from error
 
 
 def held_out(described: dict[str, Any]) -> HeldOut:

@@ -23,6 +23,7 @@ import numpy as np
 
 from engine.errors import DraftlightError
 from engine.training import texts
+from engine.training.array_files import UNREADABLE
 from engine.training.reading import LABELS, Read, Reader
 
 ROWS = 1536
@@ -133,7 +134,7 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
             for record in records:
                 found.append(Example(record.tokens.astype(np.int32), record.prompt_length, record.group, folder, first))
                 first += len(record.tokens)
-            if len(_map(folder, "ids")) != first:
+            if any(len(_map(folder, name)) != first for name in ("features", "ids", "logs")):
                 raise DraftlightError(
                     f"{folder} contains the features of a different text than {file}. Remove it and run the command again."
                 )
@@ -142,8 +143,11 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
 
 def _map(folder: Path, name: str) -> np.ndarray:
     try:
-        return np.load(folder / f"{name}.npy", mmap_mode="r")
-    except (OSError, ValueError) as error:
+        found: np.ndarray = np.lib.format.open_memmap(folder / f"{name}.npy", mode="r")
+        if found.ndim != 2:
+            raise ValueError(f"{name}.npy is no table")
+        return found
+    except UNREADABLE as error:
         raise DraftlightError(f"{folder} is damaged ({error}). Remove it and run the command again.") from error
 
 

@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from engine.errors import DraftlightError
+from engine.training.array_files import UNREADABLE, WHOLE, vectors
 
 SORT_WINDOW = 64
 """Batches per group of records sorted by length: little padding, and batches still differ from epoch to epoch."""
+_KINDS = {"tokens": WHOLE, "offsets": WHOLE, "prompt_lengths": WHOLE}
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,14 @@ def read(source: Path, max_length: int | None = None) -> list[Record]:
 
 def _read_file(file: Path, max_length: int | None) -> Iterator[Record]:
     try:
-        with np.load(file) as arrays:
-            tokens, offsets, prompt_lengths = (arrays[name] for name in ("tokens", "offsets", "prompt_lengths"))
-    except (OSError, ValueError, KeyError) as error:
-        raise DraftlightError(f"{file} is not a file of training text: {error}") from error
-    if len(offsets) != len(prompt_lengths) + 1 or offsets[-1] > len(tokens):
-        raise DraftlightError(f"{file} is not a file of training text: its offsets do not match its tokens.")
+        tokens, offsets, prompt_lengths = vectors(file, _KINDS)
+        if len(offsets) != len(prompt_lengths) + 1 or offsets.min() < 0 or offsets.max() > len(tokens):
+            raise ValueError("its offsets do not match its tokens")
+    except UNREADABLE as error:
+        raise DraftlightError(
+            f"{file} is not a file of training text, or it is damaged ({error}). Remove it, or give other text, and run "
+            "the command again."
+        ) from error
     for start, end, prompt_length in zip(offsets[:-1], offsets[1:], prompt_lengths, strict=True):
         record = Record(tokens[start:end][:max_length].astype(np.int32), int(prompt_length))
         if 1 <= record.prompt_length < len(record.tokens):

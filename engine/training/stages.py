@@ -331,7 +331,6 @@ class _Run:
         train, held_out = split(features.examples(files, self.work.features))
         ids = training.ids
         spoken = np.concatenate([one.tokens[one.prompt_length :] for one in held_out])
-        sources = self.work.settings().get("text", {}).get("sources", [])
         start = self.request.start
         layers = "layer" if self.request.kind == "head" or self.request.layers == 1 else f"{self.request.layers} layers"
         origin = f"copied from the target's last {layers} where shapes allow, otherwise random"
@@ -341,7 +340,7 @@ class _Run:
             target=self.target.name,
             config=self.config,
             columns=len(ids),
-            sources=[(name, digest) for name, digest in sources],
+            sources=self.work.sources(),
             written=written,
             given=given,
             trained=(len(train), sum(map(len, train))),

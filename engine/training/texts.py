@@ -7,7 +7,6 @@ tokens are the prompt), ``groups`` uint32 (equal for records of the same prompt 
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from engine.errors import DraftlightError
+from engine.files.foreign import json_of
 from engine.files.whole_file import write_whole
 from engine.models.tokenizer import Tokenizer
 from engine.requests.train import SUFFIXES
 from engine.training import selfplay
+from engine.training.array_files import FLOATS, UNREADABLE, WHOLE, vectors
 
 RECORDS = 64
 """In a file of given text."""
@@ -30,6 +31,7 @@ SHORTEST = 8
 GIVEN, WRITTEN = "given", "written"
 """What the names of files begin with; given text comes first."""
 UNKNOWN_TEMPERATURE = -1.0
+_KINDS = {"tokens": WHOLE, "lengths": WHOLE, "prompts": WHOLE, "groups": WHOLE, "temperatures": FLOATS}
 _READ_AT_ONCE = 20_000
 """Characters of a document that are tokenised together."""
 
@@ -64,14 +66,13 @@ def save(path: Path, records: Sequence[TextRecord]) -> None:
 def load(path: Path) -> list[TextRecord]:
     """The records of a file. Raises DraftlightError if it is damaged."""
     try:
-        with np.load(path) as arrays:
-            tokens, lengths, prompts, groups, temperatures = (
-                arrays[name] for name in ("tokens", "lengths", "prompts", "groups", "temperatures")
-            )
+        tokens, lengths, prompts, groups, temperatures = vectors(path, _KINDS)
+        if not len(lengths) or lengths.min() < 1 or lengths.sum() != len(tokens):
+            raise ValueError("its lengths do not match its tokens")
         parts = np.split(tokens, np.cumsum(lengths)[:-1])
         described = zip(parts, prompts.tolist(), groups.tolist(), temperatures.tolist(), strict=True)
         return [TextRecord(*record) for record in described]
-    except (OSError, ValueError, KeyError) as error:
+    except UNREADABLE as error:
         raise DraftlightError(f"{path} is damaged ({error}). Remove it and run the command again.") from error
 
 
@@ -157,7 +158,7 @@ def _lines(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecor
             if not line.strip():
                 continue
             try:
-                yield from _line(json.loads(line), tokenizer, longest)
+                yield from _line(json_of(line), tokenizer, longest)
             except (ValueError, TypeError, KeyError) as error:
                 if isinstance(error, UnicodeDecodeError):
                     raise

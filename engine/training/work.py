@@ -10,14 +10,15 @@ Whatever is written appears under its name in one step, so that an interruption 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError
+from engine.files.foreign import content_of, json_of
 from engine.files.lock import alone
 from engine.files.whole_file import write_whole
 from engine.wording import size
@@ -39,21 +40,29 @@ class Work:
         except OSError as error:
             raise DraftlightError(f"The work folder {folder} cannot be created: {error.strerror or error}.") from error
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Nobody else trains in this folder meanwhile."""
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile. Raises DraftlightError if somebody does, or if it cannot be locked."""
         busy = f"Another training run is using {self.folder}. Wait for it to finish, or choose another --work."
-        return alone(self.folder / "lock", busy)
+        lock = self.folder / "lock"
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(alone(lock, busy))
+            except OSError as error:
+                reason = error.strerror or error
+                raise DraftlightError(f"{lock} cannot be opened ({reason}). Remove it, or choose another --work.") from error
+            yield
 
     def settle(self, stage: str, settings: Mapping[str, Any]) -> None:
         """Hold on to a stage's settings, or check that they are the ones it was begun with.
 
         Raises:
-            DraftlightError: it was begun with others; the message names them and what to do.
+            DraftlightError: it was begun with others, or what is kept is damaged; the message says what to do.
         """
         path = self.folder / _SETTINGS
         kept = _read(path)
         before = kept.get(stage)
-        now = json.loads(json.dumps(settings))
+        now = json_of(json.dumps(settings))
         if before is None:
             write_whole(path, json.dumps(kept | {stage: now}, indent=2) + "\n")
             return
@@ -66,9 +75,13 @@ class Work:
                 f'"{stage}" in {path}.'
             )
 
-    def settings(self) -> dict[str, Any]:
-        """All that is kept, by stage."""
-        return _read(self.folder / _SETTINGS)
+    def sources(self) -> list[tuple[str, str]]:
+        """Name and SHA-256 of each file of given text. Raises DraftlightError if what is kept is damaged."""
+        path = self.folder / _SETTINGS
+        try:
+            return [(str(name), str(digest)) for name, digest in _read(path).get("text", {}).get("sources", [])]
+        except (ValueError, TypeError) as error:
+            raise _damaged(path, error) from error
 
     def require_space(self, needed: int, for_what: str) -> str:
         """A sentence that states the need. Raises DraftlightError if the disk has too little room for it."""
@@ -81,14 +94,23 @@ class Work:
         return f"{for_what} needs {size(needed)} in {self.folder}; {size(free)} are free."
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """The settings by stage. What is damaged is refused, for if it counted as missing, text and features that were made with
+    other settings would be used."""
     if not path.exists():
         return {}
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = json_of(content_of(path))
+        if not isinstance(kept, dict) or not all(isinstance(stage, dict) for stage in kept.values()):
+            raise ValueError("it is not a table of settings by stage")
     except (OSError, ValueError) as error:
-        raise DraftlightError(f"{path} cannot be read ({error}). Remove it and the folders next to it to start again.") from error
-    return kept if isinstance(kept, dict) else {}
+        raise _damaged(path, error) from error
+    return kept
+
+
+def _damaged(path: Path, error: Exception) -> DraftlightError:
+    reason = getattr(error, "strerror", None) or error
+    return DraftlightError(f"{path} cannot be read ({reason}). Remove it and the folders next to it to start again.")
 
 
 def _short(value: object) -> str:

@@ -22,6 +22,7 @@ from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
 from engine.models import loading
 from engine.training import selfplay
+from engine.training.array_files import UNREADABLE, arrays_of
 
 LABELS = 48
 TEMPERATURE = 0.8
@@ -91,8 +92,10 @@ def read(folder: Path, records: Sequence[selfplay.Record]) -> dict[int, Labels]:
     for file in sorted(folder.glob("labels-??????.npz")):
         start = int(file.stem.split("-")[1])
         shard = records[start : start + SHARD]
-        with np.load(file) as arrays:
-            ids, logs, answers = arrays["ids"], arrays["logs"], arrays["answers"]
+        try:
+            ids, logs, answers = arrays_of(file, ("ids", "logs", "answers"))
+        except UNREADABLE as error:
+            raise DraftlightError(f"{file} is damaged ({error}). Remove it and label the text again.") from error
         if not np.array_equal(answers, np.concatenate([record.answer for record in shard])):
             raise DraftlightError(f"{file} has labels for a different text than the one given.")
         ends = np.cumsum([len(record.answer) for record in shard])[:-1]

@@ -152,6 +152,24 @@ def test_features_of_another_text_are_noticed(model: nn.Module, tmp_path: Path) 
         features.examples(texts.files(tmp_path), tmp_path)
 
 
+def test_damaged_features_are_to_be_removed(model: nn.Module, tmp_path: Path) -> None:
+    texts.save(tmp_path / "given-00000.npz", [texts.TextRecord(TEXTS[0], 1, 0)])
+    features.cache(TargetReader(model, TAPS), texts.files(tmp_path), tmp_path, VOCAB, lambda done: None)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    for name in ("features", "ids", "logs"):
+        file = folder / f"{name}.npy"
+        whole = file.read_bytes()
+        for damaged in (b"", whole[:-1], b"PK\x03\x04", whole.replace(b"'shape': (7,", b"'shape': ((,")):
+            file.write_bytes(damaged)
+            with pytest.raises(DraftlightError, match=r"given-00000-000 is damaged \(.*\)\. Remove it and run"):
+                features.examples(texts.files(tmp_path), tmp_path)
+        np.save(file, np.array(3))
+        with pytest.raises(DraftlightError, match=rf"given-00000-000 is damaged \({name}\.npy is no table\)"):
+            features.examples(texts.files(tmp_path), tmp_path)
+        file.write_bytes(whole)
+    assert len(features.examples(texts.files(tmp_path), tmp_path)) == 1
+
+
 def test_the_taps_are_spread_over_the_depth() -> None:
     assert default_taps(30) == (9, 20, 28)
     assert default_taps(2) == (0, 1) and default_taps(1) == (0,)

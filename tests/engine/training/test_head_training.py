@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -216,6 +217,18 @@ def test_a_damaged_checkpoint_is_named(target: nn.Module, examples: list[Example
     (tmp_path / "checkpoint.safetensors").write_bytes(b"\x10")
     with pytest.raises(DraftlightError, match=r"checkpoint\.safetensors is damaged"):
         a_training(target, examples).resume(tmp_path / "checkpoint.safetensors")
+    training = a_training(target, examples)
+    training.save(tmp_path / "checkpoint.safetensors")
+    content = (tmp_path / "checkpoint.safetensors").read_bytes()
+    (tmp_path / "checkpoint.safetensors").write_bytes(content.replace(b'measured\\": []', b'measured\\": 50'))
+    with pytest.raises(DraftlightError, match=r"checkpoint\.safetensors is damaged"):
+        training.resume(tmp_path / "checkpoint.safetensors")
+    with pytest.raises(DraftlightError, match=r"best\.safetensors, are missing or damaged .* Remove the folder"):
+        training.load_weights(tmp_path / "best.safetensors")
+    training.save_weights(tmp_path / "best.safetensors")
+    os.truncate(tmp_path / "best.safetensors", 900)
+    with pytest.raises(DraftlightError, match=r"best\.safetensors, are missing or damaged .* Remove the folder"):
+        training.load_weights(tmp_path / "best.safetensors")
 
 
 def test_a_loss_that_is_no_number_ends_the_training(target: nn.Module, examples: list[Example]) -> None:

@@ -188,9 +188,28 @@ def test_files_of_records_are_read_as_they_were_saved(tmp_path: Path) -> None:
     for one, other in zip(records, texts.load(tmp_path / "given-00000.npz"), strict=True):
         np.testing.assert_array_equal(one.tokens, other.tokens)
         assert (one.prompt_length, one.group) == (other.prompt_length, other.group)
-    (tmp_path / "given-00000.npz").write_bytes(b"no archive")
-    with pytest.raises(DraftlightError, match=r"given-00000\.npz is damaged"):
-        texts.load(tmp_path / "given-00000.npz")
+    whole = (tmp_path / "given-00000.npz").read_bytes()
+    for content in (
+        b"no archive",
+        b"",
+        whole[:-30],
+        whole.replace(b"PK\x01\x02", b"PK\x01\x03"),
+        b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((\n",
+    ):
+        (tmp_path / "given-00000.npz").write_bytes(content)
+        with pytest.raises(DraftlightError, match=r"given-00000\.npz is damaged .* Remove it and run"):
+            texts.load(tmp_path / "given-00000.npz")
+    sound = {name: np.array([9, 12]) for name in ("lengths", "prompts", "groups")}
+    sound |= {"tokens": np.arange(21), "temperatures": np.ones(2, np.float32)}
+    for name, array in (
+        ("lengths", np.array(21)),
+        ("lengths", np.array([9, 13])),
+        ("tokens", np.array(["a"] * 21)),
+        ("groups", np.array(1)),
+    ):
+        np.savez(tmp_path / "given-00000.npz", **{**sound, name: array})
+        with pytest.raises(DraftlightError, match=r"given-00000\.npz is damaged \("):
+            texts.load(tmp_path / "given-00000.npz")
 
 
 @pytest.mark.parametrize(
