@@ -27,9 +27,9 @@ from jinja2.visitor import NodeTransformer
 
 from engine.errors import DraftlightError
 
-MOST_SECONDS = 0.75
+MOST_SECONDS = 0.5
 """CPU time of one prompt; those of models in use take milliseconds."""
-_MOST_MADE, _MADE_PER_CHARACTER = 1_000_000, 100
+_MOST_MADE, _MADE_PER_CHARACTER = 200_000, 100
 """Characters and elements that may be made, and how many more for each character of the conversation."""
 _LONGEST_TEMPLATE = 100_000
 _WIDEST = 1000
