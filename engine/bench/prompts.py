@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import zip_longest
 from pathlib import Path
 
-from engine.bench.statistics import grouped
 from engine.files.foreign import content_of, json_of
 from engine.requests.bench import BenchPrompt
 
@@ -60,5 +59,7 @@ def _prompt(line: str, where: str) -> BenchPrompt:
 
 def _in_turn(prompts: tuple[BenchPrompt, ...]) -> tuple[BenchPrompt, ...]:
     """The first of every category, then the second of every category, and so on."""
-    waiting = grouped(prompts, lambda prompt: prompt.category).values()
-    return tuple(prompt for row in zip_longest(*waiting) for prompt in row if prompt is not None)
+    waiting: dict[str, list[BenchPrompt]] = {}
+    for prompt in prompts:
+        waiting.setdefault(prompt.category, []).append(prompt)
+    return tuple(prompt for row in zip_longest(*waiting.values()) for prompt in row if prompt is not None)
