@@ -6,8 +6,8 @@ from engine.lens.shared_wording import drafter_title
 from engine.types import Outlook, Round, Skipped
 
 SKIPPED: dict[Skipped, str] = {
-    "measured": "Now and then a round skips drafting even where it pays, to measure the cost of a plain round.",
-    "last": "There was room for one more token only.",
+    "measured": "Now and then a round skips drafting even when it pays, to measure the cost of a plain round.",
+    "last": "There was room for only one more token.",
     "reading": "This round also read the rest of the prompt, so nothing was drafted.",
 }
 

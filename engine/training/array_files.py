@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import lzma
 import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from engine.files import archives
 from engine.files.foreign import open_file
 
-_OF_ARCHIVES = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, lzma.LZMAError)
 _OF_HEADERS = (SyntaxError, tokenize.TokenError, TypeError, OverflowError, MemoryError)
-UNREADABLE = (OSError, ValueError, KeyError, *_OF_ARCHIVES, *_OF_HEADERS)
+UNREADABLE = (OSError, ValueError, KeyError, *archives.UNREADABLE, *_OF_HEADERS)
 """What NumPy raises for such files: where there is no file or no such array, of their archives, and of their headers, which it
 reads as Python and which may ask for any amount of memory."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import lzma
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.chats.exchange import chatgpt, lm_studio, own
 from engine.chats.values import Conversation
 from engine.errors import DraftlightError
+from engine.files import archives
 from engine.files.foreign import json_of, open_file
 
 FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
@@ -20,8 +19,6 @@ _LARGEST = 4 * 2**30
 _DENSEST = 200
 """Text is compressed to about a tenth; what claims to be more than this is no export."""
 _BEGINNING = 65_536
-_OF_ARCHIVES = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, lzma.LZMAError)
-"""What `zipfile` raises for damaged archives and for ways to compress that it does not know."""
 _MARKS = (b'"draftlight.chats/', b'"mapping"', b'"versions"')
 """What stands near the beginning of the files of each program."""
 
@@ -45,7 +42,7 @@ def read_chats(path: Path) -> ReadChats:
         document = json_of(_content(path))
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (ValueError, *_OF_ARCHIVES) as error:
+    except (ValueError, *archives.UNREADABLE) as error:
         raise _foreign(path, str(error)) from None
     for writer, form in FORMATS.items():
         if form.matches(document):
@@ -68,7 +65,7 @@ def may_hold_chats(path: Path) -> bool:
                 return False
             file.seek(0)
             beginning = file.read(_BEGINNING)
-    except (OSError, ValueError, *_OF_ARCHIVES):
+    except (OSError, ValueError, *archives.UNREADABLE):
         return False
     return any(mark in beginning for mark in _MARKS)
 

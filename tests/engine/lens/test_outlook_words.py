@@ -29,12 +29,12 @@ PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
         (
             replace(PARKED, alpha=0.61, next_try=None, skipped="measured"),
             f"{PRICE}; the drafter has 0.61 lately. "
-            "Now and then a round skips drafting even where it pays, to measure the cost of a plain round.",
+            "Now and then a round skips drafting even when it pays, to measure the cost of a plain round.",
         ),
         (replace(PARKED, alpha=0.61, next_try=None), f"{PRICE}; the drafter has 0.61 lately."),
         (
             replace(PARKED, alpha=0.61, next_try=None, skipped="last"),
-            f"{PRICE}; the drafter has 0.61 lately. There was room for one more token only.",
+            f"{PRICE}; the drafter has 0.61 lately. There was room for only one more token.",
         ),
         (
             replace(PARKED, alpha=0.61, next_try=None, skipped="reading"),
