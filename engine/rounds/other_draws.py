@@ -1,7 +1,8 @@
 """What `match` and `gumbel` would compare in a round, whatever rule judges it: recorded so that the round can be judged again.
 
 There are two ways to draw it, equal bit for bit. A device draws in the lazy graph of the round (`other_draws`). Where numpy draws
-it is left for later (`HostDraws`), since the next token does not wait for it.
+it is left for later (`HostDraws`), since the next token does not wait for it, and a draw costs a pass over the vocabulary: what
+no rule could come to is not drawn.
 """
 
 from __future__ import annotations
@@ -23,11 +24,20 @@ Ids = list[int]
 
 
 @dataclass(frozen=True)
+class OtherIds:
+    """Ids of one round's draws, one entry for each proposal; None where no rule could come to. See `HostDraws`."""
+
+    target: Sequence[int | None]
+    coupled: Sequence[int | None]
+    independent: Sequence[int | None]
+
+
+@dataclass(frozen=True)
 class HostDraws:
     """One entry for each proposal, the unjudged ones too. What is None is drawn when it is asked for.
 
     Attributes:
-        gamma: how many proposals there are.
+        rule: of the round.
         vocab_size, seed, position: of the round's noise.
         shared: streams of the `shared` noise that have been used, by position.
         target: ids that the target draws there with `shared` noise.
@@ -36,7 +46,7 @@ class HostDraws:
         greedy: at temperature 0 nothing is drawn.
     """
 
-    gamma: int
+    rule: Rule
     vocab_size: int
     seed: int
     position: int
@@ -46,8 +56,12 @@ class HostDraws:
     independent: Ids | None
     greedy: bool = False
 
-    def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> tuple[Ids, Ids, Ids] | None:
-        """Ids of target, coupled and independent; None at temperature 0.
+    def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> OtherIds | None:
+        """What judging the round again can ask for; None at temperature 0.
+
+        Under match and gumbel a proposal is kept if it is the target's draw. So nothing is told behind a proposal that is not,
+        nor of a drafter behind the first draw of its own that is another token than was proposed. But where the record's own
+        rule is match, its accepted tokens are gumbel's text as well, and rounds that begin elsewhere go on there.
 
         Args:
             p, q: (at least gamma, vocab) and (gamma, vocab) float32 logits; q None where all of its draws are known.
@@ -55,15 +69,28 @@ class HostDraws:
         """
         if self.greedy:
             return None
-        target, coupled, independent = self.target, self.coupled, self.independent
-        if target is None or (coupled is None and q is not None):
-            shared = [self._stream(index, "shared") for index in range(self.gamma)]
-            target = _drawn(p[: self.gamma], p_scale, shared) if target is None else target
-            coupled = _drawn(q, q_scale, shared) if coupled is None and q is not None else coupled
-        if independent is None and q is not None:
-            independent = _drawn(q, q_scale, [self._stream(index, "draft") for index in range(self.gamma)])
-        assert coupled is not None and independent is not None
-        return target, coupled, independent
+        proposed, known, domain = (
+            (self.coupled, self.independent, "draft") if self.rule == "gumbel" else (self.independent, self.coupled, "shared")
+        )
+        assert proposed is not None
+        target: list[int | None] = [None] * len(proposed)
+        others = list(target)
+        same = True
+        for index, proposal in enumerate(proposed):
+            target[index] = self._draw(index, "shared", p, p_scale) if self.target is None else self.target[index]
+            if same or self.rule == "match":
+                if known is not None:
+                    others[index] = known[index]
+                else:
+                    assert q is not None
+                    others[index] = self._draw(index, domain, q, q_scale)
+            if target[index] != proposal:
+                break
+            same = same and others[index] == proposal
+        return OtherIds(target, proposed, others) if self.rule == "gumbel" else OtherIds(target, others, proposed)
+
+    def _draw(self, index: int, domain: str, logits: Floats, scale: float) -> int:
+        return int(reference.draw_ids(logits[index : index + 1], scale, [self._stream(index, domain)])[0])
 
     def _stream(self, index: int, domain: str) -> Stream:
         position = self.position + index
@@ -72,14 +99,11 @@ class HostDraws:
         return Stream(reference.stream_key(self.seed, position, domain, self.position), self.vocab_size)
 
 
-def _drawn(logits: Floats, scale: float, streams: Sequence[Stream]) -> Ids:
-    return reference.draw_ids(logits, scale, streams).tolist()
-
-
 @dataclass(frozen=True)
 class OtherDraws:
-    """As `HostDraws`, in the lazy graph: (gamma,) int32 each, None at temperature 0."""
+    """As `HostDraws`, in the lazy graph: (gamma,) int32 each, all of them; None at temperature 0."""
 
+    rule: Rule
     target: mx.array | None = None
     coupled: mx.array | None = None
     independent: mx.array | None = None
@@ -92,9 +116,9 @@ class OtherDraws:
     def on_host(self) -> HostDraws:
         """The ids, once the arrays have been evaluated."""
         if self.target is None or self.coupled is None or self.independent is None:
-            return HostDraws(0, 0, 0, 0, {}, None, None, None, greedy=True)
+            return HostDraws(self.rule, 0, 0, 0, {}, None, None, None, greedy=True)
         target, coupled, independent = (_ids(array) for array in (self.target, self.coupled, self.independent))
-        return HostDraws(len(target), 0, 0, 0, {}, target, coupled, independent)
+        return HostDraws(self.rule, 0, 0, 0, {}, target, coupled, independent)
 
 
 def other_draws(
@@ -107,13 +131,13 @@ def other_draws(
         p: (gamma + 1, vocab), each given the proposals before it.
     """
     if greedy:
-        return OtherDraws()
+        return OtherDraws(rule)
     target = noise.shared(p.first(proposals.gamma)) if judgement.draws is None else judgement.draws[: proposals.gamma]
     if isinstance(proposals.q, OneHot):
-        return OtherDraws(target, proposals.tokens, proposals.tokens)
+        return OtherDraws(rule, target, proposals.tokens, proposals.tokens)
     if rule == "gumbel":
-        return OtherDraws(target, proposals.tokens, noise.draft(proposals.q))
-    return OtherDraws(target, noise.shared(proposals.q), proposals.tokens)
+        return OtherDraws(rule, target, proposals.tokens, noise.draft(proposals.q))
+    return OtherDraws(rule, target, noise.shared(proposals.q), proposals.tokens)
 
 
 def later_draws(rule: Rule, proposals: Proposals, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
@@ -122,7 +146,7 @@ def later_draws(rule: Rule, proposals: Proposals, judgement: Judgement, noise: R
     placed = isinstance(proposals.q, OneHot)
     noise.shared_streams(len(drafted))  # kept from now on: the next round may come by those that were not committed
     return HostDraws(
-        gamma=len(drafted),
+        rule=rule,
         vocab_size=noise.source.vocab_size,
         seed=noise.source.seed,
         position=noise.position,

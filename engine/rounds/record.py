@@ -173,7 +173,10 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
         else:
             found = _unjudged(round.rule, sight, index, proposal, q[index])
         if drawn is not None:
-            target, coupled, independent = (Draw(ids[index], text_of(ids[index])) for ids in drawn)
+            target, coupled, independent = (
+                None if (token := ids[index]) is None else Draw(token, text_of(token))
+                for ids in (drawn.target, drawn.coupled, drawn.independent)
+            )
             found = replace(found, target_draw=target, coupled_draw=coupled, independent_draw=independent)
         proposals.append(found)
     expected = analysis.expected(p[:judged], q[:judged], sight.greedy)

@@ -24,7 +24,7 @@ from engine.lens import rejudge as module
 from engine.lens.rejudge import Recut, Rejudge, RoundVerdict, rejudge, rejudge_round, why_not
 from engine.noise import NoiseSource
 from engine.target.distribution import Distribution, Shaper
-from engine.types import Round
+from engine.types import Draw, Round
 from tests.engine import tabular
 from tests.engine.small_models import emitted_ids
 
@@ -77,33 +77,98 @@ def speculative(rounds: Sequence[Round]) -> list[Round]:
 # What is recorded
 
 
+def all_draws(rounds: Sequence[Round], index: int, chosen: DecodingOptions) -> dict[str, list[int]]:
+    """By name of its field, the ids of every draw that could be recorded of a round, computed afresh."""
+    current, scale = rounds[index], Shaper(chosen).inverse_temperature
+    p, q = rows_of(rounds, index, chosen)
+    positions = [current.position + at for at in range(len(current.proposals))]
+    drawn = {
+        "target_draw": noise_reference.gumbel_argmax(np.array(p.logits)[:-1], scale, chosen.seed, positions),
+        "coupled_draw": noise_reference.gumbel_argmax(np.array(q.logits), scale, chosen.seed, positions),
+        "independent_draw": noise_reference.gumbel_argmax(
+            np.array(q.logits), scale, chosen.seed, positions, "draft", current.position
+        ),
+    }
+    return {name: [int(token) for token in ids] for name, ids in drawn.items()}
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_every_row_is_recorded_with_its_draws(rule):
     chosen, rounds = options(rule), answer(rule)
-    unjudged = 0
+    unjudged = left_out = 0
     for current in speculative(rounds):
         p, q = rows_of(rounds, current.index, chosen)
-        positions = [current.position + at for at in range(len(current.proposals))]
-        scale = Shaper(chosen).inverse_temperature
-        drawn = {
-            "target_draw": noise_reference.gumbel_argmax(np.array(p.logits)[:-1], scale, 0, positions),
-            "coupled_draw": noise_reference.gumbel_argmax(np.array(q.logits), scale, 0, positions),
-            "independent_draw": noise_reference.gumbel_argmax(np.array(q.logits), scale, 0, positions, "draft", current.position),
-        }
-        for name, wanted in drawn.items():
-            assert [getattr(proposal, name).id for proposal in current.proposals] == list(wanted), name
+        for name, wanted in all_draws(rounds, current.index, chosen).items():
+            recorded = [getattr(proposal, name) for proposal in current.proposals]
+            known = [at for at, draw in enumerate(recorded) if draw is not None]
+            assert known and known == list(range(len(known))), "from the first proposal on"
+            assert [recorded[at].id for at in known] == [wanted[at] for at in known], name
+            left_out += len(recorded) - len(known)
         for at, proposal in enumerate(current.proposals):
             unjudged += proposal.status == "unjudged"
             assert proposal.p == pytest.approx(float(np.array(p.probabilities)[at, proposal.id]), rel=1e-3)
             assert proposal.q == pytest.approx(float(np.array(q.probabilities)[at, proposal.id]), rel=1e-3)
         assert round_from_json(round_to_json(current)) == current
-    assert unjudged > 10
+    assert unjudged > 10 and left_out > 10
+
+
+def with_draws(current: Round, drawn: dict[str, list[int]]) -> Round:
+    """A round with these draws recorded for each of its proposals, as far as there are any."""
+    proposals = list(current.proposals)
+    for name, ids in drawn.items():
+        for at, token in enumerate(ids):
+            proposals[at] = replace(proposals[at], **{name: Draw(token, "")})
+    return replace(current, proposals=tuple(proposals))
+
+
+def judged_again(rounds: Sequence[Round], chosen: DecodingOptions) -> list[object]:
+    """All that is told of an answer, by every rule and with every gamma."""
+    told: list[object] = []
+    for rule in ("match", "rejection", "gumbel"):
+        for gamma in (None, 1, 2, 3):
+            again = rejudge(rounds, chosen, rule, gamma)
+            told += [again.rounds, again.counts, again.recut_reason]
+            told += [] if again.recut is None else [again.recut.rounds, again.recut.tokens]
+    return told
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_draws_that_are_not_recorded_would_tell_nothing_more(rule):
+    """Nor is any recorded for nothing: without the last ones of a kind, less is told."""
+    poorer = set()
+    for seed in SEEDS:
+        rounds, chosen = answer(rule, seed), options(rule, seed)
+        full = [with_draws(each, all_draws(rounds, each.index, chosen)) if each.proposals else each for each in rounds]
+        assert judged_again(rounds, chosen) == judged_again(full, chosen)
+        for name in DRAWS:
+            less = [without_last(each, name) for each in rounds]
+            poorer |= {name} if judged_again(less, chosen) != judged_again(rounds, chosen) else set()
+    assert (
+        poorer
+        == {
+            "match": {"coupled_draw"},  # the other two are what the round compared
+            "rejection": {"target_draw", "coupled_draw"},
+            "block": {"target_draw", "coupled_draw"},
+            "gumbel": {"independent_draw"},
+        }[rule]
+    )
+
+
+def without_last(current: Round, name: str) -> Round:
+    """A round of which the last draw of a kind that is recorded is not."""
+    at = max((at for at, proposal in enumerate(current.proposals) if getattr(proposal, name) is not None), default=None)
+    if at is None:
+        return current
+    poorer = replace(current.proposals[at], **{name: None})
+    return replace(current, proposals=(*current.proposals[:at], poorer, *current.proposals[at + 1 :]))
 
 
 def test_a_copied_proposal_is_its_own_draw():
     proposals = [proposal for current in answer("rejection", drafter="ngram") for proposal in current.proposals]
-    assert proposals and all(proposal.coupled_draw.id == proposal.independent_draw.id == proposal.id for proposal in proposals)
-    assert any(proposal.target_draw.id != proposal.id for proposal in proposals)
+    known = [proposal for proposal in proposals if proposal.coupled_draw is not None]
+    assert known and all(proposal.coupled_draw.id == proposal.id for proposal in known)
+    assert all(proposal.independent_draw.id == proposal.id for proposal in proposals)
+    assert any(proposal.target_draw.id != proposal.id for proposal in known)
 
 
 def test_nothing_of_it_is_recorded_without_analysis_and_no_draw_at_temperature_0():

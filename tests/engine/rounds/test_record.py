@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding
+from engine import decoding, noise_reference
 from engine.acceptance import JUDGES, RoundNoise
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
@@ -91,10 +91,12 @@ def test_what_is_handed_over_holds_no_array_of_mlx(monkeypatch: pytest.MonkeyPat
     assert not any(isinstance(value, mx.array) for value in held)
 
 
-def both_ways(rule: Any, q: Distribution | OneHot, drafted: mx.array) -> tuple[HostDraws, HostDraws, np.ndarray]:
+def both_ways(
+    rule: Any, q: Distribution | OneHot, drafted: mx.array, position: int = 70
+) -> tuple[HostDraws, HostDraws, np.ndarray]:
     """What other rules would compare in a round of three proposals: drawn in the graph, left for later; the target's logits."""
     p = Distribution(mx.array(TABLES.target[0, :4]), 1.25)
-    noise = RoundNoise(NoiseSource(9, VOCAB), 70)
+    noise = RoundNoise(NoiseSource(9, VOCAB), position)
     proposals = Proposals(drafted, q)
     judgement = JUDGES[rule](p, q, drafted, noise)
     in_graph = other_draws(rule, p, proposals, judgement, noise, greedy=False)
@@ -102,16 +104,30 @@ def both_ways(rule: Any, q: Distribution | OneHot, drafted: mx.array) -> tuple[H
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_numpy_draws_later_what_a_device_draws_in_the_graph(rule: Any) -> None:
+def test_numpy_draws_later_what_a_device_draws_in_the_graph(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn_rows: list[int] = []
+    draw_ids = noise_reference.draw_ids
+    monkeypatch.setattr(noise_reference, "draw_ids", lambda *given: drawn_rows.append(1) or draw_ids(*given))
     q = Distribution(mx.array(TABLES.draft[0, :3]), 1.25)
-    noise = RoundNoise(NoiseSource(9, VOCAB), 70)
-    drafted = noise.shared(q) if rule == "gumbel" else noise.draft(q)
-    in_graph, later, p = both_ways(rule, q, drafted)
-    wanted = in_graph.drawn(p, 1.25, None, 1.0)
-    assert later.drawn(p, 1.25, np.array(q.logits), 1.25) == wanted
-    rows_unknown = replace(later, shared={}, target=None, coupled=None, independent=None)
-    assert rows_unknown.drawn(p[:3], 1.25, np.array(q.logits), 1.25) == wanted
-    elsewhere = replace(rows_unknown, position=71)
+    kept = "coupled" if rule == "gumbel" else "independent"
+    lengths = set()
+    for position in range(70, 150):
+        noise = RoundNoise(NoiseSource(9, VOCAB), position)
+        drafted = noise.shared(q) if rule == "gumbel" else noise.draft(q)
+        in_graph, later, p = both_ways(rule, q, drafted, position)
+        wanted = in_graph.drawn(p, 1.25, None, 1.0)
+        drawn_rows.clear()
+        assert later.drawn(p, 1.25, np.array(q.logits), 1.25) == wanted
+        assert wanted is not None
+        lengths.add(sum(token is not None for token in wanted.target))
+        nothing_known = replace(later, shared={}, target=None, coupled=None, independent=None)
+        rows_unknown = replace(nothing_known, **{kept: getattr(later, kept)})
+        drawn_rows.clear()
+        assert rows_unknown.drawn(p[:3], 1.25, np.array(q.logits), 1.25) == wanted
+        others = wanted.independent if rule == "gumbel" else wanted.coupled
+        assert len(drawn_rows) == sum(token is not None for token in (*wanted.target, *others)), "nothing else is drawn"
+    assert lengths == {1, 2, 3}
+    elsewhere = replace(rows_unknown, position=position + 1)
     assert elsewhere.drawn(p[:3], 1.25, np.array(q.logits), 1.25) != wanted
 
 
