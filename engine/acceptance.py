@@ -18,14 +18,16 @@ from typing import Literal
 
 import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 
 from engine.host import computes_on_host, on_host
 from engine.noise import NO_TOKEN, NoiseSource
-from engine.noise_reference import Stream
+from engine.noise_reference import Stream, draw_below
 from engine.target.distribution import Distribution, Floats, HostRows, OneHot
 from engine.types import MAX_GAMMA, Rule
 
 Float = np.float32
+Ids = npt.NDArray[np.int64]
 
 Draft = Distribution | OneHot
 
@@ -70,13 +72,16 @@ class RoundNoise:
         it would be ready later than the logits of this stage are."""
         if not computes_on_host():
             return
-        positions = [self.position + first + index for index in range(count)]
-        mx.async_eval(logits)
+
+        def make() -> None:
+            """While the logits are computed."""
+            mx.async_eval(logits)
+            self.source.prepare([self.position + first + index for index in range(count)], domain, self.position)
+
         if self.lazy:
-            self.source.prepare(positions, domain, self.position)
+            make()
         else:
-            meanwhile = self.source.meanwhile[stage]
-            meanwhile.make(lambda: self.source.prepare(positions, domain, self.position), lambda: mx.eval(logits))
+            self.source.meanwhile[stage].make(make, lambda: mx.eval(logits))
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
@@ -105,6 +110,12 @@ class RoundNoise:
         """() the same from (vocab,) logarithms of weights, where numpy has them."""
         drawn = self.source.draw_on_host([logarithms], 1.0, [self.position + index], "residual", self.position)
         return mx.array(drawn[0], mx.int32)
+
+    def residual_below(self, bounds: Floats, logarithms_of: Callable[[Ids], Floats], index: int) -> mx.array | None:
+        """() the same from `reference.draw_below`."""
+        (stream,) = self.source.streams([self.position + index], "residual", self.position)
+        drawn = draw_below(bounds, logarithms_of, stream)
+        return None if drawn is None else mx.array(drawn, mx.int32)
 
 
 @dataclass(frozen=True)
@@ -322,15 +333,13 @@ class _HostRound:
     def block(self, coins: mx.array, noise: RoundNoise) -> Judgement:
         """As `block`: the coins are looked at from the last one on, until one passes."""
         compared = np.asarray(coins)
-        weights = [np.float32(1)]
-        for ratio in self._all_ratios(self.gamma):
-            weights.append(np.minimum(weights[-1] * ratio, np.float32(1)))
         passing: dict[int, Float] = {}
 
         def passes(length: int) -> Float:
             """The chance of keeping this length, given that no longer one was kept."""
             if length not in passing:
-                passing[length] = weights[length] if length == self.gamma else self._passing(length, weights[length])
+                weight = self._weights[length]
+                passing[length] = weight if length == self.gamma else self._passing(length, weight)
             return passing[length]
 
         def chances(count: int) -> mx.array:
@@ -338,29 +347,57 @@ class _HostRound:
             falling = [np.float32(1) - passes(length) for length in range(1, self.gamma + 1)]
             return mx.array(1 - np.cumprod(falling[::-1], dtype=np.float32)[::-1])
 
+        about = self._about_weights()
         accepted = self.gamma
-        while accepted and not self._keeps(accepted, weights[accepted], compared[accepted - 1], passes):
+        while accepted and not self._keeps(accepted, about[accepted], compared[accepted - 1], passes):
             accepted -= 1
-        return Judgement(mx.array(accepted), self._token(accepted, weights[accepted], noise), chances, coins=coins)
+        scale = np.float32(1) if accepted == self.gamma or about[accepted] == 1 else self._weights[accepted]
+        return Judgement(mx.array(accepted), self._token(accepted, scale, noise), chances, coins=coins)
 
     def _stands(self, index: int, coin: Float) -> bool:
         """Whether a coin is below the ratio at a proposal, which need not be known to the last bit unless they are close."""
-        if index >= len(self._ratios):
-            target = self._logarithm(self.p_rows, index)
-            drafter = Float(0) if self.q_rows is None else self._logarithm(self.q_rows, index)
-            if min(target, drafter) > LEAST_LOGARITHM:
-                ratio = math.exp(min(float(target) - float(drafter), 1.0))
-                if abs(ratio - coin) > CLOSE * ratio:
-                    return bool(coin < ratio)
+        ratio = None if index < len(self._ratios) else self._about_ratio(index)
+        if ratio is not None and abs(ratio - coin) > CLOSE * ratio:
+            return bool(coin < ratio)
         return bool(coin < self._all_ratios(index + 1)[index])
 
-    def _keeps(self, length: int, weight: Float, coin: Float, passes: Callable[[int], Float]) -> bool:
-        """As `_stands` of keeping so many proposals under block, which `passes` tells to the last bit."""
+    def _about_ratio(self, index: int) -> float | None:
+        """Of p over q at a proposal, but for the last bits; None where one of them is too small for that."""
+        target = self._logarithm(self.p_rows, index)
+        drafter = Float(0) if self.q_rows is None else self._logarithm(self.q_rows, index)
+        return math.exp(float(target) - float(drafter)) if min(target, drafter) > LEAST_LOGARITHM else None
+
+    def _about_weights(self) -> list[float]:
+        """As `_weights`, but for the last bits; what is 1 here is so to the last bit."""
+        weights = [1.0]
+        for index in range(self.gamma):
+            ratio = self._about_ratio(index)
+            if ratio is None or abs(weights[-1] * ratio - 1) < CLOSE:
+                return [float(weight) for weight in self._weights]
+            weights.append(min(weights[-1] * ratio, 1.0))
+        return weights
+
+    @cached_property
+    def _weights(self) -> list[Float]:
+        """The paper's P_i, the capped likelihood ratio of the first i proposals, for i from 0 to gamma."""
+        weights = [np.float32(1)]
+        for ratio in self._all_ratios(self.gamma):
+            weights.append(np.minimum(weights[-1] * ratio, np.float32(1)))
+        return weights
+
+    def _keeps(self, length: int, weight: float, coin: Float, passes: Callable[[int], Float]) -> bool:
+        """As `_stands` of keeping so many proposals under block, which `passes` tells to the last bit; `weight` but for these."""
+        if length == self.gamma and abs(weight - coin) > CLOSE * weight:
+            return bool(coin < weight)
         if length < self.gamma and self.q_rows is not None:
-            mass = float(np.maximum(self._excess(length, weight), 0).sum(dtype=np.float64))
-            total = mass + 1 - float(weight)
-            if mass > CLOSE and abs(mass / total - coin) > CLOSE * mass / total:
-                return bool(coin < mass / total)
+            p, q = self.p_rows.rows[length], self.q_rows.rows[length]
+            over = p.about(weight)
+            over -= q.about(1.0)
+            mass = float(np.maximum(over, 0, out=over).sum())
+            total = mass + 1 - weight
+            unsure = CLOSE * mass + 4 * (p.tolerance + q.tolerance)
+            if abs(mass - coin * total) > unsure:
+                return bool(coin * total < mass)
         return bool(coin < passes(length))
 
     def _excess(self, length: int, weight: Float) -> Floats:
@@ -399,14 +436,27 @@ class _HostRound:
     def _token(self, accepted: int, scale: Float, noise: RoundNoise) -> mx.array:
         """As `_residual_or_bonus`, of which only the one that is wanted is drawn."""
         if accepted == self.gamma:
-            return noise.shared(self.p.row(self.gamma), first=self.gamma).astype(mx.int32).reshape(())
-        p_known = self.p_rows.rows[accepted].probabilities
-        over = scale * p_known
-        if self.q_rows is None:
-            over[self.drafted[accepted]] -= 1
+            return mx.array(int(np.asarray(noise.shared(self.p.row(self.gamma), first=self.gamma))[0]))
+        p, q = self.p_rows.rows[accepted], None if self.q_rows is None else self.q_rows.rows[accepted]
+        drafted = self.drafted[accepted]
+
+        def logarithms_of(tokens: Ids) -> Floats:
+            """Of what p has over q at some tokens."""
+            over = scale * p.probabilities_of(tokens)
+            over -= tokens == drafted if q is None else q.probabilities_of(tokens)
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(np.maximum(over, 0, out=over), out=over))
+
+        bounds = p.about(float(scale) * (1 + p.tolerance))
+        if q is None:
+            bounds[drafted] -= 1 - p.tolerance
         else:
-            over -= self.q_rows.rows[accepted].probabilities
-        np.maximum(over, 0, out=over)
-        with np.errstate(divide="ignore"):
-            logarithms = np.log(over, out=over) if over.max() > 0 else np.log(p_known)
+            bounds -= q.about(1 - q.tolerance)
+        token = noise.residual_below(bounds, logarithms_of, accepted)
+        if token is not None:
+            return token
+        logarithms = logarithms_of(np.arange(len(bounds)))
+        if logarithms.max() == -np.inf:
+            with np.errstate(divide="ignore"):
+                logarithms = np.log(p.probabilities)
         return noise.residual_of(logarithms, accepted)

@@ -30,6 +30,9 @@ KEPT_ROWS = 160
 """Shared rows that a NoiseSource keeps at most: more than twice what one round of the longest draft reads. Longer lists of
 positions are drawn together by MLX operations, which is faster for many short rows."""
 
+KEYS_AHEAD = 5
+"""Positions whose keys are made together."""
+
 
 def check_drawn(ids: Sequence[int]) -> None:
     """Raises DraftlightError when a draw found no finite score; call it once the ids have been evaluated."""
@@ -129,6 +132,7 @@ class NoiseSource:
         self._in_kernel = noise_kernel.available()
         self._shared: dict[int, reference.Stream] = {}
         self._drafts: dict[tuple[int, int], reference.Stream] = {}
+        self._keys: dict[tuple[str, int, int | None], tuple[int, int]] = {}
         self.meanwhile = {"draft": Meanwhile(), "verify": Meanwhile()}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
@@ -139,20 +143,25 @@ class NoiseSource:
             return mx.array(np.multiply(units, np.float32(reference.UNIT), dtype=np.float32))
         return _rows(self.seed, positions, self.vocab_size, domain, round_position)
 
-    def _streams(self, positions: Sequence[int], domain: str, round_position: int | None) -> list[reference.Stream]:
-        """One for each position; shared ones are kept, and those of drafts were, if they were prepared."""
-        if domain == "shared" and len(positions) <= KEPT_ROWS:
-            return self._kept(positions)
-        if domain == "draft" and round_position is not None:
-            known = (self._drafts.get((position, round_position)) for position in positions)
-            return [
-                stream or self._stream(position, domain, round_position)
-                for stream, position in zip(known, positions, strict=True)
-            ]
-        return [self._stream(position, domain, round_position) for position in positions]
-
     def _stream(self, position: int, domain: str, round_position: int | None) -> reference.Stream:
-        return reference.Stream(reference.stream_key(self.seed, position, domain, round_position), self.vocab_size)
+        return reference.Stream(self._key(position, domain, round_position), self.vocab_size)
+
+    def _key(self, position: int, domain: str, round_position: int | None) -> tuple[int, int]:
+        """What is drawn in one place is soon drawn in the next, and with the other purposes of the round: their keys are made
+        with it at little cost."""
+        if domain == "shared":
+            round_position = None
+        elif round_position is None:
+            round_position = position
+        named = domain, position, round_position
+        if named not in self._keys:
+            following = range(position, min(position + KEYS_AHEAD, reference.POSITION_LIMIT))
+            domains = ("shared",) if domain == "shared" else ("draft", "coin", "residual")
+            for each, keys in zip(domains, reference.stream_keys(self.seed, following, domains, round_position), strict=True):
+                self._keys |= {(each, place, round_position): key for place, key in zip(following, keys, strict=True)}
+            while len(self._keys) > KEPT_ROWS:
+                del self._keys[next(iter(self._keys))]
+        return self._keys[named]
 
     def _kept(self, positions: Sequence[int]) -> list[reference.Stream]:
         """The shared streams of these positions, kept from now on."""
@@ -177,9 +186,20 @@ class NoiseSource:
             self._drafts.setdefault((position, round_position), self._stream(position, domain, round_position))
         reference.draw_words([self._drafts[position, round_position] for position in positions])
 
-    def streams(self, positions: Sequence[int]) -> list[reference.Stream]:
-        """The shared noise of these positions, for whoever draws with it later."""
-        return self._streams(positions, "shared", None)
+    def streams(
+        self, positions: Sequence[int], domain: str = "shared", round_position: int | None = None
+    ) -> list[reference.Stream]:
+        """The noise of these positions, for whoever draws with it. Shared streams are kept, and those of drafts were, if they
+        were prepared."""
+        if domain == "shared" and len(positions) <= KEPT_ROWS:
+            return self._kept(positions)
+        if domain == "draft" and round_position is not None:
+            known = (self._drafts.get((position, round_position)) for position in positions)
+            return [
+                stream or self._stream(position, domain, round_position)
+                for stream, position in zip(known, positions, strict=True)
+            ]
+        return [self._stream(position, domain, round_position) for position in positions]
 
     def kept(self) -> Mapping[int, reference.Stream]:
         """The shared streams that are known by now, by position; later ones do not come in."""
@@ -212,7 +232,7 @@ class NoiseSource:
         the_round: int,
     ) -> reference.Ids:
         """As `argmax`, where numpy has the rows of logits already, (vocab,) float32 each; no margin is looked for."""
-        return reference.draw_ids(logits, inverse_temperature, self._streams(positions, domain, the_round))
+        return reference.draw_ids(logits, inverse_temperature, self.streams(positions, domain, the_round))
 
     def argmax_and_margin(
         self,
@@ -239,7 +259,7 @@ class NoiseSource:
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
         if isinstance(round_position, mx.array):
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
-        ids, margins = reference.draw(known, inverse_temperature, self._streams(positions, domain, round_position))
+        ids, margins = reference.draw(known, inverse_temperature, self.streams(positions, domain, round_position))
         return mx.array(ids), mx.array(margins)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
@@ -247,7 +267,7 @@ class NoiseSource:
         if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > KEPT_ROWS:
             keys = _stream_keys(self.seed, positions, "coin", round_position)
             return (_words(keys, 1)[:, 0] >> 8).astype(mx.float32) * reference.COIN_UNIT
-        return mx.array([reference.coin(self.seed, position, round_position) for position in positions], mx.float32)
+        return mx.array(reference.coins_of([self._key(each, "coin", round_position) for each in positions]), mx.float32)
 
 
 def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tuple[mx.array, mx.array]:

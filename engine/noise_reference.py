@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ FIRST_NODE = 255
 _MASK = 0xFFFFFFFF
 _PARITY = 0x1BD11BDA
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_SHIFTS = [[(np.array(by, np.uint32), np.array(32 - by, np.uint32)) for by in rotations] for rotations in _ROTATIONS]
+"""To the left and to the right. Numbers that are no arrays are made arrays for each operation, which takes half as long as it."""
 _PAIRS_AT_ONCE = 65536
 """Of several rows together, so that what they take stays in the processor's second cache; of a longer row alone twice as many."""
 _FEW_PAIRS = 8
@@ -78,6 +81,41 @@ def threefry(key: tuple[int, int], first: int, second: int) -> tuple[int, int]:
     return first, second
 
 
+def threefry_of(keys: Sequence[tuple[int, int]], counters: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """`threefry` of several keys, a counter each. They lie in one long integer, 64 bits apart, so that a dozen takes little more
+    time than one: sums and shifted words reach into the upper half of their 64 bits, which is then cut off."""
+    ones, mask = _lanes(len(keys))
+    low, high = (_packed([key[half] for key in keys]) for half in (0, 1))
+    mixed = low ^ high ^ _PARITY * ones
+    first, second = (_packed([counter[half] for counter in counters]) for half in (0, 1))
+    first, second = first + low & mask, second + high & mask
+    for group, (left, right) in enumerate(((high, mixed), (mixed, low), (low, high), (high, mixed), (mixed, low)), 1):
+        for rotation in _ROTATIONS[1 - group % 2]:
+            first = first + second & mask
+            second <<= rotation
+            second = (second & mask | second >> 32 & mask) ^ first
+        first = first + left & mask
+        second = second + right + group * ones & mask
+    return list(zip(_unpacked(first, len(keys)), _unpacked(second, len(keys)), strict=True))
+
+
+@cache
+def _lanes(count: int) -> tuple[int, int]:
+    """As many words of 1, and of all 32 bits, as `threefry_of` lays them out."""
+    ones = _packed([1] * count)
+    return ones, _MASK * ones
+
+
+def _packed(values: list[int]) -> int:
+    return int.from_bytes(array("Q", values).tobytes(), sys.byteorder)
+
+
+def _unpacked(packed: int, count: int) -> list[int]:
+    values = array("Q")
+    values.frombytes(packed.to_bytes(8 * count, sys.byteorder))
+    return values.tolist()
+
+
 def _threefry_in_place(keys: Sequence[tuple[int, int]], first: Words, second: Words) -> None:
     """Threefry2x32-20 of many counters, (keys, counters) each; both arrays are overwritten with the words."""
     low, high = (np.array([[key[half]] for key in keys], np.uint32) for half in (0, 1))
@@ -86,12 +124,12 @@ def _threefry_in_place(keys: Sequence[tuple[int, int]], first: Words, second: Wo
     first += low
     second += high
     for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
-            first += second
-            np.left_shift(second, np.uint32(rotation), out=scratch)
-            np.right_shift(second, np.uint32(32 - rotation), out=second)
-            second |= scratch
-            second ^= first
+        for left, right in _SHIFTS[group % 2]:
+            np.add(first, second, first)
+            np.left_shift(second, left, scratch)
+            np.right_shift(second, right, second)
+            np.bitwise_or(second, scratch, second)
+            np.bitwise_xor(second, first, second)
         first += schedule[(group + 1) % 3]
         second += schedule[(group + 2) % 3] + np.uint32(group + 1)
 
@@ -108,10 +146,29 @@ def stream_key(seed: int, position: int, domain: str = "shared", round_position:
     check_stream(seed, domain)
     if round_position is None:
         round_position = position
-    if not (0 <= position < POSITION_LIMIT and 0 <= round_position < POSITION_LIMIT):
-        raise ValueError(f"positions must be from 0 to 2^32 - 1, not {position!r} and {round_position!r}")
+    _check_positions([position, round_position])
     key = threefry((seed >> 32, seed & _MASK), position, DOMAINS[domain])
     return key if domain == "shared" else threefry(key, round_position, 0)
+
+
+def stream_keys(
+    seed: int, positions: Sequence[int], domains: Sequence[str] = ("shared",), round_position: int | None = None
+) -> list[list[tuple[int, int]]]:
+    """As `stream_key`, of several positions: a list for each domain. One asks for `shared` alone."""
+    for domain in domains:
+        check_stream(seed, domain)
+    rounds = list(positions) if round_position is None else [round_position] * len(positions)
+    _check_positions([*positions, *rounds])
+    counters = [(position, DOMAINS[domain]) for domain in domains for position in positions]
+    keys = threefry_of([(seed >> 32, seed & _MASK)] * len(counters), counters)
+    if "shared" not in domains:
+        keys = threefry_of(keys, [(the_round, 0) for the_round in rounds * len(domains)])
+    return [keys[first : first + len(positions)] for first in range(0, len(keys), len(positions))]
+
+
+def _check_positions(positions: Sequence[int]) -> None:
+    if any(not 0 <= position < POSITION_LIMIT for position in positions):
+        raise ValueError(f"positions must be from 0 to 2^32 - 1, not {' and '.join(map(repr, positions))}")
 
 
 def words(key: tuple[int, int], vocab_size: int) -> Words:
@@ -132,7 +189,7 @@ def words_of(keys: Sequence[tuple[int, int]], vocab_size: int) -> Words:
         some = keys[row : row + together]
         for start in range(0, pairs, at_once):
             counters = np.arange(start, min(start + at_once, pairs), dtype=np.uint32)
-            first = np.tile(counters, (len(some), 1))
+            first = np.tile(counters, (len(some), 1)) if len(some) > 1 else counters[None]
             second = first + np.uint32(PAIR_OFFSET)
             _threefry_in_place(some, first, second)
             drawn[row : row + len(some), start : start + counters.size, 0] = first
@@ -364,10 +421,10 @@ def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream]) 
 def _drawn(
     logits: Sequence[Floats] | Floats, inverse_temperature: float, streams: Sequence[Stream], wanted: int
 ) -> list[tuple[int, np.float32]]:
-    """Of each row the winner and its margin; the margin is right where two are `wanted`."""
+    """Of each row the winner and its margin; the margin means something where two are `wanted`."""
     with np.errstate(invalid="ignore", over="ignore"):
         scale = np.float32(inverse_temperature)
-        return [_draw_from(row * scale, stream, wanted) for row, stream in zip(logits, streams, strict=True)]
+        return [_draw_from(row, scale, stream, wanted) for row, stream in zip(logits, streams, strict=True)]
 
 
 RARE_NOISE = 5.0
@@ -382,51 +439,97 @@ FLAT_FROM = 0.7
 """Where more of the pairs than this would have to be hashed, to pick them takes longer than to hash all."""
 
 
-def _draw_from(scores: Floats, stream: Stream, wanted: int) -> tuple[int, np.float32]:
-    """The winner and its margin over the second best, of (vocab,) logits times 1/T, which may be overwritten.
+def _draw_from(logits: Floats, scale: np.float32, stream: Stream, wanted: int) -> tuple[int, np.float32]:
+    """The winner and its margin over the second best, of (vocab,) logits, whose scores are `scale` times these.
 
-    Only what can be among the best `wanted` sums of score and noise is given its noise: the likeliest tokens first, and of the
-    others those that could still exceed what these reach.
+    Only what can be among the best `wanted` sums of score and noise is scaled and given its noise: the likeliest tokens first,
+    and of the others those that could still exceed what these reach.
     """
-    if len(scores) >= SEARCHED_FROM and np.isfinite(highest := scores[likeliest := int(scores.argmax())]):
-        if wanted == 1:
-            return _drawn_above(scores, np.float32(highest + about_noise(stream.word(likeliest))), stream)
-        near = np.flatnonzero(scores > np.float32(highest - NEAR))
+    if len(logits) < SEARCHED_FROM or not np.isfinite(highest := logits[likeliest := int(logits.argmax())] * scale):
+        scores = logits * scale
+        scores += _in_float32(gumbel_units(stream.words))
+        place, best, second = _two_best(scores)
+        return place if np.isfinite(best) else NO_TOKEN, best - second
+
+    def scores_of(tokens: npt.NDArray[np.int64]) -> Floats:
+        """Of some tokens."""
+        return np.asarray(logits.take(tokens) * scale)
+
+    if wanted == 1:
+        reached = float(highest) + about_noise(stream.word(likeliest))
+    else:
+        near = np.flatnonzero(logits >= min(logits[likeliest], np.float32((float(highest) - NEAR) / float(scale))))
         if len(near) < wanted:
-            near = np.append(near, _next_best(scores, near))
-        reached = sorted(scores[near[:MOST_NEAR]] + _in_float32(gumbel_units(stream.few(near[:MOST_NEAR]))))
-        return _drawn_above(scores, reached[-wanted], stream)
-    scores += _in_float32(gumbel_units(stream.words))
-    place, best, second = _two_best(scores)
-    return place if np.isfinite(best) else NO_TOKEN, best - second
+            near = np.append(near, _next_best(logits, near))
+        near = near[:MOST_NEAR]
+        reached = float(sorted(scores_of(near) + _in_float32(gumbel_units(stream.few(near))))[-wanted])
+    possible, likely = (np.float32(least / float(scale)) for least in _least(reached))
+    return _drawn_above(logits, possible, likely, scores_of, stream, wanted)
 
 
-def _next_best(scores: Floats, tokens: npt.NDArray[np.int64]) -> int:
-    """The likeliest token that is none of these."""
-    others = scores.copy()
-    others[tokens] = -np.inf
-    return int(others.argmax())
+def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], Floats], stream: Stream) -> int | None:
+    """The token drawn from weights that are only known to be at most these: the highest sum of a logarithm and noise.
+
+    Args:
+        bounds: (vocab,) float32, at least the weights.
+        logarithms_of: makes the logarithms of the weights of some tokens, which takes longer.
+
+    Returns:
+        None where nothing is gained: in short rows, and where the token with the highest bound weighs nothing.
+    """
+    if len(bounds) < SEARCHED_FROM:
+        return None
+    likeliest = int(bounds.argmax())
+    highest = float(logarithms_of(np.array([likeliest]))[0])
+    if not math.isfinite(highest):
+        return None
+    possible, likely = (np.float32(math.exp(least)) for least in _least(highest + about_noise(stream.word(likeliest))))
+    return _drawn_above(bounds, possible, likely, logarithms_of, stream, 1)[0]
 
 
-def _drawn_above(scores: Floats, reached: np.float32, stream: Stream) -> tuple[int, np.float32]:
-    """As `_draw_from`, where as many sums as are wanted are known to be at least `reached`.
+def _least(reached: float) -> tuple[float, float]:
+    """What a score must exceed if its sum with any noise is to exceed `reached`, and if the noise is none of a rare word.
 
     No noise is above `_most_noise`, and that of a word above RARE_WORD is not above `_rarest_noise`. Sums in float32 grow with
     their terms, so what has a score that far below cannot reach as much; a little is allowed for the rounding of the limit.
     """
-    reached = np.float32(reached - np.float32(1e-3 + 1e-5 * abs(reached)))
-    possible, likely = reached - _most_noise(), reached - _rarest_noise()
-    tokens: npt.NDArray[np.int64]
-    if not stream.is_drawn and len(pairs := _pairs_above(scores, possible)) <= FLAT_FROM * ((len(scores) + 1) // 2):
-        drawn = stream.of_pairs(pairs)
-        both = _pairs_of(scores).take(pairs).view(np.float32).reshape(-1, 2)
-        chosen = np.flatnonzero((drawn <= RARE_WORD) | (both > likely))
-        tokens = 2 * pairs.take(chosen >> 1) + (chosen & 1)
-        sums, noise = both.reshape(-1).take(chosen), drawn.reshape(-1).take(chosen)
+    reached -= 1e-3 + 1e-5 * abs(reached)
+    return reached - float(_most_noise()), reached - float(_rarest_noise())
+
+
+def _next_best(logits: Floats, tokens: npt.NDArray[np.int64]) -> int:
+    """The likeliest token that is none of these."""
+    others = logits.copy()
+    others[tokens] = -np.inf
+    return int(others.argmax())
+
+
+def _drawn_above(
+    values: Floats,
+    possible: np.float32,
+    likely: np.float32,
+    scores_of: Callable[[npt.NDArray[np.int64]], Floats],
+    stream: Stream,
+    wanted: int,
+) -> tuple[int, np.float32]:
+    """As `_draw_from`, of tokens whose values are above `possible`, and those without a rare word above `likely`."""
+    drawn = None if stream.is_drawn else _words_above(values, possible, stream)
+    if drawn is None:
+        tokens = np.flatnonzero((stream.words <= RARE_WORD) | (values > likely))
+        noise = stream.words.take(tokens)
     else:
-        tokens = np.flatnonzero((stream.words <= RARE_WORD) | (scores > likely))
-        sums, noise = scores.take(tokens), stream.words.take(tokens)
+        pairs, of_pairs = drawn
+        both = _pairs_of(values).take(pairs).view(np.float32).reshape(-1, 2)
+        chosen = np.flatnonzero((of_pairs <= RARE_WORD) | (both > likely))
+        tokens = 2 * pairs.take(chosen >> 1) + (chosen & 1)
+        if len(values) % 2:  # the last may be none
+            tokens = tokens[tokens < len(values)]
+            chosen = chosen[: len(tokens)]
+        noise = of_pairs.reshape(-1).take(chosen)
+    sums = scores_of(tokens)
     sums += _in_float32(gumbel_units(noise))
+    if wanted == 1:
+        return int(tokens[sums.argmax()]), np.float32(np.inf)
     place, best, second = _two_best(sums)
     return int(tokens[place]), best - second
 
@@ -436,12 +539,16 @@ def _pairs_of(scores: Floats) -> npt.NDArray[np.int64]:
     return np.ascontiguousarray(scores if len(scores) % 2 == 0 else np.append(scores, np.float32(-np.inf))).view(np.int64)
 
 
-def _pairs_above(scores: Floats, limit: np.float32) -> npt.NDArray[np.int64]:
-    """Pairs of tokens of which at least one has a score above the limit."""
-    above = scores > limit
+def _words_above(values: Floats, limit: np.float32, stream: Stream) -> tuple[npt.NDArray[np.int64], Words] | None:
+    """Pairs of tokens of which at least one has a value above the limit, and their words; None where to draw all takes less."""
+    above = values > limit
     if len(above) % 2:
         above = np.append(above, False)
-    return np.flatnonzero(above.view(np.uint16) != 0)
+    either = above.view(np.uint16) != 0
+    if np.count_nonzero(either) > FLAT_FROM * len(either):
+        return None
+    pairs = np.flatnonzero(either)
+    return pairs, stream.of_pairs(pairs)
 
 
 def _two_best(sums: Floats) -> tuple[int, np.float32, np.float32]:
@@ -467,5 +574,14 @@ def _most_noise() -> np.float32:
 
 def coin(seed: int, position: int, round_position: int | None = None) -> float:
     """A uniform number in [0, 1), a multiple of 2^-24: accept when it is below the ratio."""
-    key = stream_key(seed, position, "coin", round_position)
-    return (threefry(key, 0, PAIR_OFFSET)[0] >> 8) * COIN_UNIT
+    return coins(seed, [position], round_position)[0]
+
+
+def coins(seed: int, positions: Sequence[int], round_position: int | None = None) -> list[float]:
+    """As `coin`, of several positions."""
+    return coins_of(stream_keys(seed, positions, ["coin"], round_position)[0])
+
+
+def coins_of(keys: Sequence[tuple[int, int]]) -> list[float]:
+    """The same, from the keys of their streams."""
+    return [(first >> 8) * COIN_UNIT for first, _ in threefry_of(keys, [(0, PAIR_OFFSET)] * len(keys))]

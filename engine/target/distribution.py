@@ -39,14 +39,32 @@ class HostRow:
         self._scale = np.float32(inverse_temperature)
 
     @cached_property
-    def normaliser(self) -> np.float32:
-        """The logarithm of the sum of all weights."""
+    def weights(self) -> tuple[Floats, np.float32, np.float32]:
+        """(vocab,) in proportion to the probabilities, not to be changed; their sum; and the logarithm that they are less."""
         with np.errstate(all="ignore"):
             scores = self.logits * self._scale
             highest = scores.max()
             finite = highest if np.isfinite(highest) else np.float32(0)
             scores -= finite
-            return np.float32(np.log(np.exp(scores, out=scores).sum()) + finite)
+            weights = np.exp(scores, out=scores)
+            return weights, weights.sum(), finite
+
+    @cached_property
+    def normaliser(self) -> np.float32:
+        """The logarithm of the sum of all weights."""
+        _, total, finite = self.weights
+        with np.errstate(all="ignore"):
+            return np.float32(np.log(total) + finite)
+
+    def about(self, factor: float) -> Floats:
+        """(vocab,) probabilities times a factor, within the share `tolerance` of each; a new array."""
+        weights, total, _ = self.weights
+        return weights * np.float32(factor / float(total))
+
+    @cached_property
+    def tolerance(self) -> float:
+        """Of `about`: it does not round as `probabilities` does, whose logarithms are as coarse as the normaliser is large."""
+        return 1e-5 + 2.0**-22 * abs(float(self.normaliser))
 
     @cached_property
     def probabilities(self) -> Floats:
@@ -55,6 +73,11 @@ class HostRow:
             scores = self.logits * self._scale
             scores -= self.normaliser
             return np.exp(scores, out=scores)
+
+    def probabilities_of(self, tokens: npt.NDArray[np.int64]) -> Floats:
+        """As `probabilities`, of some tokens."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.exp(self.logits.take(tokens) * self._scale - self.normaliser))
 
     def logarithm(self, token: int) -> np.float32:
         """Of the probability of one token."""

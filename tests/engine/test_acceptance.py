@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from engine import acceptance, host, theory
+from engine import noise_reference as reference
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.noise import NoiseSource, coin, gumbel
-from engine.target.distribution import Distribution, OneHot
+from engine.target.distribution import Distribution, HostRow, OneHot
 from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, Expected
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
 from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair
@@ -410,6 +411,30 @@ def test_judging_is_the_same_with_exponentials_on_the_host(rule: str, one_hot: b
         assert np.array(by_numpy.acceptance) == pytest.approx(np.array(device.acceptance), abs=1e-5)
 
 
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU computes with all of a row")
+@pytest.mark.parametrize("one_hot", [False, True])
+@pytest.mark.parametrize("rule", RATIO_RULES)
+def test_what_is_computed_of_few_tokens_is_what_all_would_give(rule: str, one_hot: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In rows that are long enough for bounds: drafters that are far off, near, and equal but for the last bits."""
+    generator = np.random.default_rng(4)
+    corrections = 0
+    for seed in range(24):
+        p = generator.normal(0.0, 3.0, (4, 6_001)).astype(np.float32)
+        q = p[:3] + generator.normal(0.0, (2.0, 0.3, 1e-6)[seed % 3], (3, 6_001)).astype(np.float32)
+        proposals = [int(row.argmax()) for row in q + generator.gumbel(size=q.shape)]
+        verdicts = []
+        for device, close, short in ((False, acceptance.CLOSE, reference.SEARCHED_FROM), (False, np.inf, 10**6), (True, 0, 0)):
+            monkeypatch.setattr(host, "computes_on_host", lambda answer=not device: answer)
+            monkeypatch.setattr(acceptance, "CLOSE", close)
+            monkeypatch.setattr(reference, "SEARCHED_FROM", short)
+            drafted = OneHot(mx.array(proposals), 6_001) if one_hot else Distribution(mx.array(q), 1.25)
+            found = JUDGES[rule](Distribution(mx.array(p), 1.25), drafted, proposals, real_noise(6_001, seed))
+            verdicts.append((int(found.accepted), int(found.token)))
+        assert verdicts[0] == verdicts[1] == verdicts[2]
+        corrections += verdicts[0][0] < 3
+    assert corrections > 3
+
+
 class Tossed(RoundNoise):
     """Coins that are given."""
 
@@ -422,27 +447,37 @@ class Tossed(RoundNoise):
         return self._coins
 
 
-def differing_verdicts(close: float, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often numpy keeps others than where every coin is compared to the last bit; coins are a ratio or just beside it."""
+def differing_verdicts(rule: str, place: int, close: float, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often numpy keeps others than where every coin is compared to the last bit. The coin at `place` is its chance or just
+    beside it; those behind fail, so that it is looked at under block."""
     generator = np.random.default_rng(5)
     differing = 0
     for _ in range(12):
         p, q = generator.dirichlet(np.full(50, 0.5), 3), generator.dirichlet(np.full(50, 0.5), 2)
         proposals = [int(generator.choice(50, p=row)) for row in q]
-        ratio = np.float32(p[0, proposals[0]]) / np.float32(q[0, proposals[0]])
-        for tossed in ratio * (1 + np.arange(-3, 4) * np.float32(2.0**-23)):
+
+        def judged(*coins: float, p: np.ndarray = p, q: np.ndarray = q, proposals: list[int] = proposals) -> Judgement:
+            return JUDGES[rule](mx.array(p), mx.array(q), proposals, Tossed([*coins]))
+
+        chances = np.array(judged(0.5, 0.5).acceptance)
+        chance = chances[place]
+        if rule == "block" and place == 0:
+            chance = 1 - (1 - chances[0]) / (1 - chances[1])
+        for tossed in chance * (1 + np.arange(-6, 7) * np.float32(2.0**-23)):
             kept = []
             for limit in (close, np.inf):
                 monkeypatch.setattr(acceptance, "CLOSE", limit)
-                kept.append(int(JUDGES["rejection"](mx.array(p), mx.array(q), proposals, Tossed([float(tossed), 0.5])).accepted))
+                kept.append(int(judged(*((tossed, 1.0) if place == 0 else (0.0, tossed))).accepted))
             differing += kept[0] != kept[1]
     return differing
 
 
 @pytest.mark.skipif(mx.metal.is_available(), reason="a GPU compares in the graph")
-def test_coins_next_to_their_ratio_are_compared_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert differing_verdicts(acceptance.CLOSE, monkeypatch) == 0
-    assert differing_verdicts(0.0, monkeypatch) > 0, "a verdict by rounded logarithms would be found out"
+@pytest.mark.parametrize(("rule", "place"), [("rejection", 0), ("block", 0), ("block", 1)])
+def test_coins_next_to_their_chance_are_compared_to_the_last_bit(rule: str, place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert differing_verdicts(rule, place, acceptance.CLOSE, monkeypatch) == 0
+    monkeypatch.setattr(HostRow, "tolerance", 0.0)
+    assert differing_verdicts(rule, place, 0.0, monkeypatch) > 0, "a verdict by rounded logarithms would be found out"
 
 
 # Hand cases, with the engine's own noise

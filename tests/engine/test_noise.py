@@ -43,6 +43,15 @@ def test_threefry_gives_its_known_answers(key: tuple[int, int], counter: tuple[i
     assert tuple(int(word.item()) for word in in_mlx) == expected
 
 
+def test_many_words_at_once_are_those_of_one_by_one() -> None:
+    generator = np.random.default_rng(1)
+    for count in (1, 2, 7, 40):
+        keys, counters = ([tuple(pair) for pair in generator.integers(2**32, size=(count, 2)).tolist()] for _ in range(2))
+        keys[0], counters[-1] = (0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF)
+        expected = [reference.threefry(key, *counter) for key, counter in zip(keys, counters, strict=True)]
+        assert reference.threefry_of(keys, counters) == expected
+
+
 def test_words_are_those_of_mlx_for_any_token_it_can_split_off() -> None:
     key = reference.stream_key(SEED, 321, "draft", 300)
     split = np.array(mx.random.split(mx.array(key, mx.uint32), 2**17)).reshape(-1)
@@ -253,6 +262,47 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
     return found
 
 
+def drawn_below(bounds: np.ndarray, weights: np.ndarray, seed: int) -> tuple[int | None, int]:
+    """What is drawn where only bounds are known of all weights, and what is drawn of all weights."""
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(weights)
+        stream = reference.Stream(reference.stream_key(seed, 5), len(weights))
+        found = reference.draw_below(bounds, lambda tokens: np.log(weights[tokens]), stream)
+    return found, int(reference.draw_ids(logarithms[None], 1.0, [reference.Stream(stream.key, len(weights))])[0])
+
+
+@pytest.mark.parametrize("vocab_size", [5_000, 20_001])
+def test_a_draw_from_weights_of_which_only_bounds_are_known_is_that_of_the_weights(vocab_size: int) -> None:
+    generator = np.random.default_rng(vocab_size)
+    for seed in range(60):
+        weights = np.exp(generator.normal(-9.0, seed / 10, vocab_size)).astype(np.float32)
+        weights[generator.random(vocab_size) < 0.5] = 0.0
+        found, expected = drawn_below(weights + generator.choice(np.float32([0, 1e-6, 1e-3]), vocab_size), weights, seed)
+        assert found in (expected, None)
+        if weights[int((weights + 0).argmax())] > 1e-2:
+            assert found is not None
+    assert drawn_below(np.ones(vocab_size, np.float32), np.zeros(vocab_size, np.float32), 1)[0] is None
+
+
+def test_a_bound_below_its_weight_would_be_found() -> None:
+    weights = np.ones(5_000, np.float32)
+    bounds = np.where(np.arange(5_000) < 2_500, weights, np.float32(0))
+    assert any(found != expected for found, expected in (drawn_below(bounds, weights, seed) for seed in range(20)))
+
+
+def test_keys_that_are_made_together_are_those_of_each() -> None:
+    source = noise.NoiseSource(SEED, 8)
+    last = reference.POSITION_LIMIT - 1
+    asked = [(position, domain, 3) for position in (3, 4, 8, 9, 3) for domain in ("draft", "residual", "shared")]
+    asked += [(last - 2, "draft", 4), (last, "draft", 4), (4, "draft", 4), (5, "draft", None)]
+    asked += [(position, "shared", None) for position in range(2 * noise.KEPT_ROWS, 0, -3)]
+    for position, domain, the_round in asked:
+        (stream,) = source.streams([position], domain, the_round)
+        assert stream.key == reference.stream_key(SEED, position, domain, the_round)
+    with pytest.raises(ValueError, match="positions must be"):
+        reference.stream_keys(SEED, [3, -1], ["draft"], 3)
+
+
 @pytest.mark.parametrize("vocab_size", [12, 5_000, 20_001])
 def test_a_draw_that_gives_noise_only_to_what_can_win_is_the_draw_of_all(vocab_size: int) -> None:
     assert differing_draws(vocab_size, seeds=25) == []
@@ -375,13 +425,16 @@ def test_noise_falls_as_the_word_grows() -> None:
 def drawn_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The positions whose words numpy was asked for, in order."""
     asked: list[int] = []
-    original = reference.stream_key
+    original = reference.words_of
+    positions = {reference.stream_key(SEED, position): position for position in range(3 * noise.KEPT_ROWS)}
+    positions |= {reference.stream_key(SEED, position, "draft", 3): position for position in (3, 4, 5)}
+    positions |= {reference.stream_key(SEED, 5, "draft", 4): 5}
 
-    def counting(seed: int, position: int, *rest: object) -> object:
-        asked.append(position)
-        return original(seed, position, *rest)  # type: ignore[arg-type]
+    def counting(keys: list[tuple[int, int]], vocab_size: int) -> reference.Words:
+        asked.extend(positions[key] for key in keys)
+        return original(keys, vocab_size)
 
-    monkeypatch.setattr(reference, "stream_key", counting)
+    monkeypatch.setattr(reference, "words_of", counting)
     return asked
 
 
