@@ -97,7 +97,7 @@ DRAFTERS: dict[str, DrafterKind] = {
         DrafterKind(
             AUTO,
             "Auto",
-            "In each round whatever gains most: n-gram copies, the trained head, the small draft model, or nothing.",
+            "In each round whatever gains most: n-gram copies, the trained head, a draft model, or nothing.",
             "",
             sets_own_length=True,
             benched=True,

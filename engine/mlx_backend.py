@@ -9,13 +9,24 @@ from typing import Any
 
 from engine import garbage
 from engine.clock import Clock
-from engine.drafter_kinds import DRAFTERS, HEAD, NO_DRAFTER, SMALL_DRAFT, LoadedDrafter, drafter_kind, may_fit, type_stated
+from engine.drafter_kinds import (
+    DRAFTERS,
+    HEAD,
+    NO_DRAFTER,
+    SMALL_DRAFT,
+    DrafterKind,
+    LoadedDrafter,
+    drafter_kind,
+    may_fit,
+    type_stated,
+)
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, available_memory
 from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
+from engine.rounds.draft_length import AutoGamma
 from engine.rounds.machine_costs import KeptCosts, MachineCosts
 from engine.run_control import HandOver
 from engine.serving.backend import Progress
@@ -76,10 +87,7 @@ class MlxBackend:
 
     def drafter(self, name: str, target: Any, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """As in `Backend`; refuses any drafter for a target whose cache cannot be rolled back."""
-        kind = drafter_kind(name)
-        if name not in DRAFTERS:
-            stated = self._read_json(Path(name).expanduser() / "config.json", required=False)
-            kind = drafter_kind(name, type_stated(stated))
+        kind = self._kind_of(name)
         if not kind.build and not kind.members:
             return LoadedDrafter(name, None)
         reason = self._models.cache_reason(target.model)
@@ -97,9 +105,15 @@ class MlxBackend:
 
         return kind.builder()(name, target, load)
 
+    def _kind_of(self, name: str) -> DrafterKind:
+        if name in DRAFTERS:
+            return DRAFTERS[name]
+        return drafter_kind(name, type_stated(self._read_json(Path(name).expanduser() / "config.json", required=False)))
+
     def _together(self, members: Sequence[str], target: Any, progress: Progress, make_room: MakeRoom | None) -> LoadedDrafter:
         """Those of the members that fit the target, as one; one whose model does not fit into the memory is left out, too. In
-        place of the built-in head a target of the user's has one that was trained for it, if it lies among the models."""
+        place of the built-in ones a target of the user's has a head that was trained for it, if it lies among the models, and the
+        draft model that has served it best."""
         from engine.drafters import feature_head
         from engine.drafters.automatic import together
         from engine.files.builtin import builtin_path
@@ -114,7 +128,23 @@ class MlxBackend:
             elif name == HEAD and (folder := trained_head(target.sha256)) is not None:
                 with contextlib.suppress(DraftlightError):
                     loaded.append(feature_head.from_folder(folder, HEAD, target))
+            elif name == SMALL_DRAFT:
+                with contextlib.suppress(DraftlightError):
+                    loaded += [self.drafter(model, target, progress, make_room) for model in self._draft_models_used(target)]
         return together(loaded)
+
+    def _draft_models_used(self, target: Any) -> list[str]:
+        """Of the draft models with which this target has answered here the path of the one that makes it fastest by what is known
+        of passes, steps and alphas; none where none makes it faster, or none is there any more."""
+        costs = self._costs_of(target)
+        faster: dict[float, str] = {}
+        for name in costs.steps:
+            alpha, extra = costs.usual_alpha(name), costs.extra(name, draws=True)
+            used = name not in DRAFTERS and alpha is not None and extra is not None and Path(name).expanduser().exists()
+            if used and self._kind_of(name).follows_text:
+                faster[AutoGamma(extra, True, alpha).faster()] = name
+        most = max(faster, default=0.0)
+        return [faster[most]] if most > 1 else []
 
     def unloaded_pair(self, name: str, target: Any) -> tuple[str, str]:
         """As in `Backend`, by `engine.models.unloaded_pair`."""

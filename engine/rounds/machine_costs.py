@@ -48,6 +48,11 @@ class MachineCosts:
         """What is to be expected of a drafter's alpha; None where nothing was seen of it."""
         return self.alphas.get(_at(drafter, temperature))
 
+    def usual_alpha(self, drafter: str) -> float | None:
+        """The mean over the temperatures at which answers have shown its alpha; None where none has."""
+        seen = [alpha for name, alpha in self.alphas.items() if name.rpartition(_AT)[0] == drafter]
+        return statistics.mean(seen) if seen else None
+
     def extra(self, drafter: str, draws: bool) -> Callable[[int], float] | None:
         """What a round of so many proposals takes longer than a plain one, in plain rounds; None where too little is known."""
         if 1 not in self.rows or max(self.rows) < FEW_ROWS or (draws and drafter not in self.steps):
@@ -135,8 +140,11 @@ class MachineCosts:
             self.rows[rows] = plain + (time - plain) * change if time > plain else time
 
 
+_AT = " at "
+
+
 def _at(drafter: str, temperature: float) -> str:
-    return f"{drafter} at {temperature:.1f}"
+    return f"{drafter}{_AT}{temperature:.1f}"
 
 
 MOST_ROWS = 16

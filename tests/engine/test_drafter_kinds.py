@@ -96,6 +96,27 @@ def test_auto_has_the_newest_head_that_was_trained_for_a_target_of_ones_own(
     assert list(MlxBackend().drafter("auto", builtin, quiet).drafter.members) == ["ngram", "head"]
 
 
+def test_auto_has_the_draft_model_that_made_a_target_of_ones_own_fastest(tmp_path: Path) -> None:
+    backend = MlxBackend()
+    other = backend.load(str(write_gguf(tmp_path / "other.gguf")), quiet)
+    slow, fast, gone = (str(tmp_path / name) for name in ("slow.gguf", "fast.gguf", "gone.gguf"))
+    write_gguf(Path(slow))
+    write_gguf(Path(fast))
+    costs = backend._costs_of(other)
+    costs.rows = {rows: 100.0 + rows for rows in range(1, 17)}
+
+    def members(alphas: dict[str, float]) -> list[str]:
+        costs.steps = dict.fromkeys((slow, fast, gone, "head"), (5.0, 5.0))
+        costs.alphas = {f"{name} at 0.8": alpha for name, alpha in alphas.items()}
+        return list(backend.drafter("auto", other, quiet).drafter.members)
+
+    assert members({}) == ["ngram"], "none has served it yet"
+    assert members({slow: 0.5, fast: 0.7, gone: 0.9, "head": 0.9}) == ["ngram", fast]
+    assert members({slow: 0.01, fast: 0.02}) == ["ngram"], "none makes it faster"
+    Path(fast).write_bytes(b"damaged")
+    assert members({slow: 0.5, fast: 0.7}) == ["ngram"]
+
+
 def test_defaults_fit_their_target() -> None:
     assert default_drafter() == "auto" and may_fit(default_drafter(), "/models/other")
     assert (single_drafter("builtin"), single_drafter("/models/other")) == ("head", "ngram")
